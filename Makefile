@@ -7,6 +7,8 @@ EXTRAS := $(VENV)/.extras
 LOWEST := .venv-lowest
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
+# Without job reasons and the machine; `--quiet rules` would also hide why a job failed.
+QUIET := --quiet host reason
 # The only tested version of torch, so both the lowest and the newest.
 TORCH := torch==2.13.0
 # pip installs torch, because it selects the build that the machine is configured for, and uv. uv installs the rest in a
@@ -17,12 +19,15 @@ PIP_FIRST := $(PIP) --no-compile --no-deps uv==0.13.9 $(TORCH)
 UV_INSTALL := uv pip install --quiet --python
 # Without uv, pip installs everything.
 INSTALL = $(BIN)/$(UV_INSTALL) $(BIN)/python --requirement $(1) || $(BIN)/python $(PIP) --requirement $(1)
-# One resolution for every Python and platform, and one version of each package.
-LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header
+# What pip reads of uv.lock. CUDA's packages are left out: torch pins those that its build needs.
+EXPORT := $(BIN)/uv export --quiet --locked --no-hashes --no-annotate --no-header --no-emit-project
+NO_CUDA := grep -vE '^(cuda|nvidia|triton)'
 # One worker per core with one thread each: threads that share a core wait for each other.
 WORKERS := -n $(CORES) --dist worksteal --benchmark-disable -q
 FAST_TESTS := -m "not slow and not reported" $(WORKERS)
 test test-lowest test-slow: export OMP_NUM_THREADS := 1
+# What is compared with numbers of the CPU computes on it, also where there is a GPU.
+smoke reference portable portable-quick kill-test test test-lowest test-slow: export CUDA_VISIBLE_DEVICES :=
 # Python caches the bytecode of imported modules in __pycache__. Without it each of many short processes takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 SMOKE_REFERENCE := results/reference/smoke.json
@@ -30,7 +35,7 @@ SEEDS ?= 8
 # Those of docs/portability.md that the reference has.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-smoke gpu-bench kill-test slurm wiki-mini extras lock toy-backbones clean
+.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-day kill-test slurm wiki-mini extras lock image toy-backbones clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in minutes, without network or GPU"
@@ -39,19 +44,19 @@ help:
 	@echo "make test-pythons the same with each installed Python of PYTHONS ($(PYTHONS)), each in its own environment"
 	@echo "make test-slow    tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
-	@echo "make check        ruff, snakefmt, mypy, and that imports go downwards"
+	@echo "make check        ruff, snakefmt, mypy, and who may import what"
 	@echo "make bench        benchmarks"
 	@echo "make reference    measure what changed of what make smoke is checked against ($(SEEDS) seeds, several arithmetics; ALL=1: all)"
 	@echo "make portable     the fast tests and the smoke suite under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
-	@echo "make gpu-smoke    the smoke suite's runs on a real device, with the core's imports only"
-	@echo "make gpu-bench    seconds for a million sentences on the published shapes (random weights)"
+	@echo "make gpu-day      on a GPU, in about 20 minutes: tests, and times of the published shapes (random weights)"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
-	@echo "make extras       install the extras of pyproject.toml as well (requirements-extras.lock)"
-	@echo "make lock         update both locks to the newest versions"
+	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
+	@echo "make lock         update the locks to the newest versions"
+	@echo "make image        sentbench.sif, in which snakemake --sdm apptainer runs jobs (BUILDER=$(BUILDER), apptainer)"
 
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sentbench needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
@@ -60,7 +65,7 @@ $(READY): requirements.lock
 	$(call INSTALL,requirements.lock)
 	@touch $@
 
-# The extras of pyproject.toml: for tests of exports and SLURM, and for the benchmarks of trainings.
+# All extras and groups of pyproject.toml: for tests of exports and SLURM, and for the benchmarks of trainings.
 extras: $(EXTRAS)
 
 $(EXTRAS): requirements-extras.lock $(READY)
@@ -68,7 +73,7 @@ $(EXTRAS): requirements-extras.lock $(READY)
 	@touch $@
 
 smoke: $(READY)
-	@$(SNAKEMAKE) --configfile config/smoke.yaml --quiet rules
+	@$(SNAKEMAKE) --configfile config/smoke.yaml $(QUIET)
 	@$(BIN)/python -m bench reference --check --suite results/smoke --reference $(SMOKE_REFERENCE)
 	@echo
 	@echo "tables:  results/smoke/tables/   (sts.md is the suite's own)"
@@ -83,7 +88,7 @@ $(LOWEST)/.ready: pyproject.toml
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python $(PIP_FIRST)
-	$(LOWEST)/bin/$(UV_INSTALL) $(LOWEST)/bin/python --resolution lowest-direct --requirement pyproject.toml --extra dev
+	$(LOWEST)/bin/$(UV_INSTALL) $(LOWEST)/bin/python --resolution lowest-direct --requirement pyproject.toml --group dev
 	@touch $@
 
 test-lowest: $(LOWEST)/.ready
@@ -114,7 +119,7 @@ bench: $(EXTRAS)
 
 # The inputs of the smoke suite, for runs that are started without a workflow.
 smoke-inputs: $(READY)
-	@$(SNAKEMAKE) --configfile config/smoke.yaml --quiet rules --until data corpus backbone
+	@$(SNAKEMAKE) --configfile config/smoke.yaml $(QUIET) --until data corpus backbone
 
 # The runs that the reference lacks, with many seeds and with the smoke suite's own under each arithmetic; ALL=1 for all runs.
 reference: smoke-inputs
@@ -133,9 +138,9 @@ portable-quick: smoke-inputs
 wiki-mini: $(READY)
 	$(SNAKEMAKE) --configfile config/wiki-mini.yaml
 
-# Extrapolated from 500 steps of each shape; the goals are in docs/performance.md.
-gpu-bench: $(READY)
-	$(BIN)/python -m bench timing bert-base roberta-base bert-large
+# Goals and wheels to bring along are in docs/performance.md.
+gpu-day: $(READY)
+	$(BIN)/python -m bench gpu-day
 
 # make test-slow has ten kills.
 kill-test: $(READY)
@@ -144,9 +149,6 @@ kill-test: $(READY)
 # Needs slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
-
-gpu-smoke: $(READY)
-	$(BIN)/python -m bench gpu-smoke --suite results/smoke --out results/gpu-smoke
 
 # bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.
 # Afterwards raise TOY_VERSION and run make reference.
@@ -163,13 +165,18 @@ toy-backbones: $(READY)
 	rm -rf $(TOYS)
 	mv results/toys/backbones $(TOYS)
 
-# CUDA's packages are left out: torch pins those that its build needs.
 lock: $(READY)
-	echo $(TORCH) | $(LOCK) --upgrade --extra dev --output-file requirements.lock.all pyproject.toml -
-	grep -vE '^(cuda|nvidia|triton)' requirements.lock.all > requirements.lock
-	$(LOCK) --upgrade --all-extras --constraints requirements.lock.all --output-file requirements.lock.all pyproject.toml
-	grep -vE '^(cuda|nvidia|triton)' requirements.lock.all > requirements-extras.lock
-	rm requirements.lock.all
+	$(BIN)/uv lock --upgrade
+	$(EXPORT) | $(NO_CUDA) > requirements.lock
+	$(EXPORT) --all-extras --all-groups | $(NO_CUDA) > requirements-extras.lock
+
+# podman or docker.
+BUILDER ?= podman
+image:
+	$(BUILDER) build --build-arg PIP_EXTRA_INDEX_URL --file Containerfile --tag sentbench .
+	$(BUILDER) save --output sentbench.tar sentbench
+	apptainer build --force sentbench.sif docker-archive:sentbench.tar
+	rm sentbench.tar
 
 clean:
 	rm -rf results/smoke figures/smoke

@@ -9,6 +9,13 @@ if not workflow.overwrite_configfiles:
 
 
 include: "rules/common.smk"
+
+
+if CONTAINED:
+
+    container: IMAGE
+
+
 include: "rules/inputs.smk"
 include: "rules/runs.smk"
 include: "rules/report.smk"
@@ -23,3 +30,12 @@ rule all:
         f"{RESULTS}/tables/coverage.md",
         f"{RESULTS}/tables/audit.md",
         compared,
+
+
+onerror:
+    print(
+        f"failed runs, with their errors:   python -m bench status --suite {shlex.quote(RESULTS)}\n"
+        f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"
+        f" --out {shlex.quote(RESULTS)}/partial",
+        file=sys.stderr,
+    )

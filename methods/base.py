@@ -8,9 +8,11 @@
 
 from methods.compose import compose, host_fields, refuse_composition
 from methods.contract import (
+    BASE_DEPTH,
     HOST,
     LABEL,
     LATER,
+    MODEL,
     POOLERS,
     SHARED_RECIPE,
     Context,
@@ -23,16 +25,18 @@ from methods.contract import (
     Tokens,
     Views,
     fingerprint,
+    frozen_model,
     overlay,
 )
 from methods.contrastive import (
     Contrastive,
     ContrastiveHyper,
     Negatives,
+    Queued,
     cosine,
     enqueue,
     info_nce,
     nt_xent,
 )
-from methods.streams import seed_torch, stream, stream_seed
+from methods.streams import seed_torch, stream, stream_seed, to_device
 from methods.transform import TARGET, Mapped, Transform, TransformHyper, in_chunks

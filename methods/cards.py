@@ -19,6 +19,7 @@ from methods.base import (
     Step,
     Tokens,
     Views,
+    to_device,
 )
 
 
@@ -139,6 +140,6 @@ class CARDS(Contrastive):
         if self.hyper.neighbours == 0:
             return []
         (vectors,) = views.extras[self.name]
-        own = torch.tensor(step.take(self._numbers), device=anchors.device)
-        other = torch.tensor(self._retrieved(step), device=anchors.device)
+        own = to_device(torch.tensor(step.take(self._numbers)), anchors.device)
+        other = to_device(torch.tensor(self._retrieved(step)), anchors.device)
         return [Negatives(vectors, weights=(own.unsqueeze(1) != other).to(anchors))]

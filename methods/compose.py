@@ -58,10 +58,19 @@ def _refuse_slots(cls: type[Contrastive], hyper: Any, first: Any, first_hyper: A
         raise Refusal(
             f"'{cls.name}' with {own} defines its own positive, so it can only be written first"
         )
+    if parted := first.in_parts(first_hyper):
+        raise Refusal(
+            f"'{first.name}' with {parted} contrasts within parts of a batch, and '{cls.name}' "
+            f"needs the whole; set it to 1"
+        )
+    if cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss:
+        raise Refusal(
+            f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for it"
+        )
     own = first.own_pairs(first_hyper)
     if own and cls.terms is not Contrastive.terms:
         raise Refusal(
-            f"'{cls.name}' smooths the dropout positive, and '{first.name}' with {own} has none"
+            f"'{cls.name}' needs the dropout positive, and '{first.name}' with {own} has none"
         )
     for name in host_fields(cls):
         if getattr(hyper, name) != getattr(cls.Hyper(), name):

@@ -10,7 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, nt_xent, overlay
+from methods.base import (
+    Context,
+    HyperParameters,
+    Method,
+    Refusal,
+    Step,
+    nt_xent,
+    overlay,
+    to_device,
+)
 
 # "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
 # is a recipe field.
@@ -151,7 +160,7 @@ def augmented(
         # BERT has one row for all sentences.
         positions = positions.expand(count * len(views), -1, -1)
         rows = torch.arange(len(positions), device=positions.device).unsqueeze(1)
-        return positions[rows, orders.flatten(0, 1).to(positions.device)]
+        return positions[rows, to_device(orders.flatten(0, 1), positions.device)]
 
     def cut(module: Any, inputs: Any, output: Tensor) -> Tensor:
         _, padded, width = output.shape
@@ -159,7 +168,7 @@ def augmented(
         for place, (name, generator) in enumerate(views):
             mask = cutoff_mask(name, lengths, padded, width, rate, generator)
             if mask is not None:
-                augmented[place] = augmented[place] * mask.to(output)
+                augmented[place] = augmented[place] * to_device(mask, output.device).to(output)
         return torch.stack(augmented, dim=1).flatten(0, 1)
 
     embeddings = backbone.embeddings

@@ -32,8 +32,11 @@ POOLERS = (
 )  # fmt: skip
 
 # Metadata of hyper-parameters: named in a run's label; set by the method written first only; added
-# later, so not part of a run's identity at its default.
-LABEL, HOST, LATER = {"label": True}, {"host": True}, {"later": True}
+# later, so not part of a run's identity at its default; names another encoder, whose files are part
+# of the identity.
+LABEL, HOST, LATER, MODEL = {"label": True}, {"host": True}, {"later": True}, {"model": True}
+
+BASE_DEPTH = 12  # layers of the published base models
 
 # The shared recipe of docs/methods.md#optimisation (SimCSE's released scripts): the values that
 # differ by backbone.
@@ -68,9 +71,9 @@ class Step:
     seed: int
     rows: Sequence[int] = ()  # items: sentences, unless `Method.items` says otherwise
 
-    def generator(self, name: str) -> torch.Generator:
-        """Return the CPU generator of this step's draw called `name`."""
-        return stream(self.seed, name, self.index)
+    def generator(self, name: str, device: str | torch.device = "cpu") -> torch.Generator:
+        """Return the generator of this step's draw called `name`, on a device."""
+        return stream(self.seed, name, self.index, device=device)
 
     def take(self, corpus: Sequence[Any]) -> list[Any]:
         """Return the batch's items of a corpus."""
@@ -85,6 +88,7 @@ class Views:
         vectors: (n, d) per view: the last layer, pooled and passed through the training head.
         at_layer: returns the same vectors of a lower layer (1 to depth - 1).
         extras: vectors of the sequences that a part asked for (`Contrastive.extras`), by its name.
+        quiet: the same of `Contrastive.quiet`, encoded without dropout.
         states: hidden states of all layers, as `Context.states` returns them; rows are interleaved.
     """
 
@@ -92,6 +96,27 @@ class Views:
     at_layer: Callable[[int], Sequence[Tensor]]
     extras: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
     states: Sequence[Tensor] = ()
+    quiet: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
+
+    def split(self, count: int) -> list[Views]:
+        """Return the views of `count` equal parts of the batch, without `states`; fewer parts where
+        a batch is too short, as `torch.chunk` cuts it."""
+        if count == 1:
+            return [self]
+
+        def part(rows: Tensor) -> Views:
+            def of(lists: Sequence[Tensor]) -> list[Tensor]:
+                return [one[rows] for one in lists]
+
+            return Views(
+                of(self.vectors),
+                lambda layer: of(self.at_layer(layer)),
+                {name: of(lists) for name, lists in self.extras.items()},
+                quiet={name: of(lists) for name, lists in self.quiet.items()},
+            )
+
+        first = self.vectors[0]
+        return list(map(part, torch.arange(len(first), device=first.device).chunk(count)))
 
 
 class Context(Protocol):
@@ -116,6 +141,10 @@ class Context(Protocol):
         """Return the documents of the training corpus, as ranges of its sentences; `UserError` if
         it has none."""
 
+    def triples(self) -> Sequence[Sequence[int]]:
+        """Return the labelled triples of the training corpus: premise, entailment, contradiction,
+        as rows of its sentences; `UserError` if it has none."""
+
     def tokens(self) -> Sequence[Sequence[int]]:
         """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
 
@@ -131,7 +160,8 @@ class Context(Protocol):
         Args:
             tokens: n token sequences.
             model: a transformer to use in place of the backbone.
-            inputs: further inputs of the transformer, e.g. `position_ids`.
+            inputs: further inputs of the transformer, e.g. `position_ids`; `positions` pads to
+                that length and computes the states of padding, too.
 
         Returns:
             Hidden states (n, length, width) of the embeddings and all layers; the attention mask.
@@ -143,14 +173,17 @@ class Context(Protocol):
         extras: Mapping[str, Sequence[Tokens]] | None = None,
         model: nn.Module | None = None,
         whole: bool = False,
+        dropout: bool = True,
     ) -> Views:
         """Encode a batch in one forward pass, with the recipe's pooler and head, in float32.
 
         Args:
-            views: one list of n token sequences per view.
+            views: one list of n token sequences per view; none if there are extras.
             extras: additional lists of n token sequences, by name.
             model: a transformer to use in place of the backbone.
             whole: compute all tokens of the last layer, even if the pooler reads only the first.
+            dropout: whether a model in training mode uses dropout; without it no random number is
+                drawn.
         """
 
     def head(self, vectors: Tensor) -> Tensor:
@@ -169,12 +202,34 @@ class Context(Protocol):
         """Return the checkpoint's map from last states (..., width) to vocabulary logits;
         `UserError` if it stores none."""
 
+    def load_masked_language_model(self, model: str) -> nn.Module:
+        """Load another transformer with its masked-language head, without gradient: a name as in
+        `load_encoder`, or "backbone" (the checkpoint's own); `Refusal` if it has another
+        vocabulary than the backbone."""
+
+    def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
+        """Return the most likely token at each position under such a model, int64 (n, length), at
+        the recipe's precision and without gradient."""
+
     def encoder(self, pooler: str | None = None) -> Any:
         """Return an Encoder of the backbone in its present state: what the recipe scores, or all
         layers with this pooler and no head."""
 
-    def load_encoder(self, model: str, pooler: str | None = None) -> Any:
-        """Load another, frozen Encoder: a backbone by name, a hub id or a folder."""
+    def load_encoder(
+        self,
+        model: str,
+        pooler: str | None = None,
+        prompt: str | None = None,
+        normalize: bool = False,
+    ) -> Any:
+        """Load another, frozen Encoder: a backbone by name, a hub id or a folder.
+
+        Args:
+            model: the value of a hyper-parameter with the metadata `MODEL`.
+            pooler: None takes the one that the model names.
+            prompt: one of the model's prompts, "" for none; None takes its default.
+            normalize: scale vectors to length 1.
+        """
 
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
@@ -199,7 +254,7 @@ class Method(nn.Module):
     title: ClassVar[str]  # in tables
     own_corpus_note: ClassVar[str] = ""  # after the title if trained on its own recipe's corpus
     version: ClassVar[int] = 1  # part of a run's identity; increased when the numbers change
-    reference: ClassVar[str] = ""  # paper and code
+    reference: ClassVar[str]  # paper and code
     Hyper: ClassVar[type[HyperParameters]] = HyperParameters
     # Conditions on hyper-parameters that are not None, as Python expressions of their names; those
     # of base classes hold too. And the values of hyper-parameters that have few.
@@ -302,6 +357,23 @@ def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
     for name, array in sorted(arrays.items()):
         digest.update(name.encode() + array.cpu().numpy().tobytes())
     return f"{kind}-{digest.hexdigest()[:16]}"
+
+
+def frozen_model(context: Context, name: str, pooler: str) -> Any:
+    """Return the transformer of another encoder, which reads the backbone's tokens, or for
+    "backbone" a copy of the backbone, without gradient.
+
+    Raises:
+        Refusal: it has another vocabulary.
+    """
+    if name == "backbone":
+        return context.copy_backbone().requires_grad_(False)
+    encoder = context.load_encoder(name, pooler)
+    if encoder.tokenizer.get_vocab() != context.tokenizer.get_vocab():
+        raise Refusal(
+            f"'{name}' has another vocabulary than the backbone, so it cannot read its tokens"
+        )
+    return encoder.model.requires_grad_(False)
 
 
 def overlay(*tables: Table) -> Table:

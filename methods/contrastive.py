@@ -11,8 +11,8 @@ the first one determines the pairs and the recipe.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -25,11 +25,38 @@ from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step
 
 @dataclass(frozen=True)
 class Negatives:
-    """Additional negatives, beside those of the batch."""
+    """Additional negatives, beside those of the batch: as vectors, whose cosines with the anchors
+    count, or as ready cosines of any other pairs.
 
-    vectors: Tensor  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
+    Raises:
+        ValueError: both are given, or none.
+    """
+
+    vectors: Tensor | None = None  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
     weight: float = 1.0  # l_m of the formula, at least 0
     weights: Tensor | None = None  # w_imk of the formula, (n, m) and at least 0; None: ones
+    cosines: Tensor | None = None  # (n, m), in place of vectors
+
+    def __post_init__(self) -> None:
+        if (self.vectors is None) == (self.cosines is None):
+            raise ValueError("negatives are either vectors or cosines")
+
+    def logits(
+        self,
+        anchors: Tensor,
+        temperature: float,
+        similarity: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Return their logits (n, m) for anchors (n, d), weights included; `similarity` maps the
+        cosines before the temperature divides them."""
+        cosines = self.cosines
+        if cosines is None:
+            assert self.vectors is not None
+            cosines = cosine(anchors, self.vectors)
+        logits = (similarity(cosines) if similarity else cosines) / temperature
+        if self.weight != 1.0:
+            logits = logits + math.log(self.weight)
+        return logits if self.weights is None else logits + self.weights.log()
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -56,13 +83,7 @@ def info_nce(
     """
     logits = cosine(anchors, positives) / temperature
     columns = [logits if weights is None else logits + weights.log()]
-    for group in negatives:
-        extra = cosine(anchors, group.vectors) / temperature
-        if group.weight != 1.0:
-            extra = extra + math.log(group.weight)
-        if group.weights is not None:
-            extra = extra + group.weights.log()
-        columns.append(extra)
+    columns += [group.logits(anchors, temperature) for group in negatives]
     own = torch.arange(len(anchors), device=anchors.device)
     return F.cross_entropy(torch.cat(columns, dim=1), own)
 
@@ -110,13 +131,19 @@ class Contrastive(Method):
 
     @classmethod
     def joins(cls) -> bool:
-        slots = ("extras", "negatives", "weights", "terms")
+        slots = ("extras", "quiet", "negatives", "weights", "terms")
         return any(getattr(cls, slot) is not getattr(Contrastive, slot) for slot in slots)
 
     @classmethod
     def own_pairs(cls, hyper: Any) -> str | None:
         """Return a name for a positive other than the dropout view, else None; a method with its
         own can only be written first."""
+        return None
+
+    @classmethod
+    def in_parts(cls, hyper: Any) -> str | None:
+        """Return the setting with which parts of a batch contrast alone (`Views.split`), else None;
+        nothing can be added to it then."""
         return None
 
     @property
@@ -138,6 +165,11 @@ class Contrastive(Method):
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         """Return further lists of n token sequences to encode in the same forward pass."""
+        return ()
+
+    def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        """Return lists of n token sequences to encode without dropout, with gradient, in a forward
+        pass of their own."""
         return ()
 
     def pairs(self, views: Views) -> tuple[Tensor, Tensor]:
@@ -168,7 +200,11 @@ class Contrastive(Method):
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
         extras = {part.name: part.extras(tokens, step) for part in self.slots}
-        return self.loss(context.embed(self.views(tokens, step), extras), step)
+        views = context.embed(self.views(tokens, step), extras)
+        quiet = {part.name: part.quiet(tokens, step) for part in self.slots}
+        if any(quiet.values()):
+            views = replace(views, quiet=context.embed([], quiet, dropout=False).extras)
+        return self.loss(views, step)
 
     def loss(self, views: Views, step: Step) -> Tensor:
         """Return the scalar loss of the vectors of one batch."""
@@ -186,3 +222,34 @@ class Contrastive(Method):
             for coefficient, term in part.terms(anchors, positives, temperature, step):
                 loss = loss + coefficient * term
         return loss
+
+
+class Queued(Contrastive):
+    """Base class of methods with a first-in-first-out queue of vectors: the buffers `rows` (length,
+    d), the newest last, and `filled`, how many of them are in use."""
+
+    rows: Tensor
+    filled: Tensor
+
+    def __init__(self, hyper: Any, shape: Shape, length: int) -> None:
+        super().__init__(hyper, shape)
+        self.register_buffer("rows", torch.zeros(length, shape.width))
+        self.register_buffer("filled", torch.zeros((), dtype=torch.long))
+        # A count, and the tensor and its version that has it: reading it from a GPU would wait.
+        self._known: tuple[Tensor | None, int, int] = (None, 0, 0)
+
+    def append(self, vectors: Tensor) -> None:
+        count, length = self.count(), len(self.rows)
+        self.rows, self.filled = enqueue(self.rows, self.filled, vectors, length)
+        self._note(min(count + len(vectors), length))
+
+    def count(self) -> int:
+        """Return `filled`; it waits for the device only after a start or a resume."""
+        tensor, version, count = self._known
+        if tensor is not self.filled or version != self.filled._version:
+            count = int(self.filled)
+            self._note(count)
+        return count
+
+    def _note(self, count: int) -> None:
+        self._known = (self.filled, self.filled._version, count)

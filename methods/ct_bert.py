@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step
+from methods.base import Context, HyperParameters, Method, Refusal, Step, to_device
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class CTBERT(Method):
         vectors = context.embed([[corpus[row] for row in distinct.tolist()]], model=model).vectors[
             0
         ]
-        return vectors[places.to(context.device)]
+        return vectors[to_device(places, context.device)]
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the loss of both encoders' vectors (groups, 1 + K, d), positive pairs first."""

@@ -12,17 +12,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
+    BASE_DEPTH,
     HOST,
+    MODEL,
     Context,
     Contrastive,
     ContrastiveHyper,
     Negatives,
-    Refusal,
     Shape,
     Step,
     Tokens,
     Views,
     cosine,
+    frozen_model,
     overlay,
     seed_torch,
     stream_seed,
@@ -30,7 +32,6 @@ from methods.base import (
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 _SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "roberta-base"
-_BASE_DEPTH = 12  # layers of the published base models
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,15 @@ class DCLRHyper(ContrastiveHyper):
     noise_times: float = 1.0  # noise vectors as a multiple of the batch size
     ascent_steps: int = 4  # released code
     ascent_size: float = 1e-3  # step size; released code
-    complement: str = _SIMCSE_BERT  # an encoder, or "backbone" (its initial weights)
+    # An encoder, or "backbone" (its initial weights).
+    complement: str = field(default=_SIMCSE_BERT, metadata=MODEL)
     complement_dropout: bool = False  # whether the complementary model uses dropout
     # Only the method written first determines the form of the loss. "zeroed": logits times 0.
     false_negatives: str = field(default="removed", metadata=HOST)
     loss_form: str = field(default="softmax", metadata=HOST)  # or "one-vs-rest", over all cells
     padded: bool = field(default=False, metadata=HOST)  # whether attention includes padding
-    start: str | None = field(default=None, metadata=HOST)  # an encoder with the initial weights
+    # An encoder with the initial weights.
+    start: str | None = field(default=None, metadata=HOST | MODEL)
 
 
 class DCLR(Contrastive):
@@ -121,7 +124,7 @@ class DCLR(Contrastive):
     @classmethod
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
         """Replace a published complementary model on backbones for which none is published."""
-        if shape.depth < _BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
+        if shape.depth < BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
             return replace(hyper, complement="backbone")
         return hyper
 
@@ -132,19 +135,8 @@ class DCLR(Contrastive):
             context.start_from(self.hyper.start)
         super().prepare(context)
         self._context = context
-        if self.hyper.phi > 1:
-            return
-        if self.hyper.complement == "backbone":
-            self.complement = context.copy_backbone()
-        else:
-            encoder = context.load_encoder(self.hyper.complement, "cls")
-            if encoder.tokenizer.get_vocab() != context.tokenizer.get_vocab():
-                raise Refusal(
-                    f"'{self.hyper.complement}' has another vocabulary than the backbone, "
-                    "so it cannot read its tokens"
-                )
-            self.complement = encoder.model
-        self.complement.requires_grad_(False)
+        if self.hyper.phi <= 1:
+            self.complement = frozen_model(context, self.hyper.complement, "cls")
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         tokens = self._as_read(tokens)
@@ -195,9 +187,8 @@ class DCLR(Contrastive):
             count = int(self.hyper.noise_times * len(anchors))
         if count == 0:
             return []
-        noise = torch.randn(count, anchors.shape[1], generator=step.generator("dclr-noise")).to(
-            anchors
-        )
+        generator, device = step.generator("dclr-noise", anchors.device), anchors.device
+        noise = torch.randn(count, anchors.shape[1], generator=generator, device=device).to(anchors)
         for _ in range(self.hyper.ascent_steps):
             with torch.enable_grad():
                 noise.requires_grad_()
@@ -226,13 +217,8 @@ class DCLR(Contrastive):
         if weights is not None:
             zeroed = self.hyper.false_negatives == "zeroed"
             logits = logits * weights if zeroed else logits + weights.log()
-        columns = [logits]
-        for group in negatives:
-            extra = cosine(anchors, group.vectors) / self.hyper.temperature
-            if group.weights is not None:
-                extra = extra + group.weights.log()
-            columns.append(extra + math.log(group.weight))
-        logits = torch.cat(columns, dim=1)
+        extra = [group.logits(anchors, self.hyper.temperature) for group in negatives]
+        logits = torch.cat([logits, *extra], dim=1)
         labels = torch.arange(len(anchors), device=anchors.device)
         if self.hyper.loss_form == "softmax":
             return F.cross_entropy(logits, labels)

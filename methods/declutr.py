@@ -10,7 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Shape, Step, Tokens, nt_xent
+from methods.base import (
+    Context,
+    HyperParameters,
+    Method,
+    Refusal,
+    Shape,
+    Step,
+    Tokens,
+    nt_xent,
+    to_device,
+)
 
 # Beta(4, 2) and Beta(2, 4) of section 3.2 are the distributions of the fourth and second of five
 # sorted uniform draws.
@@ -119,8 +129,11 @@ class DeCLUTR(Method):
             tokens, rows, places, targets = self.mask(tokens, context.tokenizer, step)
             views = context.embed([tokens], whole=True)
             vectors = views.vectors[0]
+            rows, places, targets = (
+                to_device(each, vectors.device) for each in (rows, places, targets)
+            )
             states = views.states[-1][rows, places].to(vectors.dtype)
-            guesses = self.language_head(states), targets.to(vectors.device)
+            guesses = self.language_head(states), targets
         near = context.embed([context.tokenize(positives, self.hyper.longest)]).vectors[0]
         return self.loss(vectors, near, guesses)
 
@@ -140,18 +153,10 @@ class DeCLUTR(Method):
         self, tokens: Tokens, tokenizer: Any, step: Step
     ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
         """Return the masked tokens; row, position and original of each predicted token."""
+        masked, flat, chosen = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
         lengths = torch.tensor([len(row) for row in tokens])
-        flat = torch.tensor([token for row in tokens for token in row])
-        ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
-        draws = torch.rand(len(flat), generator=step.generator("predicted"))
-        chosen = ordinary & (draws < self.hyper.masked)
-        fate = torch.rand(len(flat), generator=step.generator("masked"))
-        other = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
-        seen = torch.where(chosen & (fate < MASKED), tokenizer.mask_token_id, flat)
-        seen = torch.where(chosen & (fate >= 1 - REPLACED), other, seen)
         rows = torch.repeat_interleave(lengths)
         places = torch.arange(len(flat)) - (lengths.cumsum(0) - lengths)[rows]
-        masked = [row.tolist() for row in seen.split(lengths.tolist())]
         return masked, rows[chosen], places[chosen], flat[chosen]
 
     def loss(
@@ -165,6 +170,26 @@ class DeCLUTR(Method):
         if guesses is None or not len(guesses[1]):
             return loss
         return loss + self.hyper.language * F.cross_entropy(*guesses)
+
+
+def masked_pieces(
+    tokens: Tokens, tokenizer: Any, share: float, step: Step
+) -> tuple[list[list[int]], Tensor, Tensor]:
+    """Mask tokens for a masked language model: each that is not special with chance `share`.
+
+    Returns the masked sequences, all original tokens (m) one sequence after another, and which of
+    them are masked (m).
+    """
+    lengths = [len(row) for row in tokens]
+    flat = torch.tensor([token for row in tokens for token in row])
+    ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
+    draws = torch.rand(len(flat), generator=step.generator("predicted"))
+    chosen = ordinary & (draws < share)
+    fate = torch.rand(len(flat), generator=step.generator("masked"))
+    other = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
+    seen = torch.where(chosen & (fate < MASKED), tokenizer.mask_token_id, flat)
+    seen = torch.where(chosen & (fate >= 1 - REPLACED), other, seen)
+    return [row.tolist() for row in seen.split(lengths)], flat, chosen
 
 
 def sample_spans(

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from methods.base import (
     Context,
-    Contrastive,
     ContrastiveHyper,
     Negatives,
+    Queued,
     Shape,
     Step,
     Tokens,
     Views,
-    enqueue,
     stream,
 )
 
@@ -35,7 +34,7 @@ class ESimCSEHyper(ContrastiveHyper):
     random_start: bool = False  # initialise the momentum encoder randomly instead of as a copy
 
 
-class ESimCSE(Contrastive):
+class ESimCSE(Queued):
     """Word repetition and a momentum queue (docs/methods.md#esimcse).
 
     The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are
@@ -71,14 +70,9 @@ class ESimCSE(Contrastive):
     }
     needs = ("0 <= rate <= 1", "queue >= 0", "0 <= momentum <= 1")
 
-    rows: Tensor
-    filled: Tensor
-
     def __init__(self, hyper: ESimCSEHyper, shape: Shape) -> None:
-        super().__init__(hyper, shape)
+        super().__init__(hyper, shape, hyper.queue)
         self.momentum: Any = None
-        self.register_buffer("rows", torch.zeros(hyper.queue, shape.width))
-        self.register_buffer("filled", torch.zeros((), dtype=torch.long))
 
     def prepare(self, context: Context) -> None:
         super().prepare(context)
@@ -109,7 +103,7 @@ class ESimCSE(Contrastive):
         return [token for place, token in enumerate(tokens) for _ in range(1 + (place in twice))]
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
-        filled = int(self.filled)
+        filled = self.count()
         return [Negatives(self.rows[len(self.rows) - filled :].to(anchors))] if filled else []
 
     def after_loss(self, context: Context, step: Step) -> None:
@@ -120,8 +114,8 @@ class ESimCSE(Contrastive):
             self._append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
 
     def _follow(self, backbone: Any) -> None:
-        for slow, weight in zip(self.momentum.parameters(), backbone.parameters(), strict=True):
-            slow.lerp_(weight, 1 - self.hyper.momentum)
+        slow, weights = list(self.momentum.parameters()), list(backbone.parameters())
+        torch._foreach_lerp_(slow, weights, 1 - self.hyper.momentum)
 
     def _append(self, vectors: Tensor) -> None:
-        self.rows, self.filled = enqueue(self.rows, self.filled, vectors, self.hyper.queue)
+        self.append(vectors)

@@ -167,7 +167,7 @@ class Flowed(Mapped):
     def through(self, vectors: np.ndarray) -> np.ndarray:
         glow = self.glow
         assert glow is not None
-        return in_chunks(vectors, lambda chunk: glow(chunk.to(self.device))[0])
+        return in_chunks(vectors, lambda chunk: glow(chunk)[0], self.device)
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Flowed:
         draw = drawn(self.base, vectors, self.seed)

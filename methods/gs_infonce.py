@@ -59,5 +59,6 @@ class GSInfoNCE(Contrastive):
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []
-        noise = torch.randn(count, anchors.shape[1], generator=step.generator("noise"))
+        generator, device = step.generator("noise", anchors.device), anchors.device
+        noise = torch.randn(count, anchors.shape[1], generator=generator, device=device)
         return [Negatives((noise * self.hyper.std).to(anchors), weight=self.hyper.weight)]

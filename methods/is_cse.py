@@ -13,13 +13,13 @@ from torch.nn import functional as F
 from methods.base import (
     LATER,
     SHARED_RECIPE,
-    Contrastive,
     ContrastiveHyper,
+    Queued,
     Shape,
     Step,
-    enqueue,
     info_nce,
     overlay,
+    to_device,
 )
 
 MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
@@ -39,7 +39,7 @@ class ISCSEHyper(ContrastiveHyper):
     gamma: float = field(default=0.5, metadata=LATER)
 
 
-class ISCSE(Contrastive):
+class ISCSE(Queued):
     """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
     (docs/methods.md#is-cse).
 
@@ -82,14 +82,11 @@ class ISCSE(Contrastive):
     )
     choices = {"group": ("knn", "kmeans", "both")}
 
-    rows: Tensor
-    filled: Tensor
     centres: Tensor
 
     def __init__(self, hyper: ISCSEHyper, shape: Shape) -> None:
-        super().__init__(hyper, shape)
-        self.register_buffer("rows", torch.zeros(hyper.buffer, shape.width))
-        self.register_buffer("filled", torch.zeros((), dtype=torch.long))
+        super().__init__(hyper, shape, hyper.buffer)
+        self._clustered: Tensor | None = None  # the centres, if they are those of a step before
         if hyper.group != "knn":
             self.register_buffer("centres", torch.zeros(hyper.clusters, shape.width))
 
@@ -118,11 +115,11 @@ class ISCSE(Contrastive):
 
     def _remember(self, unit: Tensor) -> None:
         """Add vectors to the buffer, first in, first out (Eq. 3)."""
-        self.rows, self.filled = enqueue(self.rows, self.filled, unit.detach(), self.hyper.buffer)
+        self.append(unit.detach())
 
     def _remembered(self, needed: int) -> Tensor | None:
         """Return the buffer's rows; None until it has enough: it is full, or has those `needed`."""
-        filled = int(self.filled)
+        filled = self.count()
         if filled < (self.hyper.buffer if self.hyper.current_first else needed):
             return None
         return self.rows[self.hyper.buffer - filled :]
@@ -144,10 +141,10 @@ class ISCSE(Contrastive):
         rows = self._remembered(self.hyper.clusters)
         if rows is None:
             return None
-        if not self.centres.any():
+        if self._clustered is not self.centres and not self.centres.any():  # `any` waits on a GPU
             order = torch.randperm(len(rows), generator=step.generator("centres"))
-            self.centres = rows[order[: self.hyper.clusters]]
-        self.centres = cluster(rows, self.centres)
+            self.centres = rows[to_device(order[: self.hyper.clusters], rows.device)]
+        self._clustered = self.centres = cluster(rows, self.centres)
         nearest = (unit.detach() @ self.centres.T).argmax(1)
         return self.hyper.gamma * unit + (1 - self.hyper.gamma) * self.centres[nearest]
 

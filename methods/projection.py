@@ -35,8 +35,10 @@ class Affine(Mapped):
     kind = "affine"
     fixed = True
 
-    def __init__(self, base: Any, weight: Tensor, bias: Tensor, tanh: bool = False) -> None:
-        self.base, self.tanh = base, tanh
+    def __init__(
+        self, base: Any, weight: Tensor, bias: Tensor, tanh: bool = False, device: str = "cpu"
+    ) -> None:
+        self.base, self.tanh, self.device = base, tanh, device
         self.arrays = {"weight": weight.detach().cpu(), "bias": bias.detach().cpu()}
 
     @property
@@ -44,31 +46,33 @@ class Affine(Mapped):
         return fingerprint(self.kind, f"{self.base.identity}/{self.tanh}", self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        weight, bias = self.arrays["weight"].double(), self.arrays["bias"].double()
+        weight, bias = (self.arrays[name].to(self.device).double() for name in ("weight", "bias"))
 
         def mapped(chunk: Tensor) -> Tensor:
             rows = F.linear(chunk.double(), weight, bias)
             return rows.tanh() if self.tanh else rows
 
-        return in_chunks(vectors, mapped)
+        return in_chunks(vectors, mapped, self.device)
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"tanh": self.tanh}
 
     @classmethod
-    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any, **_: Any) -> Affine:
-        return cls(base, arrays["weight"], arrays["bias"], stored["tanh"])
+    def load(
+        cls, folder: Any, stored: Any, *, base: Any, arrays: Any, device: str = "cpu"
+    ) -> Affine:
+        return cls(base, arrays["weight"], arrays["bias"], stored["tanh"], device)
 
 
 def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple[Tensor, Tensor]:
     """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d) after
     subtracting the centre, and the centre (d): the mean if `centred` (these are the principal
-    components), else 0. In float64."""
+    components), else 0. In float64; the results are on the CPU."""
     width = vectors.shape[1]
     centre = vectors.new_zeros(width, dtype=torch.float64)
     if centred:
         centre = vectors.mean(0, dtype=torch.float64)
-    squares = scatter(vectors, centre)
+    squares, centre = scatter(vectors, centre).cpu(), centre.cpu()
     if not torch.isfinite(squares).all():  # reported when these vectors are scored
         return torch.full((min(dimensions, width), width), torch.nan, dtype=torch.float64), centre
     directions = torch.linalg.eigh(squares).eigenvectors.flip(-1).T
@@ -134,7 +138,9 @@ class Projection(Transform):
         if hyper.kind == "random":
             width = encoder.encode(["a"]).shape[1]
             weight = random_directions(width, hyper.dimensions, context.seed)
-            return Affine(encoder, weight, torch.zeros(len(weight), dtype=torch.float64))
+            bias = torch.zeros(len(weight), dtype=torch.float64)
+            return Affine(encoder, weight, bias, device=context.device)
         vectors = torch.from_numpy(np.ascontiguousarray(self.vectors(encoder, context)))
+        vectors = vectors.to(context.device)
         weight, centre = leading_directions(vectors, hyper.dimensions, hyper.centred)
-        return Affine(encoder, weight, -(weight @ centre))
+        return Affine(encoder, weight, -(weight @ centre), device=context.device)

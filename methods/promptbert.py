@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from methods.base import (
     Views,
     fingerprint,
     overlay,
+    to_device,
 )
 
 SENTENCE, MASK = "<sentence>", "<mask>"
@@ -59,7 +60,7 @@ class Prompt:
 
     before: tuple[int, ...]
     behind: tuple[int, ...]
-    place: int  # position of the mask, counted from the end
+    place: int  # position of the last mask, counted from the end
 
     @classmethod
     def read(cls, template: str, tokenizer: Any) -> Prompt:
@@ -67,7 +68,7 @@ class Prompt:
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
         behind = behind[1:]
-        place = behind.index(tokenizer.mask_token_id) - len(behind)
+        place = -1 - behind[::-1].index(tokenizer.mask_token_id)
         return cls(tuple(before[:-1]), tuple(behind), place)
 
     def __len__(self) -> int:
@@ -78,23 +79,27 @@ class Prompt:
         return [[*self.before, *row[1:-1], *self.behind] for row in tokens]
 
     def at_mask(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Return the states (n, width) at the template's mask, from states (n, length, width)."""
+        """Return the states (n, width) at the last mask, from states (n, length, width)."""
         return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.place]
 
     def alone(
         self, lengths: Tensor, config: Any, from_zero: bool = False
     ) -> tuple[list[list[int]], Tensor]:
         """Return tokens and positions of the template, as around sentences of each length."""
-        behind_padding = config.model_type in ("roberta", "xlm-roberta") and not from_zero
-        first = config.pad_token_id + 1 if behind_padding else 0
-        places = torch.arange(len(self)) + first
+        places = torch.arange(len(self)) + (0 if from_zero else first_position(config))
         shift = (torch.arange(len(self)) >= len(self.before)).long()
         positions = places + shift * lengths.cpu().unsqueeze(1)
         return [[*self.before, *self.behind]] * len(lengths), positions
 
 
+def first_position(config: Any) -> int:
+    """Return the position of the first token; RoBERTa's stand behind that of padding."""
+    roberta = config.model_type in ("roberta", "xlm-roberta")
+    return config.pad_token_id + 1 if roberta else 0
+
+
 class PromptEncoder:
-    """An Encoder: the state of a transformer's last layer at the mask of a template."""
+    """An Encoder: the state of a transformer's last layer at the last mask of a template."""
 
     kind = "prompt"
 
@@ -209,27 +214,38 @@ class PromptBERT(Contrastive):
         official, {"*": {"period": False}, "roberta-base": _silent, "roberta-large": _silent}
     )
 
+    most_masks: ClassVar[int] = 1  # of a template
+
+    @classmethod
+    def templates(cls, hyper: Any) -> list[str]:
+        """Return the templates: of both views, and of its own extras, if it has any."""
+        return [hyper.template, hyper.template_2]
+
     @classmethod
     def check(cls, hyper: PromptBERTHyper) -> None:
         super().check(hyper)
-        for template in (hyper.template, hyper.template_2):
+        for template in cls.templates(hyper):
             before, *behind = template.split(SENTENCE)
-            if len(behind) != 1 or MASK in before or behind[0].count(MASK) != 1:
+            masks = sum(text.count(MASK) for text in behind)
+            if len(behind) != 1 or MASK in before or not 1 <= masks <= cls.most_masks:
+                times = "once" if cls.most_masks == 1 else f"1 to {cls.most_masks} times"
                 raise Refusal(
-                    f"a template of 'promptbert' needs {SENTENCE} once, then {MASK} once, "
+                    f"a template of '{cls.name}' needs {SENTENCE} once, then {MASK} {times}, "
                     f"not '{template}'"
                 )
 
     def prepare(self, context: Context) -> None:
         super().prepare(context)
-        texts = (self.hyper.template, self.hyper.template_2)
+        texts = self.templates(self.hyper)
         self.prompts = [Prompt.read(text, context.tokenizer) for text in texts]
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
         named = {part.name: part.extras(tokens, step) for part in self.slots}
         rows = [*self.views(tokens, step), *chain.from_iterable(named.values())]
-        prompts = [self.prompts[min(row, 1)] for row in range(len(rows))]
+        prompts = self.prompts[:2]
+        for name, lists in named.items():
+            prompts += [self.prompts[-1 if name == self.name else 1]] * len(lists)
         wrapped = [prompt.around(row) for prompt, row in zip(prompts, rows, strict=True)]
         states, mask = context.states([each[i] for i in range(len(tokens)) for each in wrapped])
         alone = list(map(partial(self._alone, context), prompts, wrapped))
@@ -238,7 +254,7 @@ class PromptBERT(Contrastive):
             heads = []
             for row, (prompt, noise) in enumerate(zip(prompts, alone, strict=True)):
                 vectors = prompt.at_mask(states[layer][row :: len(rows)], mask[row :: len(rows)])
-                heads.append(context.head(vectors - noise[layer] if noise else vectors))
+                heads.append(context.head(vectors - noise(layer) if noise else vectors))
             return heads
 
         vectors = at_layer(len(states) - 1)
@@ -246,21 +262,35 @@ class PromptBERT(Contrastive):
         extras = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
         return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], extras), step)
 
-    def _alone(self, context: Context, prompt: Prompt, wrapped: Tokens) -> list[Tensor]:
-        """Return the template's states per layer for each sentence; none without denoising."""
+    def _alone(
+        self, context: Context, prompt: Prompt, wrapped: Tokens
+    ) -> Callable[[int], Tensor] | None:
+        """Return a function from a layer to the template's state for each sentence; None without
+        denoising."""
         if not self.hyper.denoise:
-            return []
+            return None
         inner = torch.tensor([len(row) - len(prompt) for row in wrapped])
         lengths, own = inner.unique(return_inverse=True)
-        tokens, positions = prompt.alone(lengths, context.backbone.config, self.hyper.from_zero)
-        states, mask = context.states(tokens, position_ids=positions.to(context.device))
-        return [prompt.at_mask(layer, mask)[own.to(layer.device)] for layer in states]
+        tokens, positions = self._template_alone(context, prompt, lengths)
+        inputs: dict[str, Any] = {}
+        if positions is not None:
+            inputs["position_ids"] = to_device(positions, context.device)
+        states, mask = context.states(tokens, **inputs)
+        own = to_device(own, context.device)
+        return lambda layer: prompt.at_mask(states[layer], mask)[own]
+
+    def _template_alone(
+        self, context: Context, prompt: Prompt, lengths: Tensor
+    ) -> tuple[list[list[int]], Tensor | None]:
+        """Return tokens and positions (None: the backbone's own) of the template alone, in place of
+        sentences of each length."""
+        return prompt.alone(lengths, context.backbone.config, self.hyper.from_zero)
 
     def encoder(self, context: Context) -> PromptEncoder:
         hyper = self.hyper
         return PromptEncoder(
             context.encoder(),
-            hyper.template,
+            hyper.template.strip(),
             hyper.denoise_scored,
             hyper.period,
             hyper.space,

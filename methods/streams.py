@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 
 import torch
+from torch import Tensor
 
 
 def stream_seed(seed: int, *names: object) -> int:
@@ -17,9 +18,20 @@ def stream_seed(seed: int, *names: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def stream(seed: int, *names: object) -> torch.Generator:
-    """Return a new CPU generator for the stream `names` under `seed`."""
-    return torch.Generator().manual_seed(stream_seed(seed, *names))
+def stream(seed: int, *names: object, device: str | torch.device = "cpu") -> torch.Generator:
+    """Return a new generator on a device for the stream `names` under `seed`.
+
+    Devices of another kind draw other numbers from the same seed.
+    """
+    return torch.Generator(device).manual_seed(stream_seed(seed, *names))
+
+
+def to_device(tensor: Tensor, device: str | torch.device) -> Tensor:
+    """Copy a tensor of the host to a device without waiting for what the device computes."""
+    if torch.device(device).type == "cpu":
+        return tensor
+    # Only pinned memory is copied while the device computes.
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def seed_torch(seed: int, device: str | torch.device = "cpu") -> None:

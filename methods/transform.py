@@ -16,10 +16,13 @@ TARGET = "target"  # the `source` of a transform that is fitted on each task, al
 CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
 
 
-def in_chunks(vectors: Any, function: Callable[[Tensor], Tensor]) -> np.ndarray:
-    """Apply a function to chunks of numpy vectors (n, d); returns float32 numpy (n, k)."""
+def in_chunks(
+    vectors: Any, function: Callable[[Tensor], Tensor], device: str = "cpu"
+) -> np.ndarray:
+    """Apply a function to chunks of numpy vectors (n, d) on a device; returns float32 numpy
+    (n, k)."""
     chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
-    return np.concatenate([function(chunk).float().cpu().numpy() for chunk in chunks])
+    return np.concatenate([function(chunk.to(device)).float().cpu().numpy() for chunk in chunks])
 
 
 def scatter(vectors: Tensor, centre: Tensor) -> Tensor:

@@ -23,14 +23,14 @@ class WhiteningHyper(TransformHyper):
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean (d) and W = U S^(-1/2) (d, k) of vectors (n, d), in float64, ordered by
-    decreasing variance.
+    decreasing variance. The results are on the CPU.
 
     The column of a direction without variance, for which S^(-1/2) is undefined, is 0.
     """
     count, width = vectors.shape
     kept = min(dimensions or width, width)
     mean = vectors.mean(0, dtype=torch.float64)
-    covariance = scatter(vectors, mean) / max(count - 1, 1)
+    mean, covariance = mean.cpu(), scatter(vectors, mean).cpu() / max(count - 1, 1)
     if not torch.isfinite(covariance).all():  # reported when these vectors are scored
         return mean, mean.new_full((width, kept), torch.nan)
     variances, directions = (part.flip(-1) for part in torch.linalg.eigh(covariance))
@@ -57,8 +57,10 @@ class Whitened(Mapped):
 
     kind = "whitened"
 
-    def __init__(self, base: Any, dimensions: int | None, arrays: dict[str, Tensor]) -> None:
-        self.base, self.dimensions, self.arrays = base, dimensions, arrays
+    def __init__(
+        self, base: Any, dimensions: int | None, arrays: dict[str, Tensor], device: str = "cpu"
+    ) -> None:
+        self.base, self.dimensions, self.arrays, self.device = base, dimensions, arrays, device
 
     @property
     def identity(self) -> str:
@@ -69,22 +71,27 @@ class Whitened(Mapped):
         return bool(self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **self.arrays))
+        arrays = {name: array.to(self.device) for name, array in self.arrays.items()}
+        return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **arrays), self.device)
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Whitened:
-        return Whitened(self.base, self.dimensions, fitted(vectors(sentences), self.dimensions))
+        arrays = fitted(vectors(sentences), self.dimensions, self.device)
+        return Whitened(self.base, self.dimensions, arrays, self.device)
 
     def save(self, folder: Any) -> dict[str, Any]:
         return {"dimensions": self.dimensions}
 
     @classmethod
-    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, **_: Any) -> Whitened:
-        return cls(base, stored["dimensions"], arrays or {})
+    def load(
+        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
+    ) -> Whitened:
+        return cls(base, stored["dimensions"], arrays or {}, device)
 
 
-def fitted(vectors: np.ndarray, dimensions: int | None) -> dict[str, Tensor]:
-    """Return the arrays of a whitening fitted on vectors (n, d)."""
-    mean, matrix = fit_whitening(torch.from_numpy(np.ascontiguousarray(vectors)), dimensions)
+def fitted(vectors: np.ndarray, dimensions: int | None, device: str = "cpu") -> dict[str, Tensor]:
+    """Return the arrays of a whitening fitted on vectors (n, d), by sums on a device."""
+    rows = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
+    mean, matrix = fit_whitening(rows, dimensions)
     return {"mean": mean, "matrix": matrix.contiguous()}
 
 
@@ -119,5 +126,6 @@ class Whitening(Transform):
         return replace(super().clamp_to_backbone(hyper, shape), dimensions=dimensions)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
-        vectors, dimensions = self.vectors(encoder, context), self.hyper.dimensions
-        return Whitened(encoder, dimensions, {} if vectors is None else fitted(vectors, dimensions))
+        vectors, options = self.vectors(encoder, context), (self.hyper.dimensions, context.device)
+        arrays = {} if vectors is None else fitted(vectors, *options)
+        return Whitened(encoder, self.hyper.dimensions, arrays, context.device)

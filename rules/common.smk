@@ -7,7 +7,10 @@ from pathlib import Path
 
 from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
-from bench.datasets.corpora import MADE
+from bench.datasets.corpora import MADE, WORLDS
+from bench.datasets.manifest import manifest
+from bench.runs.paths import data_sums
+from bench.runs.run import corpus_fingerprint
 from bench.utils.errors import UserError
 from bench.utils.files import blocking_path, slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
@@ -43,12 +46,21 @@ FOLDERS = {
 for blocked in filter(None, map(blocking_path, (Path(RESULTS), Path(FIGURES)))):
     raise WorkflowError(f"{blocked} is no folder, where results go; move it away")
 
-# Jobs are commands of the Python that runs this workflow, whatever the working directory. `exec`
+# With --sdm apptainer, jobs run in an image (docs/cluster.md#in-a-container). No other job names it,
+# because Snakemake repeats jobs whose image changes.
+DEPLOYMENT = workflow.deployment_settings.deployment_method
+CONTAINED = "APPTAINER" in {method.name for method in DEPLOYMENT}
+IMAGE = os.environ.get("SENTBENCH_IMAGE", "sentbench.sif")
+# Jobs are commands of the Python that runs this workflow, or of the image's, whatever the working
+# directory and the folders `bench` and `methods` in it (PYTHONSAFEPATH). `exec`
 # replaces the shell: a signal to the process group would otherwise end the shell, and with it the job,
 # before the command has written its checkpoint.
+PROGRAMS = (
+    "" if CONTAINED else f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+)
 shell.prefix(
-    f"export PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))} "
-    f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; exec "
+    f"export PYTHONSAFEPATH=1 PYTHONPATH={shlex.quote(str(Path(suites.__file__).parents[2]))} "
+    f"{PROGRAMS}; exec "
 )
 
 
@@ -59,7 +71,21 @@ wildcard_constraints:
 
 
 def world_if_named(name):
-    return f"{RESULTS}/world/manifest.json" if name == "world" else []
+    return f"{RESULTS}/world/manifest.json" if name in WORLDS else []
+
+
+# Not as input files, because times would count: a copy of other data may be older than the scores,
+# and a touched file would score the whole suite again.
+def own_data_sums(wildcards):
+    """Sums of data given by path; when its files change, all runs are scored again."""
+    if config["data"] in ("world", "senteval"):
+        return ""
+    folder = Path(config["data"])
+    return json.dumps([manifest(folder), data_sums(folder)], sort_keys=True)
+
+
+def own_corpus_sum(wildcards):
+    return corpus_fingerprint(CORPORA[wildcards.corpus])
 
 
 def corpus_name(wildcards):
@@ -96,7 +122,10 @@ def inputs_of(stage, ids):
         f"backbone-{run.backbone.name}" for run in runs if run.backbone.source != "none"
     }
     inputs = [f"{RESULTS}/inputs/{name}.json" for name in ("data", *sorted(names))]
-    trained = [] if stage == "train" else runs_of("train", ids)
+    needed = [need.id for run in runs for need in run.needs.values()]
+    before = needed if stage == "train" else runs_of("train", ids)
+    # A job trains its own runs in the order of the plan, each after those that it needs.
+    trained = [run for run in before if stage != "train" or run not in ids]
     return inputs + [f"{FOLDERS['train']}/{run}.json" for run in trained]
 
 
@@ -135,13 +164,15 @@ def probing_tasks(wildcards):
 def plan_part(stage, ids):
     """The part of the plan for a job, with only the keys that affect it."""
     keys = ["id", "method", "setting", "reference", "seed", "recipe_changes"]
-    keys += {"train": [], "score": ["tasks"], "analyse": ["analyses"]}[stage]
+    keys += {"train": ["needs"], "score": ["tasks"], "analyse": ["analyses"]}[stage]
     entries = [PLANNED[run].describe() for run in ids]
     plan = {
         "corpus": config["corpus"],
         "data": config["data"],
         "mode": suites.mode_of(config),
-        "runs": [{key: entry[key] for key in keys} for entry in entries],
+        "runs": [
+            {key: entry[key] for key in keys if key in entry} for entry in entries
+        ],
     }
     return json.dumps(plan, ensure_ascii=False, sort_keys=True)
 

@@ -34,7 +34,7 @@ rule data:
         f"{RESULTS}/benchmarks/data.tsv"
     params:
         name=config["data"],
-        folder=os.environ.get("BENCH_DATA", ""),
+        files=own_data_sums,
         tasks=probing_tasks,
         suite=suite_folder,
     shell:
@@ -53,6 +53,7 @@ rule corpus:
         f"{RESULTS}/benchmarks/corpus-{{corpus}}.tsv"
     params:
         name=corpus_name,
+        file=own_corpus_sum,
         data=config["data"],
         suite=suite_folder,
     shell:

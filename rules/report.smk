@@ -13,6 +13,8 @@ rule plan:
         f"{RESULTS}/logs/plan.log",
     benchmark:
         f"{RESULTS}/benchmarks/plan.tsv"
+    # First: `python -m bench status` and `render` read it while runs are made.
+    priority: 1000000
     params:
         config=suite_config,
     shell:

@@ -5,7 +5,12 @@ Each raises `Fault` or `UserError` if its claim does not hold for a trial.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import random
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,8 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_loss
+from bench.checks.verify import computing
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.plugins import FAILURES, describe_error
@@ -174,6 +182,49 @@ def check_same_seed(trial: Trial) -> None:
         raise Fault(f"'{name}' differs; {REMEDY}")
 
 
+# Prints the sums of a method's weights; its arguments are the method and the folder of the inputs.
+_ELSEWHERE = """
+import json, pathlib, sys
+from bench.checks import method_checks as checks
+from bench.registry.methods import method_class
+trial = checks.Trial(method_class(sys.argv[1]), pathlib.Path(sys.argv[2]))
+print(json.dumps(checks.weight_sums(trial)))
+"""
+
+
+def weight_sums(trial: Trial) -> dict[str, str]:
+    """Return the SHA-256 of each weight after a few steps, by name."""
+    with computing(1, deterministic=True):
+        training = trial.training()
+        advance(training, STEPS)
+    weights = training.modules.state_dict()
+    return {
+        name: hashlib.sha256(weight.numpy().tobytes()).hexdigest()
+        for name, weight in weights.items()
+    }
+
+
+@_claims("another process gives the same weights bit for bit", _trained)
+def check_other_process(trial: Trial) -> None:
+    here = weight_sums(trial)
+    other = {"PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _ELSEWHERE, trial.cls.name, str(trial.suite)],
+        env=os.environ | other,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        *_, reason = done.stderr.strip().splitlines() or ["no message"]
+        raise Fault(f"another process fails ({reason}); fix it")
+    elsewhere = json.loads(done.stdout.splitlines()[-1])
+    if names := [name for name, digest in here.items() if elsewhere.get(name) != digest]:
+        raise Fault(
+            f"'{names[0]}' differs; the order of a set of strings differs between processes, "
+            "so iterate over sorted(...)"
+        )
+
+
 @_claims("another seed gives other weights", _trained)
 def check_other_seed(trial: Trial) -> None:
     first, second = trial.training(seed=1), trial.training(seed=2)
@@ -223,13 +274,32 @@ def check_resume(trial: Trial) -> None:
         )
 
 
+class _Halves(TorchDispatchMode):
+    """Notes the 16-bit types of the results of torch's operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[torch.dtype] = set()
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), more: Any = None
+    ) -> Any:
+        result = operation(*args, **(more or {}))
+        dtypes = {leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor)}
+        self.seen |= dtypes & {torch.float16, torch.bfloat16}
+        return result
+
+
 @_claims("the loss in float64 is the same to 1e-4", _trained)
 def check_float64(trial: Trial) -> None:
     losses = []
-    for dtype in (torch.float32, torch.float64):
-        training = trial.training()
-        training.modules.to(dtype)
-        losses.append(first_loss(training, still=True))
+    with _Halves() as halves:
+        for dtype in (torch.float32, torch.float64):
+            training = trial.training()
+            training.modules.to(dtype)
+            losses.append(first_loss(training, still=True))
+    if halves.seen:  # its error may be too small for the comparison, or come in a later step
+        raise Fault(f"something is cast to {halves.seen.pop()}; leave the types to the recipe")
     single, double = losses
     if double.dtype != torch.float64:
         raise Fault(f"it is of {double.dtype}; do not cast, and create tensors with .to(vectors)")

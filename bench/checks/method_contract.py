@@ -32,7 +32,7 @@ class Clause:
     fault: str = ""  # why it does not hold; empty if it holds
 
     def __str__(self) -> str:
-        return f"fault  {self.claim}: {self.fault}" if self.fault else f"ok     {self.claim}"
+        return f"FAIL   {self.claim}: {self.fault}" if self.fault else f"ok     {self.claim}"
 
 
 def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:

@@ -48,7 +48,11 @@ class _Context(RunContext):
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         return super().sentences()
 
-    def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
+    def triples(self) -> Sequence[Sequence[int]]:
+        count = len(self.sentences())
+        return [range(first, first + 3) for first in range(0, count - 2, 3)]
+
+    def load_encoder(self, model: str, pooler: str | None = None, *_: Any) -> Encoder:
         folder = backbone("toy-bert").folder()
         return TransformerEncoder.load(
             folder, {"pooler": pooler or "cls_before_pooler"}, device=self.device

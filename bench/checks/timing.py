@@ -1,19 +1,24 @@
 """Training time of published shapes on this device: random weights, generated words, the real loop.
 
 Time depends only on shapes and lengths, so nothing is downloaded. Sentences have the lengths of the
-papers' corpus, and the dev set has the size of STS-B's.
+papers' corpus, and the dev set has the size of STS-B's. Checkpoints and the log are left out.
 """
 
 from __future__ import annotations
 
+import gc
 import random
 import tempfile
+import time
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bench.models.float32 import ELSEWHERE, float32_products
+from bench.runs.run import Run
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import write_json, write_text
 
@@ -29,15 +34,18 @@ class PublishedShape:
     words: int  # size of the vocabulary
     batch: int
     official: float | None = None  # seconds of the released code on its authors' GPU, if known
+    goal: float | None = None  # seconds on an H200 (docs/performance.md#on-a-gpu)
+    precision: str = "mixed"
 
 
 # Sizes of the published models. The seconds are from the released logs of GS-InfoNCE, which trains
 # like SimCSE with a few more negatives, on a million sentences at batch size 64
 # (docs/methods.md#gs-infonce).
 SHAPES = {
-    "bert-base": PublishedShape("bert", 768, 12, 12, 30_522, 64, 3835),
-    "bert-large": PublishedShape("bert", 1024, 24, 16, 30_522, 64, 9226),
-    "roberta-base": PublishedShape("roberta", 768, 12, 12, 50_265, 512),
+    "bert-base": PublishedShape("bert", 768, 12, 12, 30_522, 64, 3835, 105),
+    "bert-base-float32": PublishedShape("bert", 768, 12, 12, 30_522, 64, precision="float32"),
+    "bert-large": PublishedShape("bert", 1024, 24, 16, 30_522, 64, 9226, 360),
+    "roberta-base": PublishedShape("roberta", 768, 12, 12, 50_265, 512, goal=66),
     "roberta-large": PublishedShape("roberta", 1024, 24, 16, 50_265, 512),
     "toy": PublishedShape("bert", 64, 4, 4, 1500, 64),
 }
@@ -47,71 +55,172 @@ DRAWN = (11, 31)
 PAIRS = 1500  # size of STS-B's dev set, whose sentences have 13 tokens on average
 DRAWN_DEV = (5, 17)
 EVERY = 125  # steps between two selections (the released script)
+ENCODED = 20_000  # sentences of the corpus that are encoded as for scores, at most
 
 
-def time_shape(name: str, steps: int, device: str) -> dict[str, Any]:
-    """Train for some steps and extrapolate to a million sentences.
+class Clock:
+    """Seconds of the parts of a job, one after the other, on a device that computes on its own."""
 
-    Args:
-        name: a key of `SHAPES`.
-        steps: a multiple of 125, so that selection has its share of the time.
-        device: torch device.
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        if device != "cpu":
+            gc.collect()  # memory that only cycles hold
+            torch.cuda.reset_peak_memory_stats(device)
+        self._last = time.perf_counter()
 
-    Returns:
-        Shape, steps, batch, seconds of these steps and of a million sentences, official, and work.
+    def end(self, part: str) -> float:
+        """Wait for the device; the seconds since the last call are those of `part`."""
+        if self.device != "cpu":
+            torch.cuda.synchronize(self.device)
+        now = time.perf_counter()
+        taken, self._last = now - self._last, now
+        self.seconds[part] += taken
+        return taken
 
-    Raises:
-        UserError: the shape is unknown, or `steps` is not a multiple of 125.
-    """
-    from bench.runs.resolve import resolve
-    from bench.training.loop import train
+    @property
+    def memory(self) -> int | None:
+        """Most bytes of a GPU that tensors held at once, since the start."""
+        return None if self.device == "cpu" else torch.cuda.max_memory_allocated(self.device)
 
+
+def find_shape(name: str) -> PublishedShape:
+    """A shape of `SHAPES`; `UserError` if there is none of this name."""
     if name not in SHAPES:
         raise UserError(f"unknown shape '{name}'{did_you_mean(name, SHAPES)}")
-    if steps < EVERY or steps % EVERY:
-        told = f"write a multiple of {EVERY}, the steps between two selections"
+    return SHAPES[name]
+
+
+def time_shape(
+    name: str,
+    shape: PublishedShape,
+    steps: int,
+    device: str,
+    *,
+    every: int = EVERY,
+    pairs: int = PAIRS,
+) -> dict[str, Any]:
+    """Train for some steps, after a warm-up, and extrapolate to a million sentences.
+
+    Args:
+        name: of the shape.
+        shape: of the model, with its batch size.
+        steps: a multiple of `every`. The warm-up has `every` more, which are not timed.
+        device: torch device.
+        every: steps between two selections.
+        pairs: of the dev set.
+
+    Returns:
+        What was trained ("shape", "width", "depth", "batch", "precision", "steps"); "seconds" of
+        the "start", of a "step", of a "selection" and of the "end", which saves the encoder;
+        "host", seconds in which the host launches a step; "million", seconds of a million
+        sentences, with "official" and "goal"; "encoding", as for scores, in sentences and FLOP a
+        second; "memory" of the GPU in bytes; "work".
+
+    Raises:
+        UserError: `steps` is not a multiple of `every`, or the training ended early.
+    """
+    if steps < every or steps % every:
+        told = f"write a multiple of {every}, the steps between two selections"
         raise UserError(f"--steps is {steps}; {told}")
-    shape = SHAPES[name]
     with tempfile.TemporaryDirectory() as temporary:
-        folder, data = Path(temporary), Path(temporary) / "data"
-        words = [f"w{number}" for number in range(shape.words - 5)]
-        draw = random.Random(0)  # noqa: S311 (nothing secret)
-
-        def sentence(low: int, high: int) -> str:
-            return " ".join(draw.choices(words, k=draw.randint(low, high)))
-
-        _backbone(shape, words, folder / "backbone")
-        corpus = "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch))
-        write_text(folder / "made-up.txt", corpus)
-        dev = [
-            f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n"
-            for row in range(PAIRS)
-        ]
-        write_text(data / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev))
-        write_json(data / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": PAIRS}}})
-        run = resolve(
-            "simcse",
-            backbone_name=str(folder / "backbone"),
-            corpus=str(folder / "made-up.txt"),
-            data=str(data),
-            seed=1,
-            recipe={"batch_size": shape.batch, "select_every": EVERY},
-        )
-        outcome = train(run, folder / "suite", folder / "run", device)["outcome"]
-    if outcome["status"] != "finished":
-        raise UserError(f"the training of '{name}' ended early: {outcome['reason']}; report this")
+        folder = Path(temporary)
+        _write_inputs(shape, steps, pairs, folder)
+        # At first, CUDA loads its kernels, torch reserves memory, and the corpus is tokenized.
+        for part, count in (("warm-up", every), ("run", steps)):
+            run = _run_on(shape, folder, select_every=every, sentences=count * shape.batch)
+            timed = _train(run, folder / "suite", folder / part, device)
+    counts = {"start": 1, "step": steps, "selection": steps // every, "end": 1}
+    seconds = {part: timed["seconds"][part] / count for part, count in counts.items()}
+    of_million = -(-SENTENCES // shape.batch)
+    counts |= {"step": of_million, "selection": of_million // every}
+    names = ("width", "depth", "batch", "precision", "official", "goal")
     return {
         "shape": name,
+        **{key: getattr(shape, key) for key in names},
         "steps": steps,
-        "batch": shape.batch,
-        "seconds": outcome["seconds"],
-        "million": outcome["seconds"] * -(-SENTENCES // shape.batch) / steps,
-        "official": shape.official,
-        "work": outcome["work"],
+        "seconds": seconds,
+        "million": sum(seconds[part] * count for part, count in counts.items()),
+        **{key: timed[key] for key in ("host", "encoding", "memory", "work")},
     }
 
 
-def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
+def _run_on(shape: PublishedShape, folder: Path, **recipe: Any) -> Run:
+    """SimCSE on the inputs that `_write_inputs` wrote."""
+    from bench.runs.resolve import resolve
+
+    recipe |= {"batch_size": shape.batch, "precision": shape.precision}
+    backbone, corpus, data = (str(folder / name) for name in ("backbone", "made-up.txt", "data"))
+    return resolve(
+        "simcse", backbone_name=backbone, corpus=corpus, data=data, seed=1, recipe=recipe
+    )
+
+
+def _train(run: Run, suite: Path, folder: Path, device: str) -> dict[str, Any]:
+    """Train as `bench.training.loop.train` does, and encode; the seconds of each part."""
+    from bench.training.context import RunContext
+    from bench.training.loop import Diverged, Training, deterministic_kernels
+
+    RunContext(run, suite, "cpu").tokens()  # once a suite, and no part of the time
+    clock = Clock(device)
+    with deterministic_kernels(), float32_products(ELSEWHERE):
+        torch.set_num_threads(run.recipe.threads)
+        context = RunContext(run, suite, device)
+        training = Training(run, context, {})
+        clock.end("start")
+        launched, alone = [], True
+        for batch in training.batches():
+            began = time.perf_counter()
+            training.step(batch)
+            if alone:  # later ones may wait until the device has room for more launches
+                launched.append(time.perf_counter() - began)
+            if not (alone := training.should_sync()):
+                continue
+            clock.end("step")
+            try:
+                rows = list(training.sync())
+            except Diverged as diverged:
+                raise UserError(f"the training ended early: {diverged}; report this") from None
+            clock.end("selection" if "dev" in rows[-1] else "step")
+        work = training.finish(folder)["work"]
+        clock.end("end")
+    memory = clock.memory
+    texts = list(context.sentences()[:ENCODED])
+    context.remember(texts)  # a suite tokenizes them once
+    before = context.work.selection
+    clock.end("tokenize")
+    with float32_products(ELSEWHERE):
+        training.method.encoder(context).encode(texts)
+    seconds = clock.end("encode")
+    rates = {
+        "sentences": len(texts) / seconds,
+        "flops": (context.work.selection - before) / seconds,
+    }
+    host = sum(launched) / len(launched)
+    measured = {"seconds": clock.seconds, "host": host, "memory": memory}
+    return measured | {"encoding": rates, "work": work}
+
+
+def _write_inputs(shape: PublishedShape, steps: int, pairs: int, folder: Path) -> None:
+    """Write a backbone, a corpus of `steps` batches, and a data folder with a dev set."""
+    words = [f"w{number}" for number in range(shape.words - 5)]
+    draw, data = random.Random(0), folder / "data"  # noqa: S311 (nothing secret)
+
+    def sentence(low: int, high: int) -> str:
+        return " ".join(draw.choices(words, k=draw.randint(low, high)))
+
+    _write_backbone(shape, words, folder / "backbone")
+    corpus = "".join(f"{sentence(*DRAWN)}\n" for _ in range(steps * shape.batch))
+    write_text(folder / "made-up.txt", corpus)
+    dev = [
+        f"a\tb\tdev\t{row}\t{row % 6}\t{sentence(*DRAWN_DEV)}\t{sentence(*DRAWN_DEV)}\n"
+        for row in range(pairs)
+    ]
+    write_text(data / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv", "".join(dev))
+    write_json(data / "manifest.json", {"name": "made-up", "sts": {"STS-B": {"dev": pairs}}})
+
+
+def _write_backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
     """Write a transformer with random weights and a tokenizer with one token per word."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
@@ -143,10 +252,10 @@ def _backbone(shape: PublishedShape, words: list[str], folder: Path) -> None:
 
 def report(result: dict[str, Any]) -> str:
     """Return the result of `time_shape` in one line."""
-    rate = 1000 * result["seconds"] / result["steps"]
+    parts = result["seconds"]
     line = (
-        f"{result['shape']}, batch {result['batch']}: {rate:.1f} ms a step with selection every "
-        f"{EVERY} steps, {result['work']['ratio']:.2f} times the floor; "
+        f"{result['shape']}, batch {result['batch']}: {1000 * parts['step']:.1f} ms a step, "
+        f"{parts['selection']:.2f} s a selection, {result['work']['ratio']:.2f} times the floor; "
         f"a million sentences: {result['million']:.0f} s"
     )
     if result["official"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -9,10 +10,14 @@ from collections.abc import Sequence
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import DISK_FULL
+from bench.utils.memory import fewer_together, is_memory_full
 from bench.utils.version import __version__
 
 # cuBLAS is deterministic only with this setting.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+# OpenMP's threads wait asleep. Spinning, they keep a thread that shares their core with another
+# process from finishing what they wait for. OpenMP reads this when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 # Commands whose finished parts another start does not repeat.
@@ -22,9 +27,8 @@ RESUMABLE = {
     "analyse",
     "runs",
     "evaluate",
+    "reproduce",
     "crosscheck",
-    "gpu-smoke",
-    "gpu_smoke",
 }
 
 
@@ -42,6 +46,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if words == ["--version"]:  # without loading the parser
         print(__version__)
         return 0
+    for stream in (sys.stdout, sys.stderr):  # of an encoding that may lack dashes and marks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     resumes = bool(RESUMABLE & set(words[:1]))
     again = "run the same command again" + resumes * " to continue from what is finished"
     try:
@@ -64,5 +71,11 @@ def main(words: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         remedy = f"free some space and {again}" if full else "name another file or folder"
         message = f"{where}{error.strerror or error}; {remedy}"
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_full(error):
+            raise
+        said = str(error).partition(". ")[0]
+        message = f"memory is full{said and f' ({said})'}; "
+        message += f"{fewer_together()}free some or use a larger device, then {again}"
     print(f"error: {message}", file=sys.stderr)
     return 2

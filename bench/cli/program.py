@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from bench.cli import checks, data, evaluate, report, runs
+from bench.cli import checks, data, evaluate, printed, report, runs
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.version import __version__
 
@@ -49,7 +49,7 @@ def commands() -> TyperGroup:
         context_settings=CONTEXT,
         rich_markup_mode=None,
     )
-    for module in (runs, evaluate, data, report, checks):
+    for module in (runs, evaluate, data, printed, report, checks):
         app.add_typer(module.app)
     group = get_command(app)
     assert isinstance(group, TyperGroup)

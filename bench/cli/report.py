@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import CONFIG_FILE, SUITE_FOLDER, Command, Suite, one_of, opt
+from bench.cli.parameters import CONFIG_FILE, SUITE_FOLDER, Command, Suite, arg, one_of, opt
 from bench.utils.errors import UserError
 
 app = typer.Typer()
+
+# Those of bench/export, which would load libraries for --help.
+FORMATS = ["sentence-transformers", "mteb", "table", "tensorboard"]
+FORMATS += ["verdicts", "predictions", "eval-results"]
 
 OutFolder = Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
 
@@ -97,17 +101,23 @@ def coverage(
     Counts the numbers that have a recipe, a place in a plan, a score of ours and a verdict, with
     the reasons why others have none.
     """
-    from bench.report.coverage import CONFIGS, render_coverage
+    from bench.report.coverage import render_coverage
+    from bench.runs.config import PAPERS
 
     if suite and config:
         raise UserError(
             "--suite has a plan of its own; leave --config out, or name the configuration alone"
         )
-    print(render_coverage(suite or [], config or CONFIGS, out))
+    print(render_coverage(suite or [], config or PAPERS, out))
 
 
 @app.command(cls=Command)
-def audit(out: Annotated[Path | None, opt("FILE.csv or FILE.md.", metavar="FILE")] = None) -> None:
+def audit(
+    out: Annotated[Path | None, opt("FILE.csv or FILE.md.", metavar="FILE")] = None,
+    figure: Annotated[
+        Path | None, opt("FILE.png: printed gains beside the spread of seeds.", metavar="FILE")
+    ] = None,
+) -> None:
     """Check the printed numbers for contradictions."""
     from bench.report.audit import report, write
     from bench.reported.audit import findings
@@ -115,15 +125,17 @@ def audit(out: Annotated[Path | None, opt("FILE.csv or FILE.md.", metavar="FILE"
     found = findings()
     if out:
         write(found, out)
+    if figure:
+        from bench.report.figures.gains import write_gains
+
+        write_gains(figure)
     print(report(found))
 
 
 @app.command(cls=Command)
 def export(
     suite: Suite,
-    what: Annotated[
-        str, opt("The format.", **one_of(["sentence-transformers", "mteb", "table", "tensorboard"]))
-    ],
+    what: Annotated[str, opt("The format.", **one_of(FORMATS))],
     out: Annotated[
         Path,
         opt("A folder used for nothing else; a later export may replace it.", metavar="FOLDER"),
@@ -131,14 +143,56 @@ def export(
     run: Annotated[
         list[str] | None, opt("By default all runs with the necessary results.", metavar="ID ...")
     ] = None,
+    benchmark: Annotated[
+        str | None, opt("For eval-results: a data set of the hub.", metavar="OWNER/NAME")
+    ] = None,
 ) -> None:
     """Export results of a suite in a format of other tools.
 
-    The formats are model folders of sentence-transformers, results of mteb, tidy tables, and logs
-    for TensorBoard.
+    The formats are model folders of sentence-transformers, results of mteb, tidy tables, logs for
+    TensorBoard, verdicts as JSON, the cosine of every STS pair, and evaluation results of the hub.
     """
     from bench.export import export as export_suite
 
-    for remark in export_suite(suite, what, out, run or []):
+    for remark in export_suite(suite, what, out, run or [], benchmark):
         print(f"note: {remark}", file=sys.stderr)
     print(out)
+
+
+@app.command(cls=Command)
+def archive(
+    suite: Suite,
+    out: Annotated[Path, opt("The archive to write.", metavar="FILE.tar.gz")],
+    weights: Annotated[
+        bool, typer.Option("--weights", help="With the encoders of trained runs.")
+    ] = False,
+) -> None:
+    """Pack a suite into one file.
+
+    It holds plan, scores, analyses, provenance and logs. The same suite gives the same bytes. The
+    command render shows it again.
+    """
+    from bench.export.archive import pack
+
+    pack(suite, out, weights)
+    print(out)
+
+
+@app.command(cls=Command)
+def render(
+    source: Annotated[Path, arg("A suite's folder, or an archive of one.", metavar="SOURCE")],
+    out: Annotated[Path, opt("The folder to write; of an archive, a new one.", metavar="FOLDER")],
+) -> None:
+    """Render all tables, figures and the page of a suite.
+
+    They are made of the results that are there, and say so if runs are missing; so this works while
+    a suite runs. An archive is unpacked into FOLDER first.
+    """
+    from bench.export.archive import unpack_suite
+    from bench.report.render import render as render_all
+
+    if source.is_file():
+        unpack_suite(source, out)
+        source = out
+    render_all(source, out)
+    print(out / "report" / "index.html")

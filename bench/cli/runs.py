@@ -233,6 +233,27 @@ def next_seeds(
         print(f"Written to {out}; run it with: snakemake --cores N --configfile {out}")
 
 
+@app.command(cls=Command)
+def status(
+    suite: Suite,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, with the runs left.")
+    ] = False,
+) -> None:
+    """Show how far a suite is.
+
+    Counts the runs done, running, failed and left, and predicts the hours left. Each failed run has
+    its last error and its log. Works while a workflow runs.
+    """
+    import json
+
+    from bench.stages.status import report
+    from bench.stages.status import status as read_status
+
+    found = read_status(suite)
+    print(json.dumps(found.as_json(), indent=1) if as_json else report(found))
+
+
 def _shipped(suite: str) -> Path:
     """The configuration of a suite that is shipped with the project."""
     from bench.runs.config import SCHEMA
@@ -270,6 +291,7 @@ def runs(
     All runs are processed in this process, or several at once with --together.
     """
     from bench.results.readers import read_plan
+    from bench.runs.needs import chains
     from bench.stages import gpu_lease
     from bench.stages.jobs import planned, run_plan
     from bench.utils.progress import Progress
@@ -278,15 +300,15 @@ def runs(
     content = read_json_text(text) if text else read_plan(suite / "plan.json")
     entries = planned(content, part, parts, only or [])
     with gpu_lease.lease() as device:
-        if (processes := min(together, len(entries))) > 1:
+        groups = chains(entries)
+        if (processes := min(together, len(groups))) > 1:
             from bench.stages.together import run_together
 
             common = ["runs", "--suite", str(suite), "--stages", *stages]
             common += ["--json", text] if text else []
-            ids = [entry["id"] for entry in entries]
-            return run_together(
-                [[*common, "--only", *ids[first::processes]] for first in range(processes)]
-            )
+            shares = [groups[first::processes] for first in range(processes)]
+            ids = [[entry["id"] for group in share for entry in group] for share in shares]
+            return run_together([[*common, "--only", *share] for share in ids])
         with Progress(len(entries), "runs", "run") as progress:
             for run in run_plan(suite, content, entries, device, stages):
                 progress.advance(note=run.id)

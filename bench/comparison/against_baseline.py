@@ -19,6 +19,7 @@ from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
+from bench.results.records import OUTSIDE
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.utils.errors import UserError, did_you_mean
 
@@ -61,12 +62,13 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method with this name; without `@`, its official setting if that is planned.
+    """The planned method with this name; without `@`, its official setting if that is planned. An
+    outside encoder is named by its label.
 
     Raises:
         UserError: the name cannot be parsed, or no such method is planned.
     """
-    from bench.runs.resolve import parse
+    from bench.runs.text import parse
 
     def value(text: str) -> float | str:
         try:
@@ -81,8 +83,10 @@ def find(suite: SuiteResults, text: str) -> Candidate:
         ]
         return [first, *sorted(rest, key=itemgetter(0))], setting
 
-    parts, setting = canonical(text)
     planned = candidates(suite)
+    if outside := [one for one in planned if one.label == f"{text}{OUTSIDE}"]:
+        return outside[0]
+    parts, setting = canonical(text)
     matches = [
         one
         for one in planned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,13 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[str]:
-    if Path(path).name.removesuffix(".gz").endswith(".csv"):
+    if _is_table(path):
         return _table_sentences(path)
     return (line or " " for line in read_lines(path))
+
+
+def _is_table(path: Path) -> bool:
+    return Path(path).name.removesuffix(".gz").endswith(".csv")
 
 
 def _table_sentences(path: Path) -> Iterator[str]:
@@ -55,8 +59,16 @@ def _table_sentences(path: Path) -> Iterator[str]:
     Raises:
         UserError: the file is not such a table.
     """
-    reader = csv.reader(read_lines(path), strict=True)
     seen: set[str] = set()
+    for sentence in chain.from_iterable(_table_rows(path)):
+        if sentence and sentence not in seen:
+            seen.add(sentence)
+            yield sentence
+
+
+def _table_rows(path: Path) -> Iterator[list[str]]:
+    """Yield the rows of such a table: three sentences, or empty texts."""
+    reader = csv.reader(read_lines(path), strict=True)
     try:
         if (header := next(reader, [])) != NLI_COLUMNS:
             found, expected = ",".join(header), ",".join(NLI_COLUMNS)
@@ -64,12 +76,34 @@ def _table_sentences(path: Path) -> Iterator[str]:
         for row in reader:
             if len(row) != len(NLI_COLUMNS):
                 raise csv.Error(f"{len(row)} columns, not {len(NLI_COLUMNS)}")
-            for sentence in map(str.strip, row):
-                if sentence and sentence not in seen:
-                    seen.add(sentence)
-                    yield sentence
+            yield [sentence.strip() for sentence in row]
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; fetch it again") from None
+
+
+def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the rows of a table like `nli_for_simcse.csv`: premise, entailment and contradiction,
+    each as a row of `sentences`.
+
+    Args:
+        path: of the table.
+        sentences: those of `read_sentences`. A row with a sentence that is not among them, or with
+            an empty one, is left out.
+
+    Raises:
+        UserError: the file is not such a table, or no row is left.
+    """
+    if not _is_table(path):
+        raise UserError(
+            f"corpus {corpus_name(path)} has no labelled triples; use the corpus nli, or a table "
+            f"with the columns {','.join(NLI_COLUMNS)}"
+        )
+    places = {sentence: row for row, sentence in enumerate(sentences)}
+    rows = [row for row in _table_rows(path) if all(text in places for text in row)]
+    if not rows:
+        what = f"{path} has no triple among its first {len(sentences)} sentences"
+        raise UserError(f"{what}; use more sentences")
+    return [tuple(places[text] for text in row) for row in rows]
 
 
 def sts_sentences(data: Path) -> list[str]:
@@ -108,9 +142,13 @@ def cnsd_sentences(data: Path) -> list[str]:
 MADE = {"sts": sts_sentences, "cnsd": cnsd_sentences}
 
 
+# Corpora of the embedded world, and their files there.
+WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
+
+
 def check_name(name: str) -> None:
     """Raise `UserError` for an unknown corpus name. Paths are not checked."""
-    if "/" not in name and name != "world" and name not in MADE:
+    if "/" not in name and name not in WORLDS and name not in MADE:
         check_corpus(name)
 
 

@@ -33,7 +33,7 @@ def manifest(data: Path) -> dict[str, Any]:
     """
     own = Path(data) / "manifest.json"
     path = own if own.exists() else Path(__file__).with_name("senteval.json")
-    content = read_json(path)
+    content = read_json(path, distinct=True)
     content = content if isinstance(content, dict) else {}
     tables = [content[kind] for kind in TABLES if kind in content]
     whole = all(

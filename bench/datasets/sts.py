@@ -266,6 +266,18 @@ def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.round(np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0), 12)
 
 
+def similarities(task: StsTask, vectors: Vectors) -> list[np.ndarray]:
+    """The cosine of each pair, one array per subset, from the `vectors` of both columns.
+
+    Raises:
+        UserError: vectors of a wrong shape or not finite.
+    """
+    return [
+        cosine(*look_up(_title(task.name, subset), (subset.first, subset.second), vectors))
+        for subset in task.subsets
+    ]
+
+
 def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
     """Score an encoder, `vectors`, on one task; it is called for both columns of each subset.
 
@@ -277,15 +289,11 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
         UserError: vectors of a wrong shape or not finite, or equal similarities in a subset, for
             which SentEval returns NaN or a meaningless score.
     """
-    titles = [_title(task.name, subset) for subset in task.subsets]
-    similarities = [
-        cosine(*look_up(title, (subset.first, subset.second), vectors))
-        for title, subset in zip(titles, task.subsets, strict=True)
-    ]
-    golds = [subset.gold for subset in task.subsets]
-    values = {"all": _spearman(task.name, np.concatenate(similarities), np.concatenate(golds))}
+    predicted, golds = similarities(task, vectors), [subset.gold for subset in task.subsets]
+    values = {"all": _spearman(task.name, np.concatenate(predicted), np.concatenate(golds))}
     if len(golds) > 1:
-        each = [*map(_spearman, titles, similarities, golds)]
+        titles = [_title(task.name, subset) for subset in task.subsets]
+        each = [*map(_spearman, titles, predicted, golds)]
         values["mean"] = float(np.mean(each))
         values["wmean"] = float(np.average(each, weights=[len(gold) for gold in golds]))
     common = {"task": task.name, "split": task.split, "metric": "spearman"}

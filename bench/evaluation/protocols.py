@@ -6,20 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
+from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from bench.datasets.labelled import KFOLD, NESTED
-from bench.evaluation.classifier import HELD_OUT, SEED, Fold, Settings, fit
+from bench.evaluation.classifier import BLOCK, HELD_OUT, Fold, Settings, fit
+from bench.evaluation.heads import SEED, Head
 from bench.utils.errors import UserError
 
-DECAYS = tuple(10**power for power in range(-5, -1))  # grid of weight decays, for every task
+DECAYS = tuple(10**power for power in range(-5, -1))
+GRID = tuple(Head(decay) for decay in DECAYS)  # for every task
 # Probing, as SentEval recommends: a network with sigmoid, tuned on dev, at SentEval's default
 # weight decay.
 HIDDEN, DROPOUTS, NO_DECAY = (50, 100, 200), (0.0, 0.1, 0.2), 1e-9
+NETWORKS = tuple(Head(NO_DECAY, hidden, dropout) for hidden in HIDDEN for dropout in DROPOUTS)
 
 Advance = Callable[[int], object]
 
@@ -41,11 +46,38 @@ class Part:
     labels: Tensor
 
 
+class Split(NamedTuple):
+    """The fixed parts of a task, "train", "dev" and "test", and its number of labels."""
+
+    parts: Mapping[str, Part]
+    classes: int
+
+
 def heads(protocol: str, settings: Settings) -> int:
     """Number of classifiers that a protocol of `bench.datasets.labelled` trains, without
     networks."""
-    k, grid = settings.folds, len(DECAYS)
+    k, grid = settings.folds, len(GRID)
     return k * (grid * k + 1) if protocol == NESTED else grid * k + 1 if protocol == KFOLD else grid
+
+
+def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
+    """The fewest optimiser steps of a task's classifiers, those of a loop counting once.
+
+    Args:
+        sizes: samples of "train" with "dev" or "test", or of parts that are folded together.
+        settings: of the classifiers.
+        device: "cpu" or "cuda".
+        networks: whether it is a probing task, with networks too.
+    """
+    on_cpu = device == "cpu"
+    if "dev" in sizes:  # a processor trains each size of network by itself
+        groups = 1 + (len(HIDDEN) if on_cpu else 1) * networks
+    else:
+        folds = (settings.folds, 1) if "train" in sizes else (settings.folds**2, settings.folds)
+        block = BLOCK["cpu" if on_cpu else "cuda"]
+        groups = sum(ceil(count / block) for count in folds)
+    passes = settings.epoch_size * (settings.tenacity + 2)  # the first check always improves
+    return passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
 
 
 def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Result:
@@ -63,20 +95,21 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
     labels = data.labels.cpu().numpy()
     outer = list(_folds(labels, settings.folds))
     inner = [
-        Fold(train[inner_train], train[inner_dev], _plain(DECAYS))
+        Fold(train[inner_train], train[inner_dev], GRID, classes)
         for train, _ in outer
         for inner_train, inner_dev in _folds(labels[train], settings.folds)
     ]
-    data_of = (data.features, data.labels, classes)
-    accuracies = [fitted.accuracies for fitted in fit(*data_of, inner, settings, advance=advance)]
+    fitted = fit(data.features, data.labels, inner, settings, advance=advance)
+    accuracies = [[head.accuracy for head in fold] for fold in fitted]
     starts = range(0, len(accuracies), settings.folds)
     scores = [_means(accuracies[start : start + settings.folds]) for start in starts]
-    refit = [_without_dev(train, score) for (train, _), score in zip(outer, scores, strict=True)]
+    parts = zip((train for train, _ in outer), scores, strict=True)
+    refit = [_without_dev(train, score, classes) for train, score in parts]
     tests = []
-    fits = fit(*data_of, refit, settings, advance=advance)
-    for (_, test), fitted in zip(outer, fits, strict=True):
+    fits = fit(data.features, data.labels, refit, settings, advance=advance)
+    for (_, test), (head,) in zip(outer, fits, strict=True):
         rows = torch.from_numpy(test).to(data.features.device)
-        tests.append(_accuracy(fitted.predict(0, data.features[rows]), labels[test]))
+        tests.append(_accuracy(head.predict(data.features[rows]), labels[test]))
     return Result(_mean([max(score) for score in scores]), _mean(tests))
 
 
@@ -88,67 +121,69 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Ad
         UserError: as in `nested`.
     """
     labels = train.labels.cpu().numpy()
-    folds = [Fold(rows, dev, _plain(DECAYS)) for rows, dev in _folds(labels, settings.folds)]
-    data_of = (train.features, train.labels, classes)
-    fitted_folds = fit(*data_of, folds, settings, advance=advance)
-    scores = _means([fitted.accuracies for fitted in fitted_folds])
-    last = _without_dev(np.arange(len(labels)), scores)
-    fitted = fit(*data_of, [last], settings, advance=advance)[0]
-    predicted = fitted.predict(0, test.features)
+    folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]
+    fitted = fit(train.features, train.labels, folds, settings, advance=advance)
+    scores = _means([[head.accuracy for head in fold] for fold in fitted])
+    last = _without_dev(np.arange(len(labels)), scores, classes)
+    ((head,),) = fit(train.features, train.labels, [last], settings, advance=advance)
+    predicted = head.predict(test.features)
     return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
-def split(parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance) -> Result:
-    """Fixed parts ("train", "dev", "test"): select the weight decay on dev.
+def split(task: Split, settings: Settings, advance: Advance) -> Result:
+    """Select the weight decay on dev.
 
     SentEval retrains the best, which gives the same classifier.
     """
-    return _best_on_dev(parts, classes, settings, [(0, _plain(DECAYS))], advance)
+    ((result,),) = _best_on_dev([task], [GRID], settings, advance)
+    return result
 
 
-def tuned_network(
-    parts: Mapping[str, Part], classes: int, settings: Settings, advance: Advance
-) -> Result:
-    """Fixed parts: a network with one hidden layer, its size and dropout selected on dev
-    (docs/methods.md#probing)."""
-    grid = [(hidden, tuple((NO_DECAY, dropout) for dropout in DROPOUTS)) for hidden in HIDDEN]
-    return _best_on_dev(parts, classes, settings, grid, advance)
+def probing(tasks: Sequence[Split], settings: Settings, advance: Advance) -> list[list[Result]]:
+    """Of each task the results of `split`, and of a network with one hidden layer, its size and
+    dropout selected on dev (docs/methods.md#probing).
+
+    The tasks have equally many training samples, so that all their classifiers take every step
+    together (`bench.evaluation.classifier.fit`).
+    """
+    return _best_on_dev(tasks, [GRID, NETWORKS], settings, advance)
 
 
 def _best_on_dev(
-    parts: Mapping[str, Part],
-    classes: int,
-    settings: Settings,
-    grid: Sequence[tuple[int, tuple[tuple[float, float], ...]]],
-    advance: Advance,
-) -> Result:
-    train, dev, test = (parts[name] for name in ("train", "dev", "test"))
-    features = torch.cat([train.features, dev.features])
-    labels = torch.cat([train.labels, dev.labels])
-    rows = np.arange(len(labels))
-    scores, fitted = [], []
-    for hidden, heads_of in grid:
-        fold = Fold(rows[: len(train.labels)], rows[len(train.labels) :], heads_of)
-        result = fit(features, labels, classes, [fold], settings, hidden=hidden, advance=advance)[0]
-        for head, accuracy in enumerate(result.accuracies):
-            scores.append(round(100 * accuracy, 2))
-            fitted.append((result, head))
-    best, head = fitted[int(np.argmax(scores))]
-    predicted = best.predict(head, test.features)
-    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
+    tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings, advance: Advance
+) -> list[list[Result]]:
+    """Of each task and grid, the result of the head that is best on dev, the first of equals."""
+    known = [task.parts[name] for task in tasks for name in ("train", "dev")]
+    features = torch.cat([part.features for part in known])
+    labels = torch.cat([part.labels for part in known])
+    rows = np.split(np.arange(len(labels)), np.cumsum([len(part.labels) for part in known])[:-1])
+    heads = tuple(chain.from_iterable(grids))
+    folds = [
+        Fold(train, dev, heads, task.classes)
+        for task, train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
+    ]
+    fitted = fit(features, labels, folds, settings, advance=advance)
+    results = []
+    for task, found in zip(tasks, fitted, strict=True):
+        test, remaining = task.parts["test"], iter(found)
+        answers = test.labels.cpu().numpy()
+        of_task = []
+        for grid in grids:
+            own = list(islice(remaining, len(grid)))
+            scores = [round(100 * head.accuracy, 2) for head in own]
+            predicted = own[int(np.argmax(scores))].predict(test.features)
+            of_task.append(Result(max(scores), _accuracy(predicted, answers), predicted))
+        results.append(of_task)
+    return results
 
 
-def _plain(decays: Sequence[float]) -> tuple[tuple[float, float], ...]:
-    return tuple((decay, 0.0) for decay in decays)
-
-
-def _without_dev(train: np.ndarray, scores: Sequence[float]) -> Fold:
+def _without_dev(train: np.ndarray, scores: Sequence[float], classes: int) -> Fold:
     if int(HELD_OUT * len(train)) < 1:
         raise UserError(
             f"a classifier holds out {HELD_OUT:.0%} of its training part, which is less than one "
             f"of {len(train)} samples; choose another task or data"
         )
-    return Fold(train, None, _plain([DECAYS[int(np.argmax(scores))]]))
+    return Fold(train, None, (GRID[int(np.argmax(scores))],), classes)
 
 
 def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -158,6 +193,8 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
             f"{count} folds need {count} samples of some label and 2 of each, but the labels have "
             f"{counts.tolist()}; choose another task or data"
         )
+    from sklearn.model_selection import StratifiedKFold  # needs a second, and only some tasks it
+
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
     return list(splitter.split(np.zeros((len(labels), 1)), labels))
 

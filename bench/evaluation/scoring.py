@@ -5,20 +5,23 @@ Each distinct sentence is encoded once, and all tasks share the vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
 import torch
 
 from bench.datasets import probing, sts, transfer
-from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask
+from bench.datasets.labelled import KFOLD, NESTED, LabelledTask
 from bench.datasets.manifest import Vectors
 from bench.datasets.tasks import GROUPS, averages, expand_tasks, is_probing, kind_of
+from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES, Settings
 from bench.evaluation.embedding_store import VectorStore
-from bench.models.encoder import Encoder, adaptation
+from bench.models.encoder import Encoder, adaptation, read_tokens
+from bench.models.float32 import ELSEWHERE, float32_products
 from bench.results.provenance import task_sums
 from bench.results.records import Record
 from bench.utils.errors import UserError, did_you_mean
@@ -76,8 +79,14 @@ def score_tasks(
     return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
 
 
+@float32_products(ELSEWHERE)
 def score_encoder(
-    encoder: Encoder, tasks: Sequence[Task], mode: str, device: str, work: Path
+    encoder: Encoder,
+    tasks: Sequence[Task],
+    mode: str,
+    device: str,
+    work: Path,
+    tokens: Path | None = None,
 ) -> list[Record]:
     """Score an encoder on tasks; an interrupted call is resumed by the next one with the same
     `work`.
@@ -86,13 +95,17 @@ def score_encoder(
         encoder: to score.
         tasks, mode, device: as in `score`, which also says what is returned.
         work: folder for vectors and for the records of finished tasks.
+        tokens: folder of token files, which scorings of one suite share.
 
     Raises:
         UserError: as `score`; vectors have a wrong shape; `work` cannot be written or is in use.
     """
     with closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
-        store.add(sentences(tasks, adapt))
+        texts = sentences(tasks, adapt)
+        if tokens:
+            read_tokens(encoder, texts, tokens)
+        store.add(texts, device)
         return score(tasks, store, adapt=adapt, mode=mode, device=device, finished=finished)
 
 
@@ -126,27 +139,40 @@ def score(
         raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
     settings = MODES[mode]
     records: list[Record] = []
-    total = sum(_work(task, settings) for task in tasks if isinstance(task, LabelledTask))
+    labelled = [task for task in tasks if isinstance(task, LabelledTask)]
+    files = {task.name: _finished_file(task, mode, finished) for task in labelled if finished}
+    classified = {name: read_json(file) for name, file in files.items() if file.is_file()}
+    done = sum(_work(task, settings) for task in labelled if task.name in classified)
+    total = sum(_work(task, settings) for task in labelled)
+
+    @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
+    def mapped(target: tuple[str, ...]) -> Vectors:
+        assert adapt
+        return adapt(list(target), vectors)
 
     def final(task: Task) -> Vectors:
-        return adapt(list(task.target()), vectors) if adapt else vectors
+        return mapped(tuple(task.target())) if adapt else vectors
 
-    with Progress(total, "classify", unit="sample") as progress:
+    with Progress(total, "classify", unit="sample", done=done) as progress:
         for task in tasks:
             if isinstance(task, sts.StsTask):
                 records += sts.score(task, final(task))
                 continue
-            name = f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
-            file = finished / name if finished else None
-            if file and file.is_file():
-                records += read_json(file)
-                progress.advance(_work(task, settings), note=task.name)
-                continue
-            of_task = list(_score_labelled(task, final(task), settings, device, progress))
-            if file:
-                write_json(file, of_task)
-            records += of_task
+            if task.name not in classified:
+                waiting = [one for one in labelled if one.name not in classified]
+                together = _trained_together(task, waiting, device)
+                lookups = [final(one) for one in together]
+                found = _score_labelled(together, lookups, settings, device, progress)
+                for one, of_task in zip(together, found, strict=True):
+                    classified[one.name] = of_task
+                    if one.name in files:
+                        write_json(files[one.name], of_task)
+            records += classified[task.name]
     return records + _averages(records)
+
+
+def _finished_file(task: LabelledTask, mode: str, finished: Path) -> Path:
+    return finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
 
 
 def _averages(records: Sequence[Record]) -> list[Record]:
@@ -169,45 +195,74 @@ def _training_samples(task: LabelledTask) -> int:
 
 def _work(task: LabelledTask, settings: Settings) -> int:
     """Heads times training samples, which is roughly proportional to the duration."""
-    from bench.evaluation import protocols
-
     networks = len(protocols.HIDDEN) * len(protocols.DROPOUTS) if is_probing(task.name) else 0
     return (protocols.heads(task.protocol, settings) + networks) * _training_samples(task)
 
 
-def _score_labelled(
-    task: LabelledTask, vectors: Vectors, settings: Settings, device: str, progress: Progress
-) -> Iterator[Record]:
-    from bench.evaluation import protocols
+def _trained_together(
+    task: LabelledTask, waiting: Sequence[LabelledTask], device: str
+) -> list[LabelledTask]:
+    """The tasks whose classifiers train with those of `task`: on a GPU all probing tasks with
+    equally many training samples, else it alone. A processor would gain nothing, and hold the
+    features of all."""
+    if device == "cpu" or not is_probing(task.name):
+        return [task]
+    size = _training_samples(task)
+    return [one for one in waiting if is_probing(one.name) and _training_samples(one) == size]
 
-    parts = {
+
+def _score_labelled(
+    tasks: Sequence[LabelledTask],
+    vectors: Sequence[Vectors],
+    settings: Settings,
+    device: str,
+    progress: Progress,
+) -> list[list[Record]]:
+    """The records of each task of `_trained_together`."""
+    size = _training_samples(tasks[0])
+
+    def advance(heads: int) -> None:
+        progress.advance(heads * size, note=", ".join(task.name for task in tasks))
+
+    splits = [
+        protocols.Split(_parts(task, lookup, device), task.classes)
+        for task, lookup in zip(tasks, vectors, strict=True)
+    ]
+    if is_probing(tasks[0].name):
+        results = protocols.probing(splits, settings, advance)
+        return [
+            [*_accuracies(task, plain), *_accuracies(task, network, "accuracy_mlp")]
+            for task, (plain, network) in zip(tasks, results, strict=True)
+        ]
+    ((task, split),) = zip(tasks, splits, strict=True)
+    parts, classes = split
+    if task.protocol == NESTED:
+        result = protocols.nested(parts["all"], classes, settings, advance)
+    elif task.protocol == KFOLD:
+        result = protocols.kfold(parts["train"], parts["test"], classes, settings, advance)
+    else:
+        result = protocols.split(split, settings, advance)
+    records = _accuracies(task, result)
+    if task.name == "MRPC":
+        from sklearn.metrics import f1_score
+
+        value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
+        records.append(_record(task.name, "test", "f1", value))
+    return [records]
+
+
+def _parts(task: LabelledTask, vectors: Vectors, device: str) -> dict[str, protocols.Part]:
+    return {
         name: protocols.Part(
             torch.from_numpy(task.features(name, vectors)).to(device),
             torch.from_numpy(samples.labels).to(device),
         )
         for name, samples in task.splits.items()
     }
-    size = _training_samples(task)
 
-    def advance(heads: int) -> None:
-        progress.advance(heads * size, note=task.name)
 
-    def records(result: protocols.Result, metric: str = "accuracy") -> Iterator[Record]:
-        for part, value in (("test", result.test), ("dev", result.dev)):
-            yield _record(task.name, part, metric, value)
-
-    how = (task.classes, settings, advance)
-    if task.protocol == NESTED:
-        yield from records(protocols.nested(parts["all"], *how))
-    elif task.protocol == KFOLD:
-        result = protocols.kfold(parts["train"], parts["test"], *how)
-        yield from records(result)
-        if task.name == "MRPC":
-            from sklearn.metrics import f1_score
-
-            value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
-            yield _record(task.name, "test", "f1", value)
-    elif task.protocol == SPLIT:
-        yield from records(protocols.split(parts, *how))
-        if is_probing(task.name):
-            yield from records(protocols.tuned_network(parts, *how), "accuracy_mlp")
+def _accuracies(
+    task: LabelledTask, result: protocols.Result, metric: str = "accuracy"
+) -> list[Record]:
+    parts = (("test", result.test), ("dev", result.dev))
+    return [_record(task.name, part, metric, value) for part, value in parts]

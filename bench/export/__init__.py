@@ -1,5 +1,5 @@
 """Export of a suite's results: sentence-transformers folders, mteb results, tables, TensorBoard
-event files.
+event files, verdicts, predictions of pairs, evaluation results of the hub.
 
 `export` writes one folder atomically, with the checksums of its files in `export.json`. A later
 export replaces the folder only if it holds exactly these files, unchanged.
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from bench.export.runs import ExportedRun, read_runs
+from bench.export.runs import read_runs
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, sha256_file, write_json
 
@@ -25,10 +26,15 @@ EXPORT_FORMATS = {
     "mteb": "bench.export.mteb",
     "table": "bench.export.table",
     "tensorboard": "bench.export.tensorboard",
+    "verdicts": "bench.export.verdicts",
+    "predictions": "bench.export.predictions",
+    "eval-results": "bench.export.eval_results",
 }
 
 
-def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[str]:
+def export(
+    suite_dir: Path, what: str, out: Path, only: Sequence[str] = (), benchmark: str | None = None
+) -> list[str]:
     """Write results of a suite to the folder `out`.
 
     Args:
@@ -36,6 +42,7 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
         what: a key of `EXPORT_FORMATS`.
         out: folder to write; an earlier export there is replaced.
         only: ids of runs; empty takes all that can be exported.
+        benchmark: for `eval-results`, the data set of the hub that is the benchmark.
 
     Returns:
         One sentence on each run that was left out.
@@ -46,9 +53,9 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
     """
     runs = read_runs(suite_dir, only)
     _refuse_foreign(out)
-    write: Callable[[Path, Sequence[ExportedRun], Path, bool], list[str]] = import_module(
-        EXPORT_FORMATS[what]
-    ).write
+    write: Callable[..., list[str]] = import_module(EXPORT_FORMATS[what]).write
+    if what == "eval-results":
+        write = partial(write, benchmark=benchmark)
     with atomic_folder(out, keep_others=True) as folder:
         remarks = write(suite_dir, runs, folder, bool(only))
         files = sorted(path for path in folder.rglob("*") if path.is_file())

@@ -129,7 +129,7 @@ def _scores(run: ExportedRun) -> list[str]:
     )
     if reasons:
         what = ", ".join(reasons)
-        remark = f"They are measured {what}: comparable with each other, with no paper."
+        remark = f"They are measured {what}. Do not compare them with any paper."
     name = _cell(data.get("name"))
     return [
         f"In points (x 100), by sentbench's implementation of SentEval's protocol, on "

@@ -23,10 +23,9 @@ from bench.export.card import card
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
-from bench.models.packed_forward import PACKED
 from bench.models.poolers import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.sentence_transformers import LIST, PROMPTS, SETTINGS, Normalised
-from bench.models.transformer import longest_input
+from bench.models.transformer import longest_input, without_pooler
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
@@ -120,9 +119,8 @@ def _write_transformer(encoder: TransformerEncoder, folder: Path) -> None:
     encoder.tokenizer.model_max_length = longest
     encoder.save(folder)
     settings: dict[str, Any] = {"max_seq_length": longest, "do_lower_case": False}
-    if encoder.model.config.model_type in PACKED and encoder.pooler != "cls":
-        # Otherwise the library initialises a pooler at random.
-        settings["model_args"] = {"add_pooling_layer": False}
+    if encoder.pooler != "cls" and (option := without_pooler(type(encoder.model))):
+        settings["model_args"] = option  # otherwise the library initialises a pooler at random
     write_json(folder / SETTINGS[0], settings)
     if encoder.pooler in LAYERS:
         config = read_json(folder / "config.json")
@@ -176,7 +174,8 @@ def _pooling(encoder: TransformerEncoder) -> list[Part]:
     flags = {"pooling_mode_cls_token": first, "pooling_mode_mean_tokens": not first}
     pooling = Part("Pooling", {"word_embedding_dimension": width, **flags})
     if encoder.pooler == "cls":
-        dense = encoder.model.pooler.dense
+        own = encoder.model.pooler
+        dense = getattr(own, "dense", own)  # ALBERT's is the layer itself
         return [pooling, _dense(dense.weight.detach(), dense.bias.detach(), tanh=True)]
     if encoder.pooler in LAYERS:
         mixing = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": depth}

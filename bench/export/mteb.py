@@ -1,4 +1,5 @@
-"""Scores as mteb result files, as in its cache: results/<model>/<revision>/<task>.json.
+"""Scores as mteb result files, as in its cache: results/<model>/<revision>/<task>.json, with the
+settings of the run in run_settings.jsonl beside them.
 
 Tasks are named SentBench-STS12 and so on, because mteb's tasks of the same names use other files,
 splits and classifiers, so that scores must not be mixed. mteb stores scores as fractions (0.76),
@@ -7,6 +8,7 @@ not as points.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from bench.export.card import deviations
 from bench.export.runs import ExportedRun
 from bench.results.records import Record
 from bench.utils.errors import UserError
-from bench.utils.files import slug, write_json
+from bench.utils.files import slug, write_json, write_text
 
 PREFIX = "SentBench-"
 METRICS = {"spearman": "cosine_spearman"}  # our name -> mteb's, if they differ
@@ -58,9 +60,31 @@ def _write_run(run: ExportedRun, folder: Path) -> None:
             parts.setdefault((record["task"], record["split"]), []).append(record)
     meta = _model(run, f"sentbench/{name}", [task for task, _ in parts])
     write_json(place / "model_meta.json", meta)
+    settings = []
     for (task, split), records in parts.items():
         result = _result(run, task, split, records)
         write_json(place / f"{result['task_name']}.json", result)
+        settings.append(json.dumps(_settings(run, result["task_name"], split), ensure_ascii=False))
+    write_text(place / "run_settings.jsonl", "".join(f"{line}\n" for line in settings))
+
+
+def _settings(run: ExportedRun, task: str, split: str) -> dict[str, Any]:
+    """How a task was scored, as mteb (2.26) records it: versions and arguments of the encoder. The
+    rest is ours, since mteb keeps further keys."""
+    provenance, description = run.provenance, run.description
+    code, recipe = provenance.get("code") or {}, description.get("recipe") or {}
+    asked = {"max_length": recipe.get("max_length"), "pooler": recipe.get("pooler")}
+    own = {name: description.get(name) for name in ("method", "setting", "backbone", "seed")}
+    own |= {"commit": code.get("commit"), "mode": provenance.get("mode")}
+    own |= {"device": (provenance.get("device") or {}).get("name"), "date": provenance.get("date")}
+    return {
+        "task": task,
+        "splits": [split],
+        "version": {"sentbench": code.get("version"), **(provenance.get("versions") or {})},
+        "encode_kwargs": {key: value for key, value in asked.items() if value is not None},
+        "subsets": ["default"],
+        "sentbench": own,
+    }
 
 
 def _model(run: ExportedRun, name: str, tasks: Sequence[str]) -> dict[str, Any]:
@@ -114,7 +138,7 @@ def _protocol(run: ExportedRun, task: str) -> str:
         "not mteb's task of this name",
     ]
     if reasons := deviations(run):
-        parts.append(f"{', '.join(reasons)}: comparable with no paper")
+        parts.append(f"{', '.join(reasons)}: not comparable with any paper")
     return "; ".join(parts)
 
 

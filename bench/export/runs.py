@@ -70,10 +70,10 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
 def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
     scores = paths.scores_file(suite_dir, name)
     outcome = paths.run_folder(suite_dir, name) / "outcome.json"
-    path = scores if scores.is_file() else outcome
+    path = scores if scores.exists() else outcome
     records: Sequence[Record] = ()
     try:
-        if scores.is_file():
+        if scores.exists():
             provenance, records = read_scores(scores)
             description = provenance["run"]
         elif outcome.is_file():

@@ -19,16 +19,19 @@ import torch
 from torch import Tensor
 
 from bench.datasets.manifest import Vectors
-from bench.models.packed_forward import Batch, States, Work, forward, pooler_output
+from bench.models.packed_forward import Batch, States, Work, forward, is_packed, pooler_output
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS, check_pooler
-from bench.models.token_cache import tokenizer_identity
+from bench.models.side_by_side import side_by_side
+from bench.models.token_cache import TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
 from methods.base import seed_torch
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
-TOKEN_BUDGET = {"cpu": 4096, "cuda": 16_384}
+TOKEN_BUDGET = {"cpu": 4096, "cuda": 65_536}
+# Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
+AT_ONCE = 16
 
 
 class Encoder(Protocol):
@@ -85,8 +88,8 @@ class TransformerEncoder:
             work: counts the FLOP of `encode`.
 
         Raises:
-            UserError: the pooler is unknown or needs more positions than the model has, or the
-                tokenizer has no valid `model_max_length`.
+            UserError: the pooler is unknown, needs more positions than the model has or takes the
+                first token of a decoder, or the tokenizer has no valid `model_max_length`.
         """
         check_pooler(pooler)
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
@@ -96,6 +99,9 @@ class TransformerEncoder:
         if self._limit > longest:
             what = f"pooler '{pooler}' needs {self._limit} positions, this model has {longest}"
             raise UserError(f"{what}; choose another pooler")
+        if pooler in FIRST_ONLY and any(getattr(one, "is_causal", 0) for one in model.modules()):
+            what = f"pooler '{pooler}' takes the first token, which sees no other one in a decoder"
+            raise UserError(f"{what} ({model.config.model_type}); choose avg")
 
     @property
     def identity(self) -> str:
@@ -121,6 +127,11 @@ class TransformerEncoder:
         options = {"truncation": True, "max_length": self._limit - room, "padding": False}
         return self.tokenizer(list(sentences), **options)["input_ids"]
 
+    def read_tokens(self, sentences: Sequence[str], folder: Path) -> None:
+        """Take the token ids of distinct sentences from a file in `folder`, written if missing."""
+        rows = tokenized(sentences, self.tokenizer, self._limit, folder)
+        self._cached_tokens = TokensBySentence(sentences, rows)
+
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return self.encode_tokens(self.tokenize(sentences))
 
@@ -136,7 +147,8 @@ class TransformerEncoder:
 
         Args:
             tokens: token ids of each sentence, special tokens included.
-            progress: called with the number of sentences of each finished batch.
+            progress: called with the number of sentences of each batch; on a GPU that may be before
+                it is finished.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors (n,
                 width).
             width: of the vectors; by default the hidden size of the model.
@@ -145,21 +157,31 @@ class TransformerEncoder:
             float32 (n, width), in the order of `tokens`.
         """
         device = next(self.model.parameters()).device
-        vectors = np.zeros((len(tokens), width or self.model.config.hidden_size), dtype=np.float32)
+        shape = len(tokens), width or self.model.config.hidden_size
+        vectors = torch.zeros(*shape, dtype=torch.float32, device=device)
         training = self.model.training
         self.model.eval()
         try:
             budget = TOKEN_BUDGET.get(device.type, 4096)
             positions = self._positions if pool is None else None
-            for rows in length_batches([positions or len(row) for row in tokens], budget):
+            batches = list(length_batches([positions or len(row) for row in tokens], budget))
+            places = torch.tensor([row for rows in batches for row in rows]).to(device)
+
+            @torch.inference_mode()
+            def encode(part: tuple[list[int], Tensor], _: object) -> int:
+                rows, own = part
                 some, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
                 batch = Batch.of(some, pad_id, device, positions)
-                vectors[rows] = self._pooled(batch, pool).float().cpu().numpy()
-                if progress:
-                    progress(len(rows))
+                vectors.index_copy_(0, own, self._pooled(batch, pool).float())
+                return len(rows)
+
+            parts = [*zip(batches, places.split([*map(len, batches)]), strict=True)]
+            # Nothing says that a model's own forward pass may run in several threads.
+            at_once = AT_ONCE if device.type == "cpu" and is_packed(self.model) else 1
+            side_by_side(encode, parts, at_once, progress or (lambda count: None))
         finally:
             self.model.train(training)
-        return vectors
+        return vectors.cpu().numpy()  # the only wait for a GPU
 
     @torch.inference_mode()
     def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
@@ -199,6 +221,15 @@ class TransformerEncoder:
     def load(cls, folder: Path, stored: Any, *, device: str = "cpu") -> TransformerEncoder:
         model, tokenizer = load_backbone(folder, pooling_layer=stored["pooler"] == "cls")
         return cls(model.to(device), tokenizer, stored["pooler"])
+
+
+def read_tokens(encoder: Encoder, sentences: Sequence[str], folder: Path) -> None:
+    """Have the transformer under an encoder, if any, take token ids of distinct sentences from a
+    file that all runs of a suite share."""
+    while base := getattr(encoder, "base", None):
+        encoder = base
+    if isinstance(encoder, TransformerEncoder):
+        encoder.read_tokens(sentences, folder)
 
 
 def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Vectors], Vectors] | None:

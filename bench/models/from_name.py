@@ -24,7 +24,7 @@ from bench.models.encoder import Encoder
 from bench.models.load import load_encoder
 from bench.models.poolers import check_pooler
 from bench.models.sentence_transformers import Normalised
-from bench.models.transformer import no_folder
+from bench.registry.encoders import no_folder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import slug

@@ -18,8 +18,8 @@ from bench.download import fetch_backbone
 from bench.models import sentence_transformers
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.poolers import POOLER_NAMES, check_pooler
-from bench.models.transformer import no_folder
-from bench.registry.backbones import backbone
+from bench.registry.backbones import UnknownBackbone, backbone
+from bench.registry.encoders import SAVED, is_path, no_folder
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, write_json
@@ -36,7 +36,7 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
         if arrays := getattr(encoder, "arrays", None):
             arrays = {name: array.contiguous() for name, array in arrays.items()}
             save_file(arrays, temporary / ARRAYS)
-        write_json(temporary / "encoder.json", {"kind": encoder.kind, **stored})
+        write_json(temporary / SAVED, {"kind": encoder.kind, **stored})
 
 
 def load_encoder(
@@ -63,8 +63,8 @@ def load_encoder(
         if prompt:
             what = f"--pooler uses only the transformer of {model}, without prompts"
             raise UserError(f"{what}; omit --prompt")
-    folder = _find(model)
-    if (folder / "encoder.json").is_file():
+    folder = find_model(model)
+    if (folder / SAVED).is_file():
         if prompt:
             raise UserError(f"{folder} was saved with a fixed prompt; omit --prompt")
         return _load_saved(folder, pooler, device)
@@ -78,8 +78,12 @@ def load_encoder(
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
 
 
-def _find(model: str | Path) -> Path:
-    """The encoder of a run's folder, a folder, a backbone by name, or a download."""
+def find_model(model: str | Path) -> Path:
+    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download.
+
+    Raises:
+        UserError: there is none.
+    """
     folder = Path(model)
     if not str(model) or folder.is_file():
         problem = f"{model} is a file" if str(model) else "the model's name is empty"
@@ -87,14 +91,14 @@ def _find(model: str | Path) -> Path:
             f"{problem}; give a folder or a hub id (score word vectors as a backbone of method "
             "'glove')"
         )
-    if (folder / "encoder" / "encoder.json").is_file():
+    if (folder / "encoder" / SAVED).is_file():
         return folder / "encoder"
     if folder.is_dir():
         return folder
     try:
         registered = backbone(str(model))
-    except UserError:
-        if str(model).partition("@")[0].count("/") > 1 or str(model).startswith((".", "/", "~")):
+    except UnknownBackbone:
+        if is_path(str(model)):
             raise no_folder(model) from None
         return fetch_backbone(str(model))
     return registered.folder()
@@ -102,7 +106,7 @@ def _find(model: str | Path) -> Path:
 
 def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote."""
-    path = folder / "encoder.json"
+    path = folder / SAVED
     stored = read_json(path)
     if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):
         raise UserError(f"{path} names no kind of encoder; save the encoder again")

@@ -1,11 +1,12 @@
-"""Forward pass of BERT-like transformers on packed sequences: linear layers skip padding, unless
-its states are asked for.
+"""Forward pass of transformers on packed sequences: linear layers skip padding, unless its states
+are asked for.
 
-BERT and RoBERTa layers run here on *packed* states, one row per token, with the model's own modules
-and weights. Only attention uses padded states, so its dropout is unchanged. If only [CLS] of the
-last layer is needed, that layer computes queries and feed-forward for [CLS] alone. Without dropout
-the result equals the model's own forward pass up to rounding; with dropout it has the same
-distribution. Other architectures run their own padded forward pass.
+Layers of BERT, RoBERTa and ModernBERT run on *packed* states, one row per token, with the model's
+own modules and weights (`bench.models.packed_layers`). Only attention uses padded states, so its
+dropout is unchanged. If only [CLS] of the last layer is needed, that layer computes queries and
+feed-forward for [CLS] alone. Without dropout the result equals the model's own forward pass up to
+rounding; with dropout it has the same distribution. Other architectures run their own padded
+forward pass.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from threading import Lock
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from bench.models.packed_layers import Dropout, ModernBert, bert_layer
 from bench.utils.errors import UserError
+from methods.base import to_device
 
 Tokens = Sequence[Sequence[int]]
 
-PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
+BERT_LIKE = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
+PACKED = (*BERT_LIKE, "modernbert")
+_COUNTING = Lock()  # encoders count in several threads
 
 
 @dataclass
@@ -49,7 +54,8 @@ class Work:
         """Add one forward pass, and its backward pass if gradients are enabled."""
         flop = forward_flop(config, lengths, first_only)
         if torch.is_inference_mode_enabled():  # encoders, in float32
-            self.selection += flop
+            with _COUNTING:
+                self.selection += flop
             return
         self.sentences += len(lengths)
         self.tokens += int(lengths.sum())
@@ -68,6 +74,8 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     """
     width, depth = config.hidden_size, config.num_hidden_layers
     inner = getattr(config, "intermediate_size", None) or 4 * width
+    if getattr(config, "model_type", "") == "modernbert":
+        inner *= 1.5  # the gates are a third product with this width
     lengths = np.asarray(lengths, dtype=np.float64)
     rows, tokens, squares = len(lengths), lengths.sum(), (lengths**2).sum()
     whole = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * squares * width
@@ -78,34 +86,50 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     return float((depth - 1) * whole + last)
 
 
-class _Select(torch.autograd.Function):
-    """Select distinct rows of a matrix. The backward pass copies instead of accumulating."""
+@dataclass(frozen=True)
+class _Rows:
+    """Rows to take from a matrix.
+
+    Attributes:
+        index: of each row, int64 (m,); any valid one where the result is zero.
+        zero: rows of the result that are zero, bool (m, 1); None: none.
+    """
+
+    index: Tensor
+    zero: Tensor | None = None
+
+    def of(self, matrix: Tensor) -> Tensor:
+        rows = matrix.index_select(0, self.index)
+        return rows if self.zero is None else rows.masked_fill_(self.zero, 0)
+
+
+class _Take(torch.autograd.Function):
+    """Rows of a matrix, each at most once. The backward pass takes them `back`: `index_copy_` into
+    zeros would give the same bits, but deterministic kernels of a GPU sort for it."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
-        ctx.count = len(rows)
-        return rows.index_select(0, places)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
-        zeros = gradient.new_zeros(ctx.count, gradient.shape[1])
-        return zeros.index_copy_(0, places, gradient), None
-
-
-class _Place(torch.autograd.Function):
-    """Inverse of `_Select`: write rows to distinct places of a matrix of zeros."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor, count: int) -> Tensor:
-        ctx.save_for_backward(places)
-        return rows.new_zeros(count, rows.shape[1]).index_copy_(0, places, rows)
+    def forward(ctx: Any, matrix: Tensor, there: _Rows, back: _Rows) -> Tensor:
+        ctx.back = back
+        return there.of(matrix)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (places,) = ctx.saved_tensors
-        return gradient.index_select(0, places), None, None
+        return ctx.back.of(gradient), None, None
+
+
+def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Tensor]:
+    """Tensors of arrays on a device, from one copy that does not wait."""
+    if str(device) == "cpu":
+        return [torch.from_numpy(array) for array in arrays]
+    sizes = [-(-array.nbytes // 8) * 8 for array in arrays]  # each begins at a multiple of 8 bytes
+    joined, starts = np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes[:-1]]).tolist()
+    for array, start in zip(arrays, starts, strict=True):
+        joined[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+    there, kinds = to_device(torch.from_numpy(joined), device), map(torch.from_numpy, arrays)
+    return [
+        there[start : start + like.nbytes].view(like.dtype).view(like.shape)
+        for like, start in zip(kinds, starts, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -119,6 +143,9 @@ class Batch:
         places: their indices in the flattened (n * length); None if all positions are computed.
         firsts: indices of the first tokens in the packed states, (n,).
         ragged: whether any position is padding, which attention ignores.
+        unpacked: rows of the packed states at all positions, zeros at padding.
+        spread: rows of (n, d) at the first tokens in the packed states, zeros at others.
+        ends: where each sequence ends in the packed states, after a 0, int32 (n + 1,).
     """
 
     ids: Tensor
@@ -127,6 +154,9 @@ class Batch:
     places: Tensor | None
     firsts: Tensor
     ragged: bool
+    unpacked: _Rows
+    spread: _Rows
+    ends: Tensor
 
     @classmethod
     def of(
@@ -152,42 +182,44 @@ class Batch:
         real = np.arange(positions or lengths.max()) < lengths[:, None]
         ids = np.full(real.shape, pad_id, np.int64)
         ids[real] = np.fromiter(chain.from_iterable(tokens), np.int64, lengths.sum())
-        ragged = not real.all()
-        places = real.ravel().nonzero()[0] if ragged and positions is None else None
+        ragged, flat = not real.all(), real.ravel()
         if positions is not None:
             lengths = np.full_like(lengths, positions)
-        firsts = np.concatenate([[0], lengths.cumsum()[:-1]])
-
-        def to_device(array: np.ndarray) -> Tensor:
-            tensor = torch.from_numpy(array)
-            if str(device) == "cpu":
-                return tensor
-            # Pinned memory is copied asynchronously, while the device computes the previous step.
-            return tensor.pin_memory().to(device, non_blocking=True)
-
+        ends = np.concatenate([[0], lengths.cumsum()])
+        later = np.ones((ends[-1], 1), bool)
+        later[ends[:-1]] = False
+        arrays = [ids, real.astype(np.int64), flat.nonzero()[0], ends[:-1], flat.cumsum() - 1]
+        arrays += [~flat[:, None], np.arange(len(lengths)).repeat(lengths), later]
+        copied = _copied([*arrays, ends.astype(np.int32)], device)
+        ids_there, mask, places, firsts, sources, padding, owners, later_there, ends_there = copied
         return cls(
-            to_device(ids),
-            to_device(real.astype(np.int64)),
+            ids_there,
+            mask,
             lengths,
-            None if places is None else to_device(places),
-            to_device(firsts),
+            places if ragged and positions is None else None,
+            firsts,
             ragged,
+            _Rows(sources, padding),
+            _Rows(owners, later_there),
+            ends_there,
         )
 
     def pack(self, states: Tensor) -> Tensor:
         """(n, length, d) -> (tokens, d)."""
         flat = states.reshape(-1, states.shape[-1])
-        return flat if self.places is None else cast(Tensor, _Select.apply(flat, self.places))
+        if self.places is None:
+            return flat
+        return cast(Tensor, _Take.apply(flat, _Rows(self.places), self.unpacked))
 
     def pad(self, rows: Tensor) -> Tensor:
         """(tokens, d) -> (n, length, d), with zeros as padding."""
         if self.places is not None:
-            rows = cast(Tensor, _Place.apply(rows, self.places, self.ids.numel()))
+            rows = cast(Tensor, _Take.apply(rows, self.unpacked, _Rows(self.places)))
         return rows.view(*self.ids.shape, rows.shape[-1])
 
     def first(self, rows: Tensor) -> Tensor:
         """(tokens, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Select.apply(rows, self.firsts))
+        return cast(Tensor, _Take.apply(rows, _Rows(self.firsts), self.spread))
 
 
 class States(Sequence[Tensor]):
@@ -224,7 +256,8 @@ class States(Sequence[Tensor]):
 
 def is_packed(model: Any) -> bool:
     """Whether a model runs on packed states rather than with its own forward pass."""
-    return model.config.model_type in PACKED and not model.config.is_decoder
+    config = model.config
+    return config.model_type in PACKED and not getattr(config, "is_decoder", False)
 
 
 def forward(
@@ -235,28 +268,55 @@ def forward(
     Args:
         first_only: compute only the first tokens of the last layer.
         work: counts the pass.
-        inputs: more inputs of the embedding layer, such as `position_ids`.
+        inputs: more inputs of the model, such as `position_ids`.
     """
     first_only = first_only and is_packed(model)
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
     if not is_packed(model):
-        output = model(
-            input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True, **inputs
-        )
-        return States([batch.pack(layer) for layer in output.hidden_states], batch)
+        return States([batch.pack(layer) for layer in _own_states(model, batch, inputs)], batch)
+    bert_like = model.config.model_type in BERT_LIKE
+    positions = None if bert_like else inputs.pop("position_ids", None)
     # The embedding layer runs padded, because methods hook into it. It is cheap.
-    states = batch.pack(model.embeddings(input_ids=batch.ids, **inputs))
-    padding = None  # (n, 1, 1, length), added to the attention logits
-    if batch.ragged:
-        padding = torch.zeros(batch.mask.shape, device=states.device)
-        padding = padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
-    drop = Dropout(model.training, states.device)
-    layers = [states]
-    for index, layer in enumerate(model.encoder.layer):
-        last = first_only and index == model.config.num_hidden_layers - 1
-        layers.append(_layer(layer, layers[-1], batch, padding, drop, last))
+    layers = [batch.pack(model.embeddings(input_ids=batch.ids, **inputs))]
+    padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
+    if bert_like:
+        for index, layer in enumerate(model.encoder.layer):
+            last = first_only and index == model.config.num_hidden_layers - 1
+            layers.append(bert_layer(layer, layers[-1], batch, padding, drop, last))
+        return States(layers, batch, first_only)
+    shared = ModernBert(model, batch, padding, positions)
+    for index, layer in enumerate(model.layers):
+        last = first_only and index == len(model.layers) - 1
+        layers.append(shared.layer(layer, layers[-1], drop, last))
+    layers[-1] = model.final_norm(layers[-1])
     return States(layers, batch, first_only)
+
+
+def _padding(batch: Batch) -> Tensor | None:
+    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding; None without
+    padding."""
+    if not batch.ragged:
+        return None
+    (rows, length), device = batch.mask.shape, batch.mask.device
+    # A GPU's attention copies masks whose rows do not start at multiples of 8 elements.
+    aligned = length if device.type == "cpu" else -(-length // 8) * 8
+    padding = torch.zeros(rows, aligned, device=device)[:, :length]
+    return padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
+
+
+def _own_states(model: Any, batch: Batch, inputs: dict[str, Any]) -> Sequence[Tensor]:
+    """Hidden states of a model's own forward pass, embeddings first, each (n, length, d)."""
+    inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
+    kind = model.config.model_type
+    try:
+        states: Sequence[Tensor] = model(**inputs, output_hidden_states=True).hidden_states
+        if all(layer.shape[:2] == batch.ids.shape for layer in states):
+            return states
+        problem = "its layers have other positions than its tokens"
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    raise UserError(f"the model of type '{kind}' cannot be run ({problem}); choose another")
 
 
 def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
@@ -267,79 +327,3 @@ def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     if work is not None:
         work.count(model.config, batch.lengths, first_only=False)
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
-
-
-def _layer(
-    layer: Any, states: Tensor, batch: Batch, padding: Any, drop: Dropout, first_only: bool
-) -> Tensor:
-    """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
-    attention, attention_output = layer.attention.self, layer.attention.output
-    computed = batch.first(states) if first_only else states
-
-    def heads(rows: Tensor) -> Tensor:
-        return rows.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
-
-    queries = attention.query(computed)
-    queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
-    keys, values = (heads(batch.pad(key(states))) for key in (attention.key, attention.value))
-    mixed = _attend(queries, keys, values, padding, attention.dropout.p, drop)
-    mixed = mixed.transpose(1, 2).flatten(2)
-    mixed = mixed.squeeze(1) if first_only else batch.pack(mixed)
-
-    mixed = drop(attention_output.dense(mixed), attention_output.dropout.p)
-    between = attention_output.LayerNorm(mixed + computed)
-    widened = drop(layer.output.dense(layer.intermediate(between)), layer.output.dropout.p)
-    return layer.output.LayerNorm(widened + between)
-
-
-def _attend(
-    queries: Tensor, keys: Tensor, values: Tensor, padding: Any, dropout: float, drop: Dropout
-) -> Tensor:
-    """Attention with dropout; `padding` (n, 1, 1, length) is -inf at padding, else 0, or None."""
-    if padding is not None:
-        padding = padding.to(queries.dtype)
-    if drop.active and dropout and drop.own:
-        weights = queries * queries.shape[-1] ** -0.5 @ keys.transpose(-1, -2)
-        if padding is not None:
-            weights = weights + padding
-        return drop(weights.softmax(-1), dropout) @ values
-    rate = dropout if drop.active else 0.0
-    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=padding, dropout_p=rate)
-
-
-class Dropout:
-    """Dropout of one forward pass.
-
-    On a CPU it draws 16 random bits per element, ten times faster than torch. There the rate is
-    rounded to multiples of 1/65536 (0.1 becomes 0.100006), and the rest is scaled by the rounded
-    rate. The generator is seeded from torch's global one, so a seeded step draws the same masks.
-    """
-
-    def __init__(self, active: bool, device: torch.device) -> None:
-        self.active, self.own = active, device.type == "cpu"
-        if active and self.own:
-            self._bits = np.random.SFC64(int(torch.randint(2**62, ())))
-
-    def __call__(self, values: Tensor, rate: float) -> Tensor:
-        if not self.active or not rate:
-            return values
-        if not self.own:
-            return F.dropout(values, rate)
-        threshold = min(round(rate * 65536), 65535)
-        bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
-        # The mask includes the scale, so that each pass is a single product.
-        kind = np.float64 if values.dtype == torch.float64 else np.float32
-        mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
-        return cast(Tensor, _Masked.apply(values, torch.from_numpy(mask).view_as(values)))
-
-
-class _Masked(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, mask: Tensor) -> Tensor:
-        ctx.save_for_backward(mask)
-        return (values * mask).to(values.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return (gradient * mask).to(gradient.dtype), None

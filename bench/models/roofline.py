@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from bench.models.float32 import TRAINING, float32_products
 from bench.models.packed_forward import Work
 
 COPIED = {"cpu": 2**26, "cuda": 2**29}  # bytes of the copied tensor, larger than the caches
@@ -51,7 +52,8 @@ def _measured(device: str, kind: torch.dtype, threads: int, width: int) -> dict[
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        single = _product_rate(device, torch.float32, width)
+        with float32_products(TRAINING):  # and of selection
+            single = _product_rate(device, torch.float32, width)
         return {
             "flops": single if kind == torch.float32 else _product_rate(device, kind, width),
             "float32_flops": single,

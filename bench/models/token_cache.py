@@ -1,10 +1,11 @@
-"""Tokenized corpora on disk. All runs of a suite share them and read them memory-mapped."""
+"""Token ids of corpora and tasks on disk. All runs of a suite share them and read them
+memory-mapped."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class TokenFile(Sequence[list[int]]):
         except (OSError, EOFError, ValueError, IndexError):
             valid = False
         if not valid:
-            raise UserError(f"{path} is damaged; delete it, so that the corpus is tokenized again")
+            raise UserError(f"{path} is damaged; delete it, so that its text is tokenized again")
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -56,6 +57,25 @@ class TokenFile(Sequence[list[int]]):
         content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
         with atomic_file(path) as temporary, open(temporary, "wb") as stream:
             np.save(stream, content)
+
+
+class TokensBySentence(Mapping[str, list[int]]):
+    """The token ids of distinct sentences, which are the rows of a token file."""
+
+    def __init__(self, sentences: Sequence[str], rows: Sequence[list[int]]) -> None:
+        self._places, self._rows = {text: row for row, text in enumerate(sentences)}, rows
+
+    def __getitem__(self, sentence: str) -> list[int]:
+        return self._rows[self._places[sentence]]
+
+    def __contains__(self, sentence: object) -> bool:
+        return sentence in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:

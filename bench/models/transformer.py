@@ -5,6 +5,7 @@ Everything that would give silently wrong vectors is an error.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from pathlib import Path
@@ -16,12 +17,22 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 from safetensors import SafetensorError, safe_open
 
+from bench.models.packed_forward import Batch, forward, is_packed
+from bench.registry.backbones import refuse_own_code
+from bench.registry.encoders import no_folder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = ["tokenizer.json", "vocab.txt", "vocab.json"]
 VOCABULARIES += ["sentencepiece.bpe.model", "spiece.model"]
+
+# Rates of dropout by their names in the configurations of BERT and most encoders; DistilBERT,
+# ModernBERT and decoders; T5; GPT-2.
+DROPOUTS = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+DROPOUTS += ["dropout", "attention_dropout", "hidden_dropout", "embedding_dropout", "mlp_dropout"]
+DROPOUTS += ["dropout_rate", "resid_pdrop", "embd_pdrop", "attn_pdrop"]
+LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
 def _weights_files(folder: Path) -> list[Path]:
@@ -41,19 +52,13 @@ def _weights_files(folder: Path) -> list[Path]:
     return [folder / "model.safetensors"]
 
 
-def no_folder(folder: Any) -> UserError:
-    """The error for a model folder that does not exist."""
-    return UserError(
-        f"model folder {folder} does not exist; give a Hugging Face folder or a hub id"
-    )
-
-
 def check_folder(folder: Path) -> None:
     """Raise `UserError` if a folder lacks a configuration, safetensors weights or a tokenizer."""
     if not folder.is_dir():
         raise no_folder(folder)
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
+    refuse_own_code(folder)
     missing = [path.name for path in _weights_files(folder) if not path.is_file()]
     if missing:
         suffixes = (".bin", ".pt", ".pth", ".ckpt")
@@ -89,14 +94,18 @@ def load_backbone(
         raise UserError(f"{what}; choose cls_before_pooler or avg")
     try:
         model, tokenizer, loading = _from_pretrained(folder, dropout, pooling_layer)
+    except UserError:
+        raise
     except SafetensorError as error:
         what = f"the weights in {folder} are truncated or broken ({error})"
         raise UserError(f"{what}; save or download them again") from error
     except Exception as error:  # transformers raises many kinds
         what = f"cannot load the model in {folder}: {_summary(error)}"
         raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
+    _check_architecture(folder, model, pooling_layer)
     _check_weights(folder, model, loading)
     _check_tokenizer(folder, model, tokenizer)
+    _check_padding(folder, model, tokenizer)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -107,17 +116,16 @@ def _from_pretrained(
     folder: Path, dropout: float | None, pooling_layer: bool
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Model, tokenizer, and what transformers reports about weights that do not fit."""
-    from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     config = _read_config(folder)
     if dropout is not None:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-    has_pooler = config.model_type in ("bert", "roberta", "xlm-roberta")
-    options = {"add_pooling_layer": pooling_layer} if has_pooler else {}
-    model, loading = AutoModel.from_pretrained(
+        _set_dropout(folder, config, dropout)
+    loader, model_class = _loader(folder, config)
+    options = {} if pooling_layer else without_pooler(model_class)
+    model, loading = loader.from_pretrained(
         folder,
         output_loading_info=True,
         config=config,
@@ -128,10 +136,52 @@ def _from_pretrained(
         ignore_mismatched_sizes=True,  # `_check_weights` rejects them by name
         **options,
     )
-    tokenizer = AutoTokenizer.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
+    return model, load_tokenizer(folder), loading
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load the tokenizer of a local folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _loader(folder: Path, config: Any) -> tuple[Any, Any]:
+    """The automatic class that loads a model, and the model's own class.
+
+    Of T5 and its relatives only the encoder is loaded.
+    """
+    from transformers import AutoModel, AutoModelForTextEncoding
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_TEXT_ENCODING_MAPPING,
+        MODEL_MAPPING,
     )
-    return model, tokenizer, loading
+
+    if encoder := MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None):
+        return AutoModelForTextEncoding, encoder
+    if config.is_encoder_decoder:
+        raise UserError(
+            f"{folder} holds a {config.model_type}, whose encoder cannot be loaded without its "
+            "decoder; choose another model"
+        )
+    return AutoModel, MODEL_MAPPING.get(type(config), None)
+
+
+def without_pooler(model_class: Any) -> dict[str, bool]:
+    """The option by which a class of models leaves out its pooler; empty if it has none."""
+    known = (
+        callable(model_class) and "add_pooling_layer" in inspect.signature(model_class).parameters
+    )
+    return {"add_pooling_layer": False} if known else {}
+
+
+def _set_dropout(folder: Path, config: Any, rate: float) -> None:
+    names = [name for name in DROPOUTS if hasattr(config, name)]
+    if not names:
+        what = f"the {config.model_type} in {folder} has no dropout that could be set"
+        raise UserError(f"{what}; leave out 'dropout'")
+    for name in names:
+        setattr(config, name, rate)
 
 
 def _read_config(folder: Path) -> Any:
@@ -142,6 +192,17 @@ def _read_config(folder: Path) -> Any:
     return config
 
 
+def _check_architecture(folder: Path, model: Any, pooling_layer: bool) -> None:
+    """Reject models that do not read tokens, and poolers that an architecture does not have."""
+    kind, config = model.config.model_type, model.config
+    reads_text = getattr(model, "main_input_name", None) == "input_ids"
+    if not (reads_text and isinstance(getattr(config, "hidden_size", None), int)):
+        raise UserError(f"{folder} holds a {kind}, which is no encoder of text; choose another")
+    if pooling_layer and getattr(model, "pooler", None) is None:
+        what = f"{folder} holds a {kind}, which has no pooler of its own"
+        raise UserError(f"{what}; choose cls_before_pooler or avg")
+
+
 def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
     """Reject weights of another shape than the configuration's, unused and missing weights."""
     config = folder / "config.json"
@@ -150,10 +211,17 @@ def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
             f"{config} and the weights do not match: {name} has shape {list(stored)} in the "
             f"weights and {list(expected)} by config.json; save or download both again"
         )
-    # Weights of layers that the model does not have. Heads and poolers may be unused.
-    layers = {name: re.search(r"\blayers?\.(\d+)", name) for name in loading["unexpected_keys"]}
-    if unused := {name: int(layer[1]) for name, layer in layers.items() if layer}:
-        beyond = min(unused.values()) >= getattr(model.config, "num_hidden_layers", float("inf"))
+    # Weights of layers that the model does not have. Heads and poolers may be unused. Layers of
+    # GPT-2 (h) have further tensors, which are not weights.
+    depth = getattr(model.config, "num_hidden_layers", float("inf"))
+    layers = {name: re.search(r"\b(layers?|h)\.(\d+)", name) for name in loading["unexpected_keys"]}
+    unused = {
+        name: int(layer[2])
+        for name, layer in layers.items()
+        if layer and (layer[1] != "h" or int(layer[2]) >= depth)
+    }
+    if unused:
+        beyond = min(unused.values()) >= depth
         different = "download both again, they are of different models"
         remedy = "correct its number of layers" if beyond else different
         raise UserError(f"{config} has no place for the weights {min(unused)}; {remedy}")
@@ -176,6 +244,26 @@ def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
         )
 
 
+def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Reject a model whose states depend on padding, and so on the other sentences of a batch."""
+    if is_packed(model):
+        return
+    short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
+    named = f"the {model.config.model_type} in {folder}"
+    try:
+        with torch.no_grad():
+            alone, padded = (
+                forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
+                for rows in ([short], [short, long])
+            )
+    except RuntimeError as error:  # lengths that it does not support
+        raise UserError(f"{named} cannot be run ({_summary(error)}); choose another") from error
+    # Rounding moves them by 1e-6.
+    if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
+        what = f"the vectors of {named} depend on padding, and so on the other sentences of a batch"
+        raise UserError(f"{what}; choose another model")
+
+
 def _summary(error: Exception) -> str:
     """The first sentence of a library's error message, without headings."""
     lines = [line.strip() for line in str(error).splitlines()]
@@ -193,7 +281,8 @@ def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
         try:
             with safe_open(path, framework="pt") as weights:
                 for name in weights.keys():  # noqa: SIM118 (not a dict)
-                    if match := re.search(r"\bpooler\.dense\.(weight|bias)$", name):
+                    # ALBERT's has no module in between.
+                    if match := re.search(r"\bpooler(?:\.dense)?\.(weight|bias)$", name):
                         found[match[1]] = weights.get_tensor(name)
         except SafetensorError as error:
             what = f"the weights in {folder} are truncated or broken ({error})"
@@ -204,13 +293,16 @@ def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Maximum number of tokens, special ones included; `UserError` if it is no number above 2."""
     longest = tokenizer.model_max_length
-    positions = getattr(model.config, "max_position_embeddings", None) or longest
-    if model.config.model_type in ("roberta", "xlm-roberta"):  # they start behind the padding index
-        positions -= (model.config.pad_token_id or 0) + 1
+    positions = getattr(model.config, "max_position_embeddings", None)
+    positions = positions if positions and positions > 0 else LONGEST  # XLNet says -1
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    if padding is not None:  # RoBERTa and MPNet: positions start behind that of padding
+        positions -= padding + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
         what = f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}"
         raise UserError(f"{what}; set it to at least 3 in its tokenizer_config.json")
-    return int(min(positions, longest))
+    return int(min(positions, longest, LONGEST))
 
 
 def load_language_head(folder: Path, backbone: Any) -> Any:
@@ -220,6 +312,21 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
 
     Raises:
         UserError: the checkpoint stores no such head, or one that is not a single module.
+    """
+    model = load_masked_language_model(folder)
+    heads = [module for module in model.children() if module is not model.base_model]
+    if len(heads) != 1:
+        raise _no_head(folder)
+    if getattr(model.config, "tie_word_embeddings", True):
+        model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
+    return heads[0]
+
+
+def load_masked_language_model(folder: Path) -> Any:
+    """Load a checkpoint with its masked-language-model head.
+
+    Raises:
+        UserError: it stores no such head.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -237,10 +344,11 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         what = f"cannot load a masked-language head from {folder} ({type(error).__name__})"
         raise UserError(f"{what}; choose a checkpoint with one") from error
-    heads = [module for module in model.children() if module is not model.base_model]
-    if loading["missing_keys"] or len(heads) != 1:
-        what = f"{folder} stores no masked-language head, which would be random"
-        raise UserError(f"{what}; choose a checkpoint with one")
-    if getattr(model.config, "tie_word_embeddings", True):
-        model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
-    return heads[0]
+    if loading["missing_keys"]:
+        raise _no_head(folder)
+    return model
+
+
+def _no_head(folder: Path) -> UserError:
+    what = f"{folder} stores no masked-language head, which would be random"
+    return UserError(f"{what}; choose a checkpoint with one")

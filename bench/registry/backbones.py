@@ -35,6 +35,16 @@ class Backbone:
         by_path = self.source == "folder" and self.name not in local_models()
         return self.location if by_path else self.name
 
+    def is_here(self) -> bool:
+        """Return whether nothing is left to download."""
+        from bench.download import present
+
+        if self.source != "hub":
+            return True
+        if self.kind == "words":
+            return self.name in local_models() or present.has_archive(_TABLES[self.name][1][0])
+        return present.has_model(self.location)
+
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed.
 
@@ -67,6 +77,10 @@ class Backbone:
 
             return local_models().get(self.name) or fetch_words(*_TABLES[self.name][1])
         return Path(self.location)
+
+
+class UnknownBackbone(UserError):
+    """A name that is neither a known backbone nor a local one."""
 
 
 BACKBONE_KINDS = {
@@ -126,7 +140,8 @@ def backbone(name: str) -> Backbone:
     """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path.
 
     Raises:
-        UserError: unknown name; the message suggests the closest match.
+        UnknownBackbone: unknown name; the message suggests the closest match.
+        UserError: the backbone is invalid, or `BENCH_MODELS` is not a folder.
     """
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
@@ -146,13 +161,33 @@ def backbone(name: str) -> Backbone:
     if path.is_file():
         return _table_backbone(path)
     if "/" in name:
-        raise UserError(
+        raise UnknownBackbone(
             f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. "
             "Download a model of the hub to a folder first"
         )
     hint = did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])
     own = "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
-    raise UserError(f"unknown backbone '{name}'{hint}{'' if local else own}")
+    raise UnknownBackbone(f"unknown backbone '{name}'{hint}{'' if local else own}")
+
+
+# Names of the hidden size and of the number of layers in config.json: of most models, DistilBERT,
+# GPT-2 and T5.
+_WIDTHS = ("hidden_size", "dim", "n_embd", "d_model")
+_DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+
+
+def refuse_own_code(folder: Path) -> None:
+    """Raise `UserError` if a folder names code for its model or tokenizer.
+
+    The code is never run, and the library's own model of that type may give other vectors.
+    """
+    for path in (folder / "config.json", folder / "tokenizer_config.json"):
+        content = read_json(path) if path.is_file() else None
+        if isinstance(content, dict) and content.get("auto_map"):
+            raise UserError(
+                f"{path} names code of the model's own (auto_map), which is not run; "
+                "choose a model without code"
+            )
 
 
 @cache
@@ -161,10 +196,14 @@ def _folder_backbone(folder: Path) -> Backbone:
         raise UserError(
             f"backbone '{folder}' has no config.json; give a folder in Hugging Face format"
         )
+    refuse_own_code(folder)
     config: dict[str, Any] = read_json(folder / "config.json")
     try:
-        width, depth = int(config["hidden_size"]), int(config["num_hidden_layers"])
-    except (KeyError, TypeError, ValueError):
+        width, depth = (
+            int(next((config[name] for name in names if name in config), ""))
+            for names in (_WIDTHS, _DEPTHS)
+        )
+    except (TypeError, ValueError):
         raise UserError(
             f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; "
             "give a transformer encoder"
@@ -203,7 +242,4 @@ def _table_backbone(path: Path) -> Backbone:
 
 def _check_name_is_free(path: Path, name: str) -> None:
     if name in (*_HUB, *_TABLES, *_TOY):
-        raise UserError(
-            f"{path} has the name of a published backbone, whose results would be mixed with "
-            "its own; rename it"
-        )
+        raise UserError(f"'{name}' is the name of a built-in backbone; rename {path}")

@@ -12,6 +12,7 @@ import pandas as pd
 from bench.comparison.against_baseline import IDENTITY, against
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.report.formats import csv, markdown, score_text, with_interval, write_table
+from bench.results.records import named
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -90,7 +91,7 @@ def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
 
 
 def _method(row: dict[str, Any]) -> str:
-    return f"{row['label']}, {row['setting']}"
+    return named(row["label"], row["setting"])
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -134,7 +135,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     that the gains of the others would not be visible.
     """
     from bench.report.figures.rows import aside, panels, zoom
-    from bench.report.figures.style import BLUE, GREY, INK, ORANGE, key
+    from bench.report.figures.style import BLUE, GREY, IN_LEGEND, INK, ORANGE, key
 
     seed = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.6}
     claim = {"color": ORANGE, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
@@ -158,7 +159,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         key("mean, 95 % interval before Holm's correction", mean),
     ]
     if claims["claimed"].notna().any():
-        handles.append(key("printed difference", claim))
+        handles.append(key("printed difference", claim | IN_LEGEND))
     by_row = dict(list(claims.groupby(IDENTITY)["claimed"]))
     texts = [{"Method": _method(row), "Task": row["task"]} for row in frame.to_dict("records")]
     labels = [", ".join(text[name] for name in names) for text in texts]

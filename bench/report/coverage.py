@@ -15,16 +15,12 @@ from bench.comparison.reproduction import cells, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
 from bench.datasets.tasks import aggregated, expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
-from bench.report.tables import row_name
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
+from bench.reported.address import row_name
 from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
 from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
-
-# The suites that plan the recipes. The second needs Chinese evaluation data, which cannot be
-# downloaded.
-CONFIGS = tuple(config.SCHEMA.with_name(name) for name in ("paper.yaml", "chinese.yaml"))
 
 
 def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
@@ -165,7 +161,7 @@ def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
 
 
 def render_coverage(
-    suites: Sequence[Path], configs: Sequence[Path] = CONFIGS, out: Path | None = None
+    suites: Sequence[Path], configs: Sequence[Path] = config.PAPERS, out: Path | None = None
 ) -> str:
     """The coverage of all printed numbers, as text.
 

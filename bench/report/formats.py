@@ -63,11 +63,6 @@ class Bold(str):
     bold = True  # read by the template
 
 
-def slug(text: str) -> str:
-    """A file name of lower-case letters, digits, dots and hyphens."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
-
-
 def csv(frame: pd.DataFrame) -> str:
     """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
 

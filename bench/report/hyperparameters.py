@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from bench.registry.methods import method_class
-from bench.report.formats import slug, write_table
+from bench.report.formats import write_table
 from bench.reported import MEASURES, SOURCES, printed, printed_text
+from bench.reported.address import slug
 from bench.runs.resolve import resolve
 
 # Printed name -> field of our recipe or of the method's hyper-parameters. The others are of no run.

@@ -16,6 +16,8 @@ from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, write_text
 
+RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
+
 
 def _png_size(path: Path) -> tuple[int, int]:
     """Width and height in pixels, from the header: https://www.w3.org/TR/png/#11IHDR."""
@@ -37,13 +39,14 @@ def _pictures(figures: Path) -> dict[str, dict[str, Any]]:
     return pictures
 
 
-def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
-    """Write `index.html`, `page.css`, `page.js` and `figures/` into `out`; other files there stay.
+def render_page(suite_dir: Path, figures: Path, out: Path, tables: Path | None = None) -> None:
+    """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
 
     Args:
-        suite_dir: folder of the suite; the page links to its scores and tables.
+        suite_dir: folder of the suite; the page links to its scores.
         figures: folder of its rendered figures.
         out: folder of the page.
+        tables: folder of its rendered tables, to which the page links; by default the suite's.
 
     Raises:
         UserError: files of the suite or its figures are missing or damaged, or `out` cannot be
@@ -55,18 +58,20 @@ def render_page(suite_dir: Path, figures: Path, out: Path) -> None:
     if first.stem not in pictures:
         raise UserError(f"{first} does not exist; render the figures of this suite first")
 
-    def relative(name: str) -> str:
-        return quote(Path(os.path.relpath(suite_dir / name, out)).as_posix())
+    def relative(folder: Path) -> str:
+        return quote(Path(os.path.relpath(folder, out)).as_posix())
 
-    context = page_data.context(suite, scores=relative("scores"))
+    context = page_data.context(suite, scores=relative(suite_dir / "scores"))
     boards, sections = context["boards"], context["sections"]
     beside_tables = {board[name] for board in boards for name in ("figure", "comparison")}
     beside_tables |= {section["stem"] for section in sections}
     others = [stem for stem in pictures if stem not in beside_tables]
     page = templates().get_template("page.html")
-    text = page.render(
-        **context, pictures=pictures, other_pictures=others, tables=relative("tables")
-    )
+    links = {"tables": relative(tables or suite_dir / "tables")}
+    if RULE.is_file():  # a copy, so that the page is the same in every folder
+        links["statistics"] = RULE.name
+        write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
+    text = page.render(**context, **links, pictures=pictures, other_pictures=others)
     for stem, picture in pictures.items():
         for name in (f"{stem}.{kind}" for kind in ("png", *picture["others"])):
             with atomic_file(out / "figures" / name) as temporary:

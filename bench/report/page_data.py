@@ -2,18 +2,16 @@
 
 `context` returns what the template `page.html` is filled with; bench/report/page.py writes the
 files. The page's script reads `data`: `runs`, `origins` (distinct provenances), and `entries`, one
-per number that can be opened. Table cells refer to entries by index, entries to runs, and runs to
-origins.
+per number that can be opened; a printed number's has its address and its command. Table cells refer
+to entries by index, entries to runs, and runs to origins.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import nan
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 
@@ -22,29 +20,30 @@ from bench.comparison.reproduction import cells, key_of, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.registry.backbones import NO_BACKBONE
-from bench.report import tables
+from bench.report import reproductions, tables
 from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
 from bench.report.formats import score_text
 from bench.report.hyperparameters import hyperparameter_sections
 from bench.report.order_table import order_text, summaries
+from bench.report.page_runs import (
+    CURVE,
+    SCORE_DIGITS,
+    Facts,
+    Json,
+    commands,
+    origin,
+    rounded,
+    run_data,
+)
+from bench.report.page_summary import counted, found, verdict_counts
+from bench.report.quoted_table import quoted_tables
 from bench.reported import MEASURES, SOURCES, mapped, paper_name, printed_text
+from bench.reported.address import address, reproduce_command
 from bench.reported.audit import FINDING_KINDS, findings
+from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
-from bench.runs import config
-
-CURVE = {
-    "dev": "Selection score (Spearman x 100)",
-    "loss": "Training loss",
-    "alignment": "Alignment",
-    "uniformity": "Uniformity",
-}
-CURVE_POINTS = 60  # as many as a chart 280 pixels wide can show
-SCORE_DIGITS = 4  # decimals in the page's data; the tables show two
-
-Json = dict[str, Any]
-Facts = list[tuple[str, str]]  # (title, text)
 
 
 def context(suite: SuiteResults, scores: str) -> Json:
@@ -64,7 +63,7 @@ def context(suite: SuiteResults, scores: str) -> Json:
     own = tables.leaderboards(suite)
     boards = [_board(suite, name, board, entries) for name, board in own.items()]
     sections = [_section(suite, stem, table, entries) for stem, table in printed.items()]
-    runs = [_run(run, origins, scores) for run in suite.runs]
+    runs = [run_data(run, origins, scores) for run in suite.runs]
     indices = {run["id"]: index for index, run in enumerate(runs)}
     for side in (side for entry in entries for side in entry["sides"]):
         side["runs"] = [indices[name] for name in side["runs"]]
@@ -78,10 +77,12 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "boards": boards,
         "sections": sorted(sections, key=lambda section: not section["measured"]),
         "sources": {source: paper_name(source) for source in all_cells["source"].unique()},
-        "summaries": summaries(suite, order, all_cells),
-        "verdicts": Counter(all_cells["verdict"]),
+        "summaries": [*summaries(suite, order, all_cells), *quoted_tables(suite, own)],
+        "verdicts": verdict_counts(all_cells),
+        "found": found(suite, all_cells, own["sts"], len(audit)),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
+        "reproductions": reproductions.rows(all_cells),
         "titles": paper_stems(suite),
         "counts": counts.to_dict("records"),
         "counted": {stage: stage.capitalize() for stage in STAGES}
@@ -100,87 +101,21 @@ def context(suite: SuiteResults, scores: str) -> Json:
             "origins": origins,
             "entries": entries,
             "curve": list(CURVE.items()),
-            "commands": _commands(suite.name),
+            "commands": commands(suite.name),
         },
     }
 
 
-def _commands(suite: str) -> Json:
-    """What a reader types before the id of a run, to make it alone, and before the scores of
-    several, which the workflow makes; and the folder of these scores. Configurations that are not
-    of the project are called FILE."""
-    own = {path.stem for path in config.SCHEMA.parent.glob("*.yaml")}
-    file = f"config/{suite}.yaml" if suite in own else "FILE"
-    return {
-        "run": f"python -m bench runs --suite {shlex.quote(f'results/{suite}')} --only",
-        # A --configfile takes several files; another option ends the list.
-        "workflow": f"snakemake --configfile {file} --cores 4",
-        "scores": shlex.quote(f"results/{suite}/scores/"),
-    }
-
-
-# --- Runs ---
-
-
-def _text(value: Any) -> str:
-    """A value of a provenance as text; empty and false fields are left out."""
-    if isinstance(value, Mapping):
-        fields = {
-            key: item for key, item in value.items() if item is not None and item is not False
-        }
-        return ", ".join(f"{key} {_text(item)}" for key, item in fields.items())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "; ".join(map(_text, value))
-    return str(value)
-
-
-def _origin(provenance: Mapping[str, Any]) -> Facts:
-    """The provenance of scores, as titled texts."""
-    fields = {name: provenance.get(name.lower()) for name in ("Code", "Data", "Corpora")}
-    fields["Corpora"] = fields["Corpora"] or provenance.get("corpus")
-    fields |= {name: provenance.get(name.lower()) for name in ("Device", "Arithmetic")}
-    fields["Libraries"] = provenance.get("versions")
-    return [(title, _text(value)) for title, value in fields.items() if value]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, SCORE_DIGITS)
-
-
-def curve_columns(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """A training curve as columns, thinned evenly to `CURVE_POINTS`; the first and the last point
-    are kept."""
-    last = len(points) - 1
-    indices = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
-    kept = [points[index] for index in indices]
-    columns = {name: [_rounded(point.get(name)) for point in kept] for name in CURVE}
-    columns = {name: values for name, values in columns.items() if set(values) != {None}}
-    return {"step": [point["step"] for point in kept], **columns}
-
-
-def _run(run: RunResults, origins: list[Facts], scores: str) -> Json:
-    """A run; its provenance is appended to `origins` unless an equal one is there."""
-    outcome = run.provenance.get("outcome", {})
-    data: Json = {name: run.plan[name] for name in ("id", "backbone", "setting", "seed")}
-    data |= {"status": run.status, "reason": run.reason, "date": run.provenance.get("date")}
-    data |= {name: outcome.get(name) for name in ("steps", "best_step", "best_dev", "seconds")}
-    if run.provenance:
-        if (origin := _origin(run.provenance)) not in origins:
-            origins.append(origin)
-        data |= {"origin": origins.index(origin), "file": f"{scores}/{quote(run.plan['id'])}.json"}
-    if outcome.get("curve"):
-        data["curve"] = curve_columns(outcome["curve"])
-    return {name: value for name, value in data.items() if value not in (None, "")}
-
-
 def _side(name: str, runs: Sequence[RunResults], scores: Sequence[float | None]) -> Json:
     ids = [run.plan["id"] for run in runs]
-    return {"name": name, "runs": ids, "scores": [_rounded(score) for score in scores]}
+    return {"name": name, "runs": ids, "scores": [rounded(score) for score in scores]}
 
 
-def _add_entry(entries: list[Json], title: str, facts: Facts, sides: list[Json]) -> int:
+def _add_entry(
+    entries: list[Json], title: str, facts: Facts, sides: list[Json], **more: str
+) -> int:
     """Append what a number opens, and return its index."""
-    entries.append({"title": title, "facts": facts, "sides": sides})
+    entries.append({"title": title, "facts": facts, "sides": sides, **more})
     return len(entries) - 1
 
 
@@ -191,7 +126,7 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
     """One of the suite's own tables, with the average before the tasks."""
     about = suite.boards[name]
     tasks = ["Avg", *about.tasks] if len(about.tasks) > 1 else list(about.tasks)
-    texts = ["setting", "backbone", *(["corpus"] if tables.several_corpora(board) else [])]
+    several = tables.several_corpora(board)
     by_id = {run.plan["id"]: run for run in suite.runs}
     rows = []
     for row in board.to_dict("records"):
@@ -202,12 +137,13 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
         for task in tasks:
             text = score_text(row[task], row[f"{task} sd"])
             facts.append((task, text + counts[task]))
-        title = f"{row['label']}, {row['setting']}, {row['backbone']}"
+        title = f"{named(row['label'], row['setting'])}, {row['backbone']}"
         number = _add_entry(entries, title, facts, [_side("Runs", runs, averages)])
         scores = [_score(row[task], row[f"{task} sd"], counts[task]) for task in tasks]
         rows.append(
             {name: row[name] for name in ("label", "backbone", "n", "remark")}
-            | {"entry": number, "texts": [row[column] for column in texts], "scores": scores}
+            | {"entry": number, "scores": scores}
+            | {"place": _place(row, several)}
         )
     return {
         "stem": name,
@@ -215,11 +151,20 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
         "comparison": comparison_stem(name),
         "family": about.family,
         "caption": f"{about.title}, mean ± standard deviation over n seeds",
-        "texts": [column.capitalize() for column in texts],
         "tasks": tasks,
         "rows": rows,
         "remarks": bool(board["remark"].any()),
     }
+
+
+def _place(row: Mapping[str, Any], several_corpora: bool) -> str:
+    """What tells rows with one label apart: setting, backbone and corpus; an outside encoder has
+    none of them."""
+    if is_outside(row["label"]):
+        return ""
+    backbone = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
+    parts = [row["setting"], backbone, row["corpus"] if several_corpora else ""]
+    return ", ".join(filter(None, parts))
 
 
 def _score(mean: float, sd: float, seeds: str) -> dict[str, str]:
@@ -258,6 +203,7 @@ def _facts(cell: Any) -> Facts:
         facts.append(("Could one run of ours have scored it?", answer))
     meaning = cell.reason or VERDICT_MEANINGS[cell.verdict]
     facts.append(("Verdict", f"{VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}: {meaning}"))
+    facts += reproductions.facts(cell)
     if pd.notna(cell.seeds):
         facts.append(("Seeds that decide", str(cell.seeds)))
     if pd.notna(cell.rank):
@@ -319,8 +265,11 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
             title = f"{SOURCES[source]}, {name}: {where}"
             if cell.ours_split != cell.split:
                 title += f" (ours: {cell.ours_split})"
+            more = {"address": address(cell)}
+            more |= {"command": reproduce_command(cell)} if cell.run else {}
             by_task[cell.task] = {
-                "entry": _add_entry(entries, title, _facts(cell), _sides(suite, cell)),
+                "entry": _add_entry(entries, title, _facts(cell), _sides(suite, cell), **more),
+                "address": more["address"],
                 "printed": printed_text(cell),
                 "best_printed": cell.best_printed,
                 "best_ours": cell.best_ours,
@@ -345,8 +294,8 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
         "notes": tables.notes(table),
         "tasks": tasks,
         "rows": rows,
-        "verdicts": Counter(table["verdict"]),
-        "measured": bool((table["n"] > 0).any()),
+        "verdicts": verdict_counts(table),
+        "measured": tables.is_measured(table),
     }
 
 
@@ -358,10 +307,13 @@ def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     have each."""
     provenances = [run.provenance for run in suite.runs if run.provenance]
     counts: dict[str, Counter[str]] = {}
-    for title, text in (fact for provenance in provenances for fact in _origin(provenance)):
+    for title, text in (fact for provenance in provenances for fact in origin(provenance)):
         counts.setdefault(title, Counter())[text] += 1
     rows = {
-        title: [f"{text} ({n} runs)" if len(texts) > 1 else text for text, n in texts.most_common()]
+        title: [
+            text + (f" ({counted(count, 'run')})" if len(texts) > 1 else "")
+            for text, count in texts.most_common()
+        ]
         for title, texts in counts.items()
     }
     if dates := [str(provenance["date"]) for provenance in provenances if provenance.get("date")]:
@@ -379,7 +331,7 @@ def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
     for run in suite.runs:
         plan = run.plan
         seed = f", seed {plan['seed']}" if plan["seed"] is not None else ""
-        title = f"{plan['label']}, {plan['setting']}, {plan['backbone']}{seed}"
+        title = f"{named(plan['label'], plan['setting'])}, {plan['backbone']}{seed}"
         for name, result in run.analyses.items():
             if "reason" in result:
                 analyses.setdefault("missing", []).append((f"{name} of {title}", result["reason"]))

@@ -13,10 +13,13 @@ from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.best import with_best
-from bench.report.formats import Bold, csv, score_text, slug, write_table
+from bench.report.formats import Bold, csv, score_text, write_table
 from bench.report.hyperparameters import render_hyperparameters
 from bench.report.order_table import order_text, write_summaries
+from bench.report.quoted_table import quoted_tables
 from bench.reported import LABEL, SOURCES, printed_names, printed_text
+from bench.reported.address import row_name, slug
+from bench.results.records import shown_setting
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
 
@@ -46,13 +49,6 @@ def seeds_text(count: int, of: int) -> str:
     return f" (n = {count})" if 0 < count < of else ""
 
 
-def row_name(method: str, variant: str) -> str:
-    """Label of a printed row: its method, with its variant in parentheses."""
-    if variant.startswith("(") and variant.endswith(")"):
-        variant = variant[1:-1]
-    return f"{method} ({variant})" if variant else method
-
-
 def origin(quoted_from: Iterable[str]) -> str:
     """Origin of a printed row: "quoted", "origin unknown", or empty for the paper's own numbers."""
     sources = set(quoted_from)
@@ -67,6 +63,7 @@ _LEADERBOARD = {
 def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
     """A `leaderboard` as texts."""
     shown = board[list(_LEADERBOARD)].astype(str).rename(columns=_LEADERBOARD)
+    shown["Setting"] = list(map(shown_setting, board["label"], board["setting"]))
     tasks = [name for name in board.columns if f"{name} sd" in board.columns]
     for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # no average of a single task
         scores = board[[task, f"{task} sd", f"{task} n", "n"]].itertuples(index=False, name=None)
@@ -267,10 +264,13 @@ def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
     text = f"{SOURCES[source]}, {name}: {metric}, printed and measured "
     text += "(mean ± standard deviation over n seeds)."
-    if (table["split"] != table["ours_split"]).any():
-        stated, ours = (" and ".join(table[name].unique()) for name in ("split", "ours_split"))
-        text += f" Printed as of the {stated} sets; ours are of the {ours} sets."
-    elif set(table["split"]) == {"dev"}:
+    other = table[table["split"] != table["ours_split"]]
+    for stated, rows in other.groupby("split", sort=False):
+        printed = "Printed" if len(rows) == len(table) else "Some are printed"
+        where = f"as of the {stated} sets" if stated else "without the name of a set"
+        ours = " and ".join(rows["ours_split"].unique())
+        text += f" {printed} {where}; ours are of the {ours} sets."
+    if other.empty and set(table["split"]) == {"dev"}:
         averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
         text += f" All scores are of dev sets{averaged}."
     parts = [text, *notes(table), suite.remark_on(table["measured_on"]), suite.growth]
@@ -315,9 +315,16 @@ def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {f"{source}_{slug(name)}": table for (source, name), table in groups}
 
 
+def is_measured(table: pd.DataFrame) -> bool:
+    """Whether a printed table has any number of ours beside it, or a training that diverged."""
+    scored = (table["n"] > 0) | (table["other_n"] > 0) | table["checkpoint_mean"].notna()
+    return bool((scored | (table["verdict"] == "diverged")).any())
+
+
 def render_tables(suite_dir: Path, out: Path) -> None:
-    """Write leaderboards, printed tables, printed hyper-parameters, `order` and `averages` in four
-    formats, and `cells.csv`, into `out`.
+    """Write leaderboards, quoted scores, printed tables with a measurement, printed
+    hyper-parameters, `order` and `averages` in four formats, and `cells.csv`, which has every
+    printed number, into `out`.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
@@ -325,12 +332,18 @@ def render_tables(suite_dir: Path, out: Path) -> None:
     suite = read_suite(suite_dir)
     all_cells = cells(suite)
     write_text(out / "cells.csv", csv(all_cells))
-    for name, board in leaderboards(suite).items():
+    own = leaderboards(suite)
+    for name, board in own.items():
         caption = leaderboard_caption(suite, name, board)
         write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
+    for about in quoted_tables(suite, own):
+        caption = f"Suite {suite.name}: {about.caption}."
+        write_table(out, about.stem, about.numbers, about.shown, caption)
     found = orders(suite, all_cells)
     write_summaries(out, suite, found, all_cells)
     for stem, table in printed_tables(all_cells).items():
+        if not is_measured(table):
+            continue
         order = order_text(found, *table.iloc[0][["source", "table"]])
         caption = f"{captioned(suite, table)} {order}".strip()
         write_table(out, stem, table, shown_table(table), caption, legend(table))

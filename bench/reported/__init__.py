@@ -11,6 +11,8 @@ Files:
         MIT). Only their spread is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
         released (caskcsg/sentemb@5eeec55).
+    quoted_<board>.csv: scores of methods of other papers, each with the place it is quoted from.
+        They are shown beside ours and never judged: `quoted` describes them.
 """
 
 from __future__ import annotations
@@ -222,3 +224,23 @@ def curves() -> pd.DataFrame:
     Columns: `source`, `method`, `backbone`, `step`, `task`, `split`, `metric`, `value`.
     """
     return pd.read_csv(FOLDER / "curves.csv")
+
+
+def quoted(board: str) -> pd.DataFrame:
+    """Scores of methods of papers outside `SOURCES`, one row per method and backbone.
+
+    They are no part of `printed`, so nothing judges or counts them.
+
+    Args:
+        board: a key of `bench.datasets.tasks.BOARDS`; most have no such scores, so no rows.
+
+    Returns:
+        Texts: `name` as printed; `run`, ours of the same method (such as `mixcse@official`), or
+        empty; `backbone`; `quoted_from`, the place that was read, such as
+        repository@commit:file:line; and a column per task and `Avg` in points as printed
+        (`71.71 ± 4.04`), empty where nothing is printed.
+    """
+    path = FOLDER / f"quoted_{board}.csv"
+    if not path.exists():
+        return pd.DataFrame(columns=["name", "run", "backbone", "quoted_from"])
+    return pd.read_csv(path, dtype=str, keep_default_na=False)

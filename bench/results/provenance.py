@@ -66,7 +66,14 @@ def _arithmetic(device: str) -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
     if device.startswith("cuda"):
+        from bench.models.float32 import ELSEWHERE, SELECTION, TRAINING
+
         settings |= {
+            "float32_products": {
+                "training": TRAINING,
+                "selection": SELECTION,
+                "elsewhere": ELSEWHERE,
+            },
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),

@@ -39,6 +39,7 @@ class PlanEntry(TypedDict):
     corpus: NotRequired[str | None]
     own_corpus: NotRequired[bool]
     identity: NotRequired[dict[str, Any]]
+    needs: NotRequired[dict[str, str]]
 
 
 class Plan(TypedDict):
@@ -51,6 +52,7 @@ class Plan(TypedDict):
     mode: NotRequired[str]
     stand_ins: NotRequired[dict[str, str] | None]
     grown: NotRequired[bool]
+    baseline: NotRequired[str]
 
 
 class CurvePoint(TypedDict):

@@ -42,6 +42,9 @@ AVERAGE_ROUNDING = 0.005 + 1e-9
 # Measurements of a run's encoder besides scores (bench/stages/analyse.py).
 ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
 
+# The end of the label of an encoder that a configuration lists, which the suite has not trained.
+OUTSIDE = " (outside encoder)"
+
 # Stages of a run, in this order.
 STAGES = ("train", "score", "analyse")
 
@@ -49,6 +52,21 @@ STAGES = ("train", "score", "analyse")
 def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Record]) -> None:
     """Write scores with their provenance atomically."""
     write_json(path, {"provenance": provenance, "records": list(records)})
+
+
+def is_outside(label: str) -> bool:
+    """Whether a row of this label is of an outside encoder, which has no setting."""
+    return label.endswith(OUTSIDE)
+
+
+def shown_setting(label: str, setting: str) -> str:
+    """The setting of a row, for tables."""
+    return "–" if is_outside(label) else setting
+
+
+def named(label: str, setting: str) -> str:
+    """The name of a method in a setting."""
+    return label if is_outside(label) else f"{label}, {setting}"
 
 
 def cell_key(record: Record) -> CellKey:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NotRequired
 
 from bench.datasets.tasks import (
     AGGREGATIONS,
@@ -23,6 +23,7 @@ from bench.datasets.tasks import (
 )
 from bench.results import readers
 from bench.results.records import check_averages, read_scores, scores_damage
+from bench.utils.errors import UserError
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
@@ -99,6 +100,10 @@ class SuiteResults:
     stand_ins: Mapping[str, str]
     runs: list[RunResults]
     grown: bool = False  # whether seeds were added after a look at the verdicts
+    baseline: str = ""  # the method that others are compared with; empty if they are not
+
+    def __post_init__(self) -> None:
+        _check_same_data(self.name, self.runs)
 
     @cached_property
     def boards(self) -> dict[str, Board]:
@@ -108,12 +113,22 @@ class SuiteResults:
         )
 
     @property
+    def partial(self) -> str:
+        """That runs are missing, and how many; empty if none is."""
+        missing = sum(run.status == "missing" for run in self.runs)
+        made = f"{len(self.runs) - missing} of {len(self.runs)} runs have been made"
+        return f"Partial: {made}." if missing else ""
+
+    @property
     def remark(self) -> str:
         """Why the suite's scores are not comparable with papers; empty if they are."""
-        return self.remark_on(self.stand_ins.values())
+        return self._incomparable(self.stand_ins.values())
 
     def remark_on(self, backbones: Iterable[str]) -> str:
-        """`remark` for scores of some of the suite's backbones."""
+        """`remark` for scores of some of the suite's backbones, and `partial`."""
+        return " ".join(filter(None, [self.partial, self._incomparable(backbones)]))
+
+    def _incomparable(self, backbones: Iterable[str]) -> str:
         parts = []
         if measured := sorted(set(self.stand_ins.values()) & set(backbones)):
             parts.append("measured on " + " and ".join(measured))
@@ -123,7 +138,7 @@ class SuiteResults:
             data = "the embedded world" if self.data == "world" else f"the data set {self.data}"
             parts.append(f"scored on {data}")
         text = ", ".join(parts)
-        end = ": comparable with each other, with no paper."
+        end = ". Do not compare these numbers with any paper."
         return f"{text[0].upper()}{text[1:]}{end}" if text else ""
 
     @property
@@ -135,6 +150,26 @@ class SuiteResults:
             "Seeds were added after a look at the verdicts, which raises their error rates "
             "(docs/statistics.md, Growing a suite)."
         )
+
+
+def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
+    """Check that all runs were scored on the same sentences and labels of a task.
+
+    Raises:
+        UserError: two were not; their scores must not be compared.
+    """
+    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    for run in runs:
+        for task, splits in (run.provenance.get("tasks") or {}).items():
+            for split, digest in splits.items():
+                name = run.plan["id"]
+                first, other = seen.setdefault((task, split), (digest, name))
+                if first != digest:
+                    raise UserError(
+                        f"the scores of {other} and {name} in suite {suite} are of different data "
+                        f"({task} {split} has the checksums {first} and {digest}); "
+                        "score the runs with the outdated one again"
+                    )
 
 
 def _derived(
@@ -168,7 +203,13 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
     provenance, records = read_scores(path)
     with scores_damage(path):
         readers.check_form(
-            provenance, {"run": dict, "data": {"name": str}, "outcome": readers.Outcome}
+            provenance,
+            {
+                "run": dict,
+                "data": {"name": str},
+                "outcome": readers.Outcome,
+                "tasks": NotRequired[dict[str, dict[str, str]]],
+            },
         )
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
@@ -212,5 +253,10 @@ def read_suite(suite_dir: Path) -> SuiteResults:
     plan = readers.read_plan(Path(suite_dir) / "plan.json")
     runs = [_read_run(run, Path(suite_dir)) for run in plan["runs"]]
     return SuiteResults(
-        plan["suite"], plan["data"], plan.get("stand_ins") or {}, runs, plan.get("grown", False)
+        plan["suite"],
+        plan["data"],
+        plan.get("stand_ins") or {},
+        runs,
+        plan.get("grown", False),
+        plan.get("baseline", ""),
     )

@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonschema import Draft202012Validator, validators
 
 from bench.datasets.corpora import check_name
 from bench.datasets.manifest import check_listed
+from bench.datasets.own import check_own
 from bench.datasets.tasks import STS_TASKS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
-from bench.results.records import ANALYSES
+from bench.results.records import ANALYSES, OUTSIDE, is_outside
+from bench.runs.encoders import encoder_runs
+from bench.runs.needs import in_order
 from bench.runs.paths import data_folder
 from bench.runs.recipe import convert_recipe
-from bench.runs.resolve import parse, resolve
+from bench.runs.resolve import resolve
 from bench.runs.run import Run
+from bench.runs.schema import check_schema
+from bench.runs.text import parse
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import refuse_special
 
 # `configurations` is a link to config/, so that an installed package contains it.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
+# The suites that plan what papers print. The second needs Chinese evaluation data, which cannot be
+# downloaded.
+PAPERS = tuple(SCHEMA.with_name(name) for name in ("paper.yaml", "chinese.yaml"))
 
 MAX_SWEEP = 10_000  # combinations of one sweep; more is most likely a typing error
-
-# JSON Schema counts 1.0 as an integer, but a run with seed 1.0 would have another id than one with
-# seed 1.
-_Validator = validators.extend(
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: type(value) is int
-    ),
-)
 
 
 class _Loader(yaml.SafeLoader):
@@ -87,8 +84,10 @@ def read(path: Path) -> Any:
     """Parse a configuration file.
 
     Raises:
-        UserError: the file is missing, is not YAML, is nested too deeply, or has a duplicate key.
+        UserError: the file is missing, no regular file, not YAML or nested too deeply, or has a
+            duplicate key.
     """
+    refuse_special(path)
     try:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
@@ -111,7 +110,7 @@ def validate(config: Any) -> None:
     Raises:
         UserError: names the invalid key, and the closest valid one if it is misspelt.
     """
-    _check_schema(config)
+    check_schema(config, SCHEMA)
     together, per_job = config.get("runs_together", 1), config.get("runs_per_job", 1)
     if together > per_job:
         raise UserError(
@@ -126,14 +125,6 @@ def validate(config: Any) -> None:
     for path in config.get("method_paths", ()):
         python_files(Path(path))  # raises if nothing is there
     add_method_paths(config.get("method_paths", ()))
-
-
-def _check_schema(config: Any) -> None:
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
-    errors = _Validator(schema).iter_errors(config)
-    first = min(errors, key=lambda e: (len(e.absolute_path), str(e.path)), default=None)
-    if first:
-        raise UserError(_explain(first))
 
 
 def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
@@ -188,39 +179,6 @@ def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _explain(error: Any) -> str:
-    """Describe a schema error in one sentence."""
-    while error.context:  # `anyOf` and `oneOf`: take the alternative that matched furthest
-        error = max(
-            error.context,
-            key=lambda inner: (len(inner.absolute_path), inner.validator == "additionalProperties"),
-        )
-    where = ".".join(map(str, error.absolute_path)) or "the top level"
-    value, kind, schema = error.instance, error.validator, error.schema
-    if kind == "additionalProperties":
-        unknown = min(set(value) - set(schema["properties"]))
-        path = ".".join(map(str, [*error.absolute_path, unknown]))
-        return f"unknown key '{path}'{did_you_mean(unknown, schema['properties'])}"
-    if kind == "required":
-        missing = next(key for key in schema["required"] if key not in value)
-        return f"'{missing}' is missing at {where}; see config/README.md"
-    if kind == "uniqueItems":
-        duplicate = next(item for index, item in enumerate(value) if item in value[:index])
-        return f"'{where}' has {_yaml(duplicate)} twice; keep one"
-    is_text = kind == "type" and schema["type"] == "string"
-    if is_text and isinstance(value, int | float | date):
-        return f"'{where}' is {_yaml(value)}, which is not a string; put it in quotes"
-    remedy = schema.get("description", "see config/README.md")
-    return f"'{where}' is {_yaml(value)}, which is invalid; {remedy}"
-
-
-def _yaml(value: Any) -> str:
-    """A value in YAML syntax where that differs from Python's."""
-    if isinstance(value, date):
-        return str(value)
-    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
-
-
 @dataclass(frozen=True)
 class Planned:
     """A run of a suite, the tasks (or groups) it is scored on, and the names of its analyses."""
@@ -237,7 +195,8 @@ class Planned:
 def planned(config: Mapping[str, Any]) -> list[Planned]:
     """Expand a validated configuration into runs, in order.
 
-    Entries that resolve to one run are merged.
+    Entries that resolve to one run are merged. A run follows those that it needs, which are added
+    where no entry lists them.
 
     Raises:
         UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
@@ -252,7 +211,14 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
             tuple(dict.fromkeys((*earlier.tasks, *tasks))),
             tuple(dict.fromkeys((*earlier.analyses, *entry.get("analyses", ())))),
         )
-    plan_runs = list(by_id.values())
+    for run in encoder_runs(config):
+        if same := by_id.get(run.id):
+            raise UserError(f"'{run.label}' is the same as '{same.run.label}'; remove one")
+        by_id[run.id] = Planned(run, tuple(config["tasks"]), ())
+    plan_runs = [
+        by_id.get(run.id) or Planned(run, tuple(tasks_of(config, run.backbone.name)), ())
+        for run in in_order(one.run for one in by_id.values())
+    ]
     for name in dict.fromkeys(name for one in plan_runs for name in one.run.corpora):
         check_name(name)
     data = config["data"]
@@ -260,11 +226,14 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
     folder = {"senteval": local_folder, "world": lambda: None}.get(data, lambda: Path(data))()
     if folder:
         read = (name for one in plan_runs for name in (*one.tasks, *one.run.recipe.selection))
-        check_listed(list(dict.fromkeys(expand_tasks(list(read)))), folder)
+        check_listed(names := list(dict.fromkeys(expand_tasks(list(read)))), folder)
+        if data != "senteval":
+            check_own(names, folder)
     if "compare" in config:
         baseline = config["compare"]["baseline"]
         all_runs = [one.run for one in plan_runs]
         texts = {text for run in all_runs for text in (run.text, f"{run.text}@{run.setting}")}
+        texts |= {run.label.removesuffix(OUTSIDE) for run in all_runs if is_outside(run.label)}
         if baseline not in texts:
             hint = did_you_mean(baseline, texts)
             raise UserError(f"'compare.baseline' is '{baseline}', which is not planned{hint}")
@@ -381,5 +350,6 @@ def plan(
         "mode": mode_of(config),
         "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
         **({"grown": True} if config.get("grown") else {}),
+        **({"baseline": config["compare"]["baseline"]} if "compare" in config else {}),
         "runs": [one.describe() for one in planned_runs or planned(config)],
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench import download
 from bench.datasets import corpora, probing
-from bench.datasets.manifest import check_listed
+from bench.datasets.manifest import check_listed, manifest
 from bench.datasets.tasks import expand_tasks
 from bench.registry.backbones import backbone, check_toy
 from bench.utils.errors import UserError
@@ -32,7 +32,7 @@ def run_folder(suite_dir: Path, run_id: str) -> Path:
 
 
 def tokens_folder(suite_dir: Path) -> Path:
-    """Tokenized corpora, shared by all runs of the suite."""
+    """Token ids of corpora and of the tasks' sentences, shared by all runs of the suite."""
     return suite_dir / "tokens"
 
 
@@ -80,15 +80,19 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
     """The file of a training corpus.
 
     Args:
-        name: "world" (of the suite's embedded world), a name of `corpora.MADE` (built in the suite
-            folder), another name (from BENCH_DATA, else downloaded), or a path.
+        name: of `corpora.WORLDS` (in the suite's embedded world), of `corpora.MADE` (built in the
+            suite folder), another name (from BENCH_DATA, else downloaded), or a path.
         data_name: the evaluation data from which corpora of `corpora.MADE` are built.
 
     Raises:
         UserError: the corpus does not exist.
     """
-    if name == "world":
-        return corpora.corpus_path(name, _world(suite_dir))
+    if name in corpora.WORLDS:
+        path = _world(suite_dir) / corpora.WORLDS[name]
+        if not path.is_file():
+            what = f"the embedded world has no {path}"
+            raise UserError(f"{what}; make it again: python -m bench world --out {path.parent}")
+        return path
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
         text = "".join(
@@ -140,7 +144,7 @@ def describe_input(
         for task in names:
             if task in probing.FILES:
                 download.probing_file(probing.FILES[task], folder)
-        return {"kind": kind, "name": name, **data_sums(folder)}
+        return {"kind": kind, "name": manifest(folder)["name"], **data_sums(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
     used = backbone(name)

@@ -1,14 +1,12 @@
-"""Resolve the text of a run: parse it, choose setting and backbone, merge the recipe, build and
-spell its parts.
+"""Resolve the text of a run (`bench.runs.text`): choose setting and backbone, merge the recipe,
+build and spell its parts.
 
-A run's method is written `method[key=value,...]+ingredient[key=value,...]@paper|official`. Keys are
-hyper-parameters of the part they follow. After the first part they may also be recipe fields. All
-parts but the first are sorted, so that every composition has exactly one spelling.
+Keys are hyper-parameters of the part they follow. After the first part they may also be recipe
+fields. All parts but the first are sorted, so that every composition has exactly one spelling.
 """
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -17,6 +15,7 @@ from typing import Any
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import type_name
+from bench.runs.needs import Needs, impossible, recipe_changes
 from bench.runs.recipe import (
     RECIPE_FIELDS,
     Recipe,
@@ -26,13 +25,9 @@ from bench.runs.recipe import (
     format_value,
 )
 from bench.runs.run import Run, cut_shape
+from bench.runs.text import Keys, parse, spell
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, Refusal, Shape, host_fields, refuse_composition
-
-SETTINGS = ("paper", "official")
-_OUTSIDE_BRACKETS = r"{}(?![^\[]*\])"
-
-Keys = dict[str, str]
 
 
 def resolve(
@@ -47,7 +42,7 @@ def resolve(
     """Turn the text of a run into a `Run`.
 
     Args:
-        text: see the module docstring. Without `@`, the setting is `official` if every part has
+        text: see `bench.runs.text`. Without `@`, the setting is `official` if every part has
             released code, else `paper`.
         backbone_name: ignored by methods that use no backbone.
         corpus: training corpus, unless the method always trains on a corpus of its own.
@@ -60,6 +55,20 @@ def resolve(
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
+    return _resolve(text, (), backbone_name, corpus, data, seed, recipe)
+
+
+def _resolve(
+    text: str,
+    waiting: Sequence[tuple[str, str]],
+    backbone_name: str,
+    corpus: str,
+    data: str,
+    seed: int | None,
+    recipe: Mapping[str, Any],
+) -> Run:
+    """`resolve` for the last of the runs `waiting`, texts with backbones, of which each needs the
+    next."""
     parsed, setting = parse(text)
     parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
     classes = [method_class(name) for name, _ in parsed]
@@ -67,7 +76,18 @@ def resolve(
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
     merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
-    parts = _build_parts(text, parsed, setting, chosen, merged)
+    corpus = merged.final.corpus or corpus
+
+    def resolve_needed(other: str, on: str) -> Run:
+        chain = [*waiting, (text, backbone_name)]
+        if (other, on) in chain:
+            cycle = "', which needs '".join(each for each, _ in (*chain, (other, on)))
+            raise UserError(f"'{cycle}' again; let one of them name another encoder")
+        return _resolve(other, chain, on, corpus, data, seed, recipe)
+
+    needs = Needs(text, host.trained, chosen, resolve_needed)
+    parts = _build_parts(text, parsed, setting, chosen, merged, needs)
+    needed = needs.of((part.cls, part.hyper) for part in parts)
     own_corpus = merged.final.corpus is not None and merged.final.corpus == merged.own.corpus
     note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
     return Run(
@@ -76,13 +96,14 @@ def resolve(
         label=" + ".join([parts[0].label + note, *(part.label for part in parts[1:])]),
         parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
         backbone=chosen,
-        corpus=merged.final.corpus or corpus,
+        corpus=corpus,
         data=data,
         seed=seed if host.trained else None,
         own_corpus=own_corpus,
         recipe=merged.final,
-        recipe_changes=merged.changed_by_suite,
-        skip=next((part.skip for part in parts if part.skip), None),
+        recipe_changes=recipe_changes(needed) | merged.changed_by_suite,
+        skip=next((part.skip for part in parts if part.skip), None) or impossible(needed),
+        needs=needed,
     )
 
 
@@ -108,45 +129,6 @@ def run_of(
         seed=description["seed"],
         recipe=description["recipe_changes"],
     )
-
-
-# Parsing
-
-
-def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
-    """Split the text of a run into parts with their keys, and the setting.
-
-    >>> parse("gs-infonce[multiple=1]+is-cse@paper")
-    ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
-
-    Raises:
-        UserError: the syntax is wrong, or the setting is unknown.
-    """
-    if re.search(r"[][]", re.sub(r"\[[^][]*\]", "", text)):
-        raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
-    body, *rest = re.split(_OUTSIDE_BRACKETS.format("@"), text.strip(), maxsplit=1)
-    setting = rest[0] if rest else None
-    if setting not in (None, *SETTINGS):
-        raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
-    parts = re.split(_OUTSIDE_BRACKETS.format(r"\+"), body)
-    return [_parse_part(part, text) for part in parts], setting
-
-
-def _parse_part(part: str, text: str) -> tuple[str, Keys]:
-    match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[([^\[\]]*)\])?\s*", part)
-    if not match:
-        raise UserError(
-            f"cannot read '{part}' in '{text}'; write method[key=value,...]+method@paper|official"
-        )
-    keys: Keys = {}
-    for item in filter(None, (match[2] or "").split(",")):
-        key, equals, value = (word.strip() for word in item.partition("="))
-        if not equals or not key or not value:
-            raise UserError(f"cannot read '{item}' in '{text}'; write key=value")
-        if key in keys:
-            raise UserError(f"'{key}' is given twice in '{text}'; give it once")
-        keys[key] = value
-    return match[1], keys
 
 
 # Setting and backbone
@@ -276,7 +258,12 @@ class _Part:
 
 
 def _build_parts(
-    text: str, parsed: Sequence[tuple[str, Keys]], setting: str, chosen: Backbone, merged: _Merged
+    text: str,
+    parsed: Sequence[tuple[str, Keys]],
+    setting: str,
+    chosen: Backbone,
+    merged: _Merged,
+    needs: Needs,
 ) -> list[_Part]:
     """All parts of a run, checked for being compatible with each other.
 
@@ -291,7 +278,7 @@ def _build_parts(
             rows = _setting_rows(cls, setting, chosen.name)
             given = _convert_keys(cls, keys, host, is_host)
             recipe_keys = merged.shown_of_text if is_host else {}
-            parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host))
+            parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host, needs))
         refuse_composition([(part.cls, part.requested) for part in parts])
     except Refusal as refusal:
         raise UserError(f"'{text}' cannot be run: {refusal}") from None
@@ -325,6 +312,7 @@ def _build_part(
     rows: Mapping[str, Any],
     shape: Shape,
     is_host: bool,
+    needs: Needs,
 ) -> _Part:
     """Clamp the hyper-parameters of one part to the backbone, then spell and label them.
 
@@ -335,10 +323,15 @@ def _build_part(
         rows: hyper-parameters and recipe fields of the method's setting.
         shape: dimensions of the backbone.
         is_host: whether this is the first part.
+        needs: the runs that hyper-parameters name.
     """
     names = {item.name for item in fields(cls.Hyper)}
     defaults = {key: value for key, value in rows.items() if key in names}
-    requested = cls.Hyper(**{**defaults, **given})
+
+    def hyper_of(values: Mapping[str, Any]) -> Any:
+        return needs.spelled(cls, cls.Hyper(**{**defaults, **values}))
+
+    requested = hyper_of(given)
     cls.check(requested)
     clamped = cls.clamp_to_backbone(requested, shape)
     skip = cls.skip(clamped, shape)
@@ -347,17 +340,12 @@ def _build_part(
 
     def has_effect(key: str) -> bool:
         others = {other: value for other, value in given.items() if other != key}
-        return cls.clamp_to_backbone(cls.Hyper(**{**defaults, **others}), shape) != clamped
+        return cls.clamp_to_backbone(hyper_of(others), shape) != clamped
 
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     shown = {key: getattr(clamped, key) for key in given if has_effect(key)} | dict(recipe_keys)
     label = _label(cls, requested, clamped, shown)
-    return _Part(cls, requested, hyper, skip, _spell(cls.name, shown), label)
-
-
-def _spell(name: str, shown: Mapping[str, Any]) -> str:
-    keys = ",".join(f"{key}={format_value(value)}" for key, value in sorted(shown.items()))
-    return f"{name}[{keys}]" if keys else name
+    return _Part(cls, requested, hyper, skip, spell(cls.name, shown), label)
 
 
 def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:

@@ -9,12 +9,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bench.registry.backbones import NO_BACKBONE, Backbone
+from bench.registry.encoders import BACKBONE, fingerprint
 from bench.registry.methods import method_class, method_origin
 from bench.runs.recipe import HEADED, Recipe, format_value
 from bench.utils.errors import UserError
@@ -42,8 +43,10 @@ class Run:
         seed: random seed; None for untrained encoders, which draw nothing.
         own_corpus: True if the method always trains on this corpus, whatever the suite sets.
         recipe: all training hyper-parameters.
-        recipe_changes: recipe fields set by the suite that differ from the method's own setting.
+        recipe_changes: recipe fields set by the suite that differ from the method's own setting, or
+            from that of a run that it needs.
         skip: why this run is impossible on this backbone, or None.
+        needs: the runs whose encoders it loads, by the values of hyper-parameters that name them.
     """
 
     text: str
@@ -58,6 +61,7 @@ class Run:
     recipe: Recipe
     recipe_changes: dict[str, Any]
     skip: str | None
+    needs: Mapping[str, Run] = field(default_factory=dict)
 
     @property
     def trained(self) -> bool:
@@ -77,6 +81,18 @@ class Run:
             corpora += cls.corpora(cls.Hyper(**hyper))
         return list(dict.fromkeys(corpora))
 
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """The other encoders that the run loads, by name, each with what identifies it."""
+        values = [
+            hyper.get(key)
+            for name, _, hyper in self.parts
+            for key in model_fields(method_class(name))
+        ]
+        runs = {name: f"run-{run.digest}" for name, run in self.needs.items()}
+        others = [name for name in values if name and name != BACKBONE and name not in runs]
+        return {name: fingerprint(name) for name in others} | runs
+
     @property
     def evaluation_pooler(self) -> str:
         """The pooler used for scoring. The training head is dropped (docs/methods.md#vectors)."""
@@ -86,7 +102,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """Everything that affects the run's scores."""
         identity: dict[str, Any] = {
-            "parts": [_part_identity(*part) for part in self.parts],
+            "parts": [_part_identity(*part, self.models) for part in self.parts],
             "data": self.data,
         }
         # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
@@ -105,13 +121,17 @@ class Run:
         return identity
 
     @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the identity."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
     def id(self) -> str:
         """A readable slug and a hash of the identity. It names the run's files."""
-        digest = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:10]
         seed = "" if self.seed is None else f"_s{self.seed}"
         slug = re.sub(r"[^a-z0-9.+]+", "-", self.text.lower().replace("]", "").replace("[", "."))
         name = re.sub(r"[^a-z0-9.]+", "-", self.backbone.name.lower())
-        return f"{slug[:80]}_{self.setting}_{name}{seed}_{digest}"
+        return f"{slug[:80]}_{self.setting}_{name}{seed}_{self.digest[:10]}"
 
     def describe(self) -> dict[str, Any]:
         """The run as JSON-serialisable data, for plans and provenance."""
@@ -133,6 +153,11 @@ class Run:
             "skip": self.skip,
             "identity": self.identity,
         }
+        if self.needs:
+            description["needs"] = {name: run.id for name, run in self.needs.items()}
+        named = self.models.items() - {(name, name) for name in self.models}
+        if local := {name: found for name, found in sorted(named) if name not in self.needs}:
+            description["models"] = local
         if plugins:
             description["outside"] = {name: asdict(origin) for name, origin in plugins.items()}
         return description
@@ -157,25 +182,37 @@ class Run:
         return compose(parts, self.shape)
 
 
+def model_fields(cls: type[Method]) -> list[str]:
+    """The hyper-parameters of a method that name other encoders."""
+    return [item.name for item in fields(cls.Hyper) if item.metadata.get("model")]
+
+
 def cut_shape(backbone: Backbone, recipe: Recipe) -> Shape:
     """Backbone dimensions after the recipe's `layers` and `dimension`."""
     shape = backbone.shape
     return replace(shape, width=recipe.dimension or shape.width, depth=recipe.layers or shape.depth)
 
 
-def _part_identity(name: str, version: int, hyper: Mapping[str, Any]) -> list[Any]:
+def _part_identity(
+    name: str, version: int, hyper: Mapping[str, Any], models: Mapping[str, str]
+) -> list[Any]:
     """The entry of one part in a run's identity.
 
     Hyper-parameters marked `later` are left out at their default, so runs from before they existed
-    keep their name. A plugin adds the hash of its source file, because its author may forget to
-    raise its version.
+    keep their name. Names of encoders are replaced by what identifies them (`models`). A plugin
+    adds the hash of its source file, because its author may forget to raise its version.
     """
     later = {
         item.name: item.default
         for item in fields(method_class(name).Hyper)
         if item.metadata.get("later")
     }
-    identified = {key: v for key, v in hyper.items() if key not in later or v != later[key]}
+    named = model_fields(method_class(name))
+    identified = {
+        key: models.get(v, v) if key in named else v
+        for key, v in hyper.items()
+        if key not in later or v != later[key]
+    }
     origin = method_origin(name)
     return [name, version, identified, *([origin.sha256] if origin else [])]
 

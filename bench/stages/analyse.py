@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from bench.datasets import sts
-from bench.datasets.manifest import look_up, manifest
+from bench.datasets.manifest import Vectors, look_up, manifest
 from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
@@ -104,9 +104,7 @@ class Material:
     def vectors(
         self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
     ) -> np.ndarray:
-        """Return vectors of n sentences as they are scored, float32 (n, d).
-
-        Each sentence is encoded once for all analyses.
+        """Return vectors of n sentences as they are scored, float32 (n, d). Each is encoded once.
 
         Args:
             encoder: of the sentences.
@@ -118,7 +116,7 @@ class Material:
         Raises:
             UserError: a vector is not finite.
         """
-        cache = self._encoded.setdefault(encoder, {})
+        cache, task_maps = self._known.setdefault(encoder, ({}, []))
 
         def encoded(texts: Sequence[str]) -> np.ndarray:
             if missing := [text for text in dict.fromkeys(texts) if text not in cache]:
@@ -128,11 +126,13 @@ class Material:
         adapt = adaptation(encoder)
         if adapt is None:
             return look_up(where, [sentences], encoded)[0]
-        final = adapt(list(self.tasks[0].target()) if task else sentences, encoded)
+        if task and not task_maps:
+            task_maps.append(adapt(list(self.tasks[0].target()), encoded))
+        final = task_maps[0] if task else adapt(sentences, encoded)
         return look_up(where, [sentences], final)[0]
 
     @cached_property
-    def _encoded(self) -> WeakKeyDictionary[Encoder, dict[str, np.ndarray]]:
+    def _known(self) -> WeakKeyDictionary[Encoder, tuple[dict[str, np.ndarray], list[Vectors]]]:
         return WeakKeyDictionary()
 
     def tensor(self, array: np.ndarray) -> Tensor:

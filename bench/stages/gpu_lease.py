@@ -5,18 +5,20 @@ is a lock on a file named after the device's UUID, held through an open file des
 releases it when the process ends, however it ends, so no cleanup is needed.
 
 * Only devices that CUDA_VISIBLE_DEVICES allows are leased. If it is empty, the job runs on the CPU.
-* Inside a scheduler's allocation the devices belong to the job, and nothing is leased.
-* The lock files are in one folder per user, shared by all suites on the machine:
+* Inside a scheduler's allocation it is the same: several jobs share its devices, and a job with one
+  device of its own leases that at once.
+* A device on which nothing can be computed is set aside for `RETRY` seconds, by a file beside its
+  lock, and the next one is leased.
+* The files are in one folder per user, shared by all suites on the machine:
   `/tmp/sentbench-UID/leases`, or SENTBENCH_LEASES (containers on one machine need a common one).
-* SENTBENCH_DEVICES, a comma-separated list of UUIDs, replaces nvidia-smi's list (for tests, and for
-  machines without nvidia-smi).
+* SENTBENCH_DEVICES, a comma-separated list of UUIDs, replaces the machine's list (for tests, and
+  where neither nvidia-smi nor the driver's files name the devices).
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -25,16 +27,19 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
+from bench.stages import devices
 from bench.utils.errors import UserError
+from bench.utils.files import write_text
 
-# Set inside our own lease, for the commands that a job starts, and inside an allocation of SLURM,
-# PBS and Torque, LSF, Flux, OAR and Grid Engine.
-SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "OAR_JOB_ID", "SGE_TASK_ID")
-ALLOCATED = ("SENTBENCH_LEASE", *SCHEDULERS)
+LEASED = "SENTBENCH_LEASE"  # set inside a lease, for the commands that its job starts
 POLL = 0.5  # seconds between two attempts to lock
 MESSAGE = 60.0  # seconds between two messages while waiting
+# Seconds until a device that did not start is tried again. A memory filled by somebody else or a
+# driver under repair lasts minutes; a device that is broken costs one such trial each time.
+RETRY = 600.0
 
 _held: set[int] = set()
+_own: str | None = None  # the device on which a lease started CUDA in this process
 
 
 def _close_inherited() -> None:
@@ -46,63 +51,6 @@ def _close_inherited() -> None:
 
 
 os.register_at_fork(after_in_child=_close_inherited)
-
-
-def listed() -> list[str]:
-    """Return the UUIDs of the machine's devices in nvidia-smi's order; empty without a driver.
-
-    Raises:
-        UserError: nvidia-smi exists but fails.
-    """
-    given = os.environ.get("SENTBENCH_DEVICES")
-    if given is not None:
-        return [uuid.strip() for uuid in given.split(",") if uuid.strip()]
-    command = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except FileNotFoundError:
-        return []
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(
-            f"nvidia-smi cannot be run ({error}); set CUDA_VISIBLE_DEVICES= to train on the CPU"
-        ) from None
-    output = (answer.stdout + answer.stderr).strip()
-    if "No devices were found" in output:
-        return []
-    if answer.returncode != 0:
-        raise UserError(
-            f"nvidia-smi fails ({output.splitlines()[-1:]}); repair it, "
-            "or set CUDA_VISIBLE_DEVICES= for the CPU"
-        )
-    rows = [line.split(",") for line in answer.stdout.splitlines()]
-    return [uuid.strip() for _, uuid in sorted(rows, key=lambda row: int(row[0]))]
-
-
-def visible() -> list[str]:
-    """Return the devices that this process may use, in the order of CUDA_VISIBLE_DEVICES if set.
-
-    The variable holds indices, UUIDs or prefixes of UUIDs. As for CUDA, it ends at the first entry
-    that matches no device. Indices are nvidia-smi's; on a machine with different GPUs, CUDA uses
-    the same order with CUDA_DEVICE_ORDER=PCI_BUS_ID.
-    """
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None and not chosen.strip():
-        return []
-    devices = listed()
-    if chosen is None:
-        return devices
-    allowed: list[str] = []
-    for word in (word.strip() for word in chosen.split(",")):
-        if word.isdecimal():
-            matches = devices[int(word) : int(word) + 1]
-        else:
-            matches = [uuid for uuid in devices if word and uuid.startswith(word)]
-            if word.startswith("MIG-"):  # a part of a device; nvidia-smi lists whole devices only
-                matches = [word]
-        if len(matches) != 1:
-            break
-        allowed += [uuid for uuid in matches if uuid not in allowed]
-    return allowed
 
 
 def lease_folder() -> Path:
@@ -150,51 +98,107 @@ def _take(path: Path) -> int | None:
     return None
 
 
-def _wait(devices: list[str], poll: float) -> tuple[str, int]:
-    """Wait for a free device; return its UUID and the descriptor that holds its lock."""
+def _give(descriptor: int) -> None:
+    """Release a lock that `_take` returned."""
+    _held.discard(descriptor)
+    os.close(descriptor)
+
+
+def _set_aside(file: Path) -> str | None:
+    """Return why a device is set aside now, by its file, or None if it is not."""
+    with suppress(FileNotFoundError):
+        if time.time() - file.stat().st_mtime < RETRY:
+            return file.read_text(encoding="utf-8")
+    return None
+
+
+def _try(uuid: str, folder: Path) -> tuple[int | None, str | None]:
+    """Lease a device without waiting; return the descriptor that holds its lock, or None, and why
+    it is set aside, or None."""
+    name = uuid.replace("/", "_")
+    file = folder / f"{name}.fault"
+    if (why := _set_aside(file)) is not None:
+        return None, why
+    descriptor = _take(folder / name)
+    if descriptor is None:
+        return None, None
+    if (why := devices.start_fault(uuid)) is None:
+        file.unlink(missing_ok=True)
+        return descriptor, None
+    write_text(file, why)
+    _give(descriptor)
+    message = f"{uuid} does not start ({why}) and is set aside for {RETRY / 60:.0f} minutes"
+    print(f"{message}; to use it before, delete {file}", file=sys.stderr, flush=True)
+    return None, why
+
+
+def _wait(uuids: list[str], poll: float) -> tuple[str, int]:
+    """Wait for a free device; return its UUID and the descriptor that holds its lock.
+
+    Raises:
+        UserError: all are set aside.
+    """
     folder, started, next_message = lease_folder(), time.monotonic(), 0.0
     while True:
-        for uuid in devices:
-            descriptor = _take(folder / uuid.replace("/", "_"))
+        aside: list[str] = []
+        for uuid in uuids:
+            descriptor, why = _try(uuid, folder)
             if descriptor is not None:
                 return uuid, descriptor
+            if why is not None:
+                aside.append(f"{uuid}: {why}")
+        if len(aside) == len(uuids):
+            raise UserError(
+                f"no GPU starts ({'; '.join(aside)}); repair that and delete {folder}/*.fault, or "
+                f"{devices.ON_THE_CPU}"
+            )
         waited = time.monotonic() - started
         if waited >= next_message:
-            message = f"waiting for a GPU: all {len(devices)} are leased ({waited:.0f} s)"
-            print(message, file=sys.stderr, flush=True)
+            broken = f", {len(aside)} set aside" if aside else ""
+            message = f"waiting for a GPU: {len(uuids) - len(aside)} leased{broken}"
+            print(f"{message} ({waited:.0f} s)", file=sys.stderr, flush=True)
             next_message = waited + MESSAGE
         time.sleep(poll)
+
+
+def _has_cuda_started() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
 
 
 @contextmanager
 def lease(poll: float = POLL) -> Iterator[str]:
     """Hold one device during the block, waiting until one is free (looking every `poll` seconds).
 
-    It must be entered before the process first uses CUDA, since it sets CUDA_VISIBLE_DEVICES to the
-    UUID of the leased device during the block.
+    CUDA starts in the process, and CUDA_VISIBLE_DEVICES is the UUID of the leased device during the
+    block. A process in which CUDA has started before keeps its device.
 
     Yields:
         "cpu", immediately, if no device may be used; else "cuda".
 
     Raises:
-        UserError: the devices cannot be listed, or the lock files cannot be written.
+        UserError: the devices cannot be listed, none starts, torch cannot use them, or the lock
+            files cannot be written.
     """
-    devices = visible()
-    if not devices or any(os.environ.get(name) for name in ALLOCATED):
-        yield "cuda" if devices else "cpu"
+    global _own
+    uuids, has_started = devices.visible(), _has_cuda_started()
+    if not uuids:
+        yield "cpu"
         return
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        raise RuntimeError("a device must be leased before CUDA is first used in the process")
-    uuid, descriptor = _wait(devices, poll)
-    names = ("CUDA_VISIBLE_DEVICES", "SENTBENCH_LEASE")
+    if os.environ.get(LEASED) or (has_started and _own is None):  # the caller chose the device
+        devices.start_cuda()
+        yield "cuda"
+        return
+    uuid, descriptor = _wait([_own] if has_started and _own else uuids, poll)
+    names = ("CUDA_VISIBLE_DEVICES", LEASED)
     before = {name: os.environ.pop(name, None) for name in names}
     os.environ.update(dict.fromkeys(names, uuid))
     try:
+        devices.start_cuda()
+        _own = uuid
         yield "cuda"
     finally:
         for name in names:
             os.environ.pop(name, None)
         os.environ.update({name: value for name, value in before.items() if value is not None})
-        _held.discard(descriptor)
-        os.close(descriptor)
+        _give(descriptor)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
 from bench.evaluation.embedding_store import FILES as VECTOR_FILES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
+from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.from_name import Model, files
 from bench.models.load import load_encoder
 from bench.registry.methods import method_origin
@@ -23,8 +28,10 @@ from bench.results.provenance import provenance, task_sums
 from bench.results.readers import check_plan, read_analyses, read_trained, report_damage
 from bench.results.records import STAGES, Record, read_scores, write_scores
 from bench.runs import paths
+from bench.runs.needs import chains
 from bench.runs.resolve import run_of
 from bench.runs.run import Run
+from bench.stages.activity import working
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -38,10 +45,12 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         What `bench.training.loop.train` returns.
 
     Raises:
-        UserError: as `bench.training.loop.train`, or the code of an external method failed.
+        UserError: as `bench.training.loop.train`, a run that it needs is not trained yet, or the
+            code of an external method failed.
     """
     from bench.training.loop import train
 
+    run = _after_needs(run, suite)
     try:
         return train(run, suite, paths.run_folder(suite, run.id), device)
     except (UserError, OSError):
@@ -54,6 +63,20 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
             f"training {run.text} failed ({describe_error(error)}); "
             f"find the error with: python -m bench check-method {origins[0].place}"
         ) from error
+
+
+def _after_needs(run: Run, suite: Path) -> Run:
+    """Return a run that is about to be trained; skipped if a run that it needs has no encoder."""
+    if (paths.run_folder(suite, run.id) / "outcome.json").is_file():
+        return run
+    for name, needed in run.needs.items():
+        try:
+            outcome = _ended(needed, suite)["outcome"]
+        except UserError as error:
+            raise UserError(f"'{run.text}' needs the encoder of {name}: {error}") from None
+        if outcome["status"] != "finished":
+            return replace(run, skip=f"it needs {name}, whose training {outcome['status']}")
+    return run
 
 
 def score_run(
@@ -78,11 +101,10 @@ def score_run(
         write_scores(out, described, [])
         return
     encoder, read = run_encoder(run, suite, device), read_tasks(tasks, data)
-    if "sha256" not in described["data"]:  # run by hand, without the stamps of a workflow
-        described["data"] |= paths.data_sums(data)
     common = _common(run.text, run.backbone.name, run.setting, run.seed)
     work = paths.scoring_folder(suite, run.id)
-    records = score_encoder(encoder, read, mode, device, work)
+    tokens = paths.tokens_folder(suite)
+    records = score_encoder(encoder, read, mode, device, work, tokens)
     described |= {
         "encoder": encoder.identity,
         "tasks": task_sums(read),
@@ -100,6 +122,7 @@ def _common(
     return {**names, "variant": variant, "seed": seed}
 
 
+@float32_products(ELSEWHERE)
 def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
     """Run analyses (analyse.py); for a run that was skipped or diverged, write a file without
     results.
@@ -127,37 +150,48 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
     its outcome. The corpora `read` are read now, not only by the training.
     """
-    name = manifest(paths.data_folder(run.data, suite))["name"]
-    described: dict[str, Any] = {"run": run.describe(), "data": {"name": name}}
-    stamp = suite / "inputs" / "data.json"
-    if stamp.is_file() and (stamped := read_json(stamp))["name"] == run.data:
-        described["data"] |= stamped
-    if run.data == "senteval":  # BENCH_DATA may hold other data, whose manifest names them
-        described["data"]["name"] = name
-    ended = _ended(run, suite)
-    described["outcome"] = ended["outcome"]
+    folder, ended = paths.data_folder(run.data, suite), _ended(run, suite)
+    # Not from the workflow's stamp, which may be older than the files.
+    data = {"name": manifest(folder)["name"], **paths.data_sums(folder)}
+    described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}
+    _check_dev(run, suite, folder, ended)
     is_finished = ended["outcome"]["status"] == "finished"
     described["corpora"] = list(_corpora(run, suite, read if is_finished else (), ended))
     return described | provenance(device, torch.get_num_threads())
 
 
+def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> None:
+    """Refuse a training whose weights were selected on other dev sets than those in the data."""
+    selected = ended.get("provenance", {}).get("tasks")
+    if selected is None:  # nothing was selected, or by an earlier version
+        return
+    present = task_sums(sts.read(task, data, "dev") for task in run.recipe.selection)
+    if changed := [task for task in present if selected.get(task) != present[task]]:
+        raise UserError(
+            f"the dev set of {changed[0]} in {data} is not the one that {run.id} was selected on; "
+            f"restore it, or delete {paths.run_folder(suite, run.id)} and "
+            f"{paths.trained_file(suite, run.id)} to train again"
+        )
+
+
 def _corpora(
     run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the sums of corpora: from the workflow's stamps, the file if it is read, or the
-    training (whose earlier versions recorded only the training corpus).
+    """Yield the sums of corpora: of those that are not read, from the training (whose earlier
+    versions recorded only the training corpus); else from the workflow's stamps, or, given by path,
+    of the file, which may be newer than its stamp.
     """
     trained = ended.get("provenance", {})
     sums = trained.get("corpora") or [trained.get("corpus")]
     recorded = dict(zip(run.corpora, sums, strict=False))
     for name in dict.fromkeys((*run.corpora, *read)):
         stamp = paths.corpus_stamp(suite, name)
-        if stamp.is_file():
+        if name not in read and recorded.get(name):
+            yield recorded[name]
+        elif stamp.is_file() and "/" not in name:
             yield read_json(stamp)
         elif name in read:
             yield corpus_identity(paths.corpus_file(name, suite, run.data))
-        elif recorded.get(name):
-            yield recorded[name]
 
 
 def _seconds(started: float) -> float:
@@ -187,7 +221,8 @@ def planned(
 ) -> list[dict[str, Any]]:
     """Return every `parts`-th entry of a plan from number `part` on, of those in `only` if any.
 
-    They are ordered by seed, so that an interrupted suite has some seeds of each method.
+    They are ordered by seed, so that an interrupted suite has some seeds of each method. A run
+    follows those that it needs, in the same part.
 
     Raises:
         UserError: the plan is invalid, or has no run with such an id.
@@ -202,7 +237,8 @@ def planned(
             f"the plan has no run '{min(unknown)}'; write the plan again, or remove it from --only"
         )
     chosen = [entry for entry in entries if not only or entry["id"] in only]
-    return sorted(chosen, key=lambda entry: entry["seed"] or 0)[part - 1 :: parts]
+    groups = chains(sorted(chosen, key=lambda entry: entry["seed"] or 0))
+    return [entry for group in groups[part - 1 :: parts] for entry in group]
 
 
 def run_plan(
@@ -214,7 +250,8 @@ def run_plan(
 ) -> Iterator[Run]:
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
-    Results that exist are not repeated. The jobs of the workflow do this, and machines without it.
+    Results that exist are not repeated, and a run that fails does not stop the others. The jobs of
+    the workflow do this, and machines without it.
 
     Args:
         suite: the suite's folder, which has its world, backbones and inputs.
@@ -222,18 +259,46 @@ def run_plan(
         entries: some of its runs, from `planned`.
         device: torch device.
         stages: a subset of `STAGES`.
+
+    Raises:
+        UserError: some runs failed.
     """
+    errors: list[str] = []
     for entry in entries:
-        run = run_of(entry, corpus=plan["corpus"], data=plan["data"])
-        trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
-        analyses = paths.analyses_file(suite, run.id)
-        if "train" in stages and run.trained and not trained.is_file():
+        try:
+            yield _run_stages(suite, plan, entry, device, stages)
+        except Exception as error:
+            if len(entries) == 1:
+                raise
+            if not isinstance(error, UserError):
+                traceback.print_exc()
+            errors.append(f"{entry['id']}: {error}")
+            print(f"error: {errors[-1]}", file=sys.stderr, flush=True)
+    if errors:
+        raise UserError(f"{len(errors)} of {len(entries)} runs failed; the last is {errors[-1]}")
+
+
+def _run_stages(
+    suite: Path,
+    plan: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    device: str,
+    stages: Sequence[str],
+) -> Run:
+    """Take a planned run through those of its stages that have no result yet."""
+    run = run_of(entry, corpus=plan["corpus"], data=plan["data"])
+    trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
+    analyses = paths.analyses_file(suite, run.id)
+    if "train" in stages and run.trained and not trained.exists():
+        with working(suite, run.id, "train"):
             write_json(trained, train_run(run, suite, device))
-        if "score" in stages and not scores.is_file():
+    if "score" in stages and not scores.exists():
+        with working(suite, run.id, "score"):
             score_run(run, suite, entry["tasks"], plan["mode"], scores, device)
-        if "analyse" in stages and entry["analyses"] and not analyses.is_file():
+    if "analyse" in stages and entry["analyses"] and not analyses.exists():
+        with working(suite, run.id, "analyse"):
             analyse_run(run, suite, entry["analyses"], analyses, device)
-        yield run
+    return run
 
 
 def _ended(run: Run, suite: Path) -> dict[str, Any]:
@@ -300,6 +365,9 @@ def score_models(
             )
         except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
+        except FAILURES as error:
+            remedy = "evaluate it alone to see where"
+            errors.append(f"{model.label}: {describe_error(error)}; {remedy}")
     return records, errors
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from bench.utils.errors import UserError
 from bench.utils.interrupts import EXIT_TEMPFAIL
+from bench.utils.memory import TOGETHER
 
 PR_SET_PDEATHSIG = 1  # Linux, prctl(2)
 
@@ -31,7 +32,7 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
         UserError: one failed; its own message is on stderr.
     """
     count, processes = len(commands), list[subprocess.Popen[bytes]]()
-    words, environment = [sys.executable, "-m", "bench"], _shared_threads(max(1, count))
+    words, environment = [sys.executable, "-m", "bench"], _environment(max(1, count))
     try:
         for command in commands:
             processes.append(
@@ -56,14 +57,15 @@ def run_together(commands: Sequence[Sequence[str]]) -> int:
     return max(statuses, default=0)
 
 
-def _shared_threads(count: int) -> dict[str, str]:
-    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided."""
+def _environment(count: int) -> dict[str, str]:
+    """Return the environment with the job's thread counts (OMP_NUM_THREADS etc.) divided, and the
+    number of processes for what they say when memory is full."""
     shared = {
         name: str(max(1, int(value) // count))
         for name, value in os.environ.items()
         if name.endswith("_NUM_THREADS") and value.isdecimal()
     }
-    return {**os.environ, **shared}
+    return {**os.environ, **shared, TOGETHER: str(count)}
 
 
 def _follow_parent() -> None:

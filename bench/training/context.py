@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,15 +18,21 @@ from torch import Tensor, nn
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder
-from bench.models.load import load_encoder
+from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
+from bench.models.fused_forward import FusedLayers, is_fused
+from bench.models.load import find_model, load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
+from bench.models.sentence_transformers import Normalised
 from bench.models.token_cache import tokenized
 from bench.models.transformer import (
     load_backbone,
     load_language_head,
+    load_masked_language_model,
+    load_tokenizer,
     longest_input,
     stored_pooler,
+    without_pooler,
 )
 from bench.registry.backbones import NO_BACKBONE
 from bench.runs import paths
@@ -68,6 +74,17 @@ def first_layers(model: Any, count: int) -> Any:
     )
 
 
+@contextlib.contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """Let a model be in eval mode; gradients are those of the caller's grad mode."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
 class RunContext:
     """The context of one run (`methods.contract.Context`). Large inputs are read on first use.
 
@@ -79,6 +96,7 @@ class RunContext:
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
+        self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # Transforms check their corpus before the training and use it after.
         self._others: dict[str, list[str]] = {}
         self._files: dict[str, Path] = {}
@@ -108,6 +126,9 @@ class RunContext:
 
     def documents(self) -> Sequence[range]:
         return corpora.read_documents(self.corpus, len(self._sentences))
+
+    def triples(self) -> Sequence[Sequence[int]]:
+        return corpora.read_triples(self.corpus, self._sentences)
 
     def tokens(self) -> Sequence[Sequence[int]]:
         return self._tokens
@@ -185,7 +206,8 @@ class RunContext:
     def start_from(self, model: str) -> None:
         headed = self.run.recipe.pooler in WITH_POOLER
         source: Any = self.load_encoder(model, "cls" if headed else "cls_before_pooler")
-        pooler, source.model.pooler = source.model.pooler, None
+        pooler: Any = getattr(source.model, "pooler", None)
+        source.model.pooler = None
         try:
             self.backbone.load_state_dict(source.model.state_dict())
         except RuntimeError:
@@ -201,10 +223,28 @@ class RunContext:
         with torch.random.fork_rng(devices=[]):
             seed_torch(stream_seed(self.seed, fresh))
             config = copy.deepcopy(self.backbone.config)
-            return type(self.backbone)(config, add_pooling_layer=False).to(self.device)
+            model_class = type(self.backbone)
+            return model_class(config, **without_pooler(model_class)).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
         return load_language_head(self._folder, self.backbone).to(self.device)
+
+    def load_masked_language_model(self, model: str) -> nn.Module:
+        if model in self.run.needs:
+            raise Refusal(f"'{model}' keeps no masked-language head; name a model that has one")
+        folder = self._folder if model == "backbone" else find_model(model)
+        if model != "backbone" and load_tokenizer(folder).get_vocab() != self.tokenizer.get_vocab():
+            raise Refusal(
+                f"'{model}' has another vocabulary than the backbone, so it cannot read its tokens"
+            )
+        return load_masked_language_model(folder).requires_grad_(False).to(self.device)
+
+    def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
+        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
+        config: Any = model.config
+        with torch.no_grad(), self.autocast():
+            self.work.count(config, batch.lengths, first_only=False)
+            return model(input_ids=batch.ids, attention_mask=batch.mask).logits.argmax(dim=-1)
 
     def states(
         self,
@@ -215,12 +255,19 @@ class RunContext:
         **inputs: Any,
     ) -> tuple[States, Tensor]:
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
-        with self.autocast():
-            states = forward(model or self.backbone, batch, work=self.work, **inputs)
+        chosen = model or self.backbone
+        if positions is None and is_fused(chosen, self.device):
+            if chosen not in self._fused:
+                self._fused[chosen] = FusedLayers(chosen, self.kind)
+            with self.products():
+                states = self._fused[chosen].forward(batch, work=self.work, **inputs)
+            return states, batch.mask
+        with self.autocast(), self.products():
+            states = forward(chosen, batch, work=self.work, **inputs)
         return states, batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
-        with self.autocast():
+        with self.autocast(), self.products():
             vectors = self.training_head(vectors)
         # Cosine, softmax and cross-entropy are computed in float32 (docs/methods.md#optimisation).
         return vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
@@ -231,14 +278,16 @@ class RunContext:
         extras: Mapping[str, Sequence[Tokens]] | None = None,
         model: nn.Module | None = None,
         whole: bool = False,
+        dropout: bool = True,
     ) -> Views:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
         pooler = self.run.evaluation_pooler
         first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
-        tokens = [row[i] for i in range(len(views[0])) for row in rows]
-        states, mask = self.states(tokens, model, positions=positions, first_only=first_only)
+        tokens = [row[i] for i in range(len(rows[0])) for row in rows]
+        with contextlib.nullcontext() if dropout else without_dropout(model or self.backbone):
+            states, mask = self.states(tokens, model, positions=positions, first_only=first_only)
         pool = POOLERS[pooler]
 
         def all_at(layer: int) -> list[Tensor]:
@@ -252,14 +301,23 @@ class RunContext:
         by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
         return Views(vectors[:count], lambda layer: all_at(layer)[:count], by_name, states)
 
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of products at the recipe's precision; "mixed" is float16, on a GPU only."""
+        precision = self.run.recipe.precision
+        if precision == "mixed":
+            return torch.float32 if self.device == "cpu" else torch.float16
+        return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
     def autocast(self) -> Any:
-        """Return the autocast of the recipe's precision; "mixed" is float16, on a GPU only."""
-        kind, precision = self.device.partition(":")[0], self.run.recipe.precision
-        if precision == "bfloat16":
-            return torch.autocast(kind, dtype=torch.bfloat16)
-        if precision == "mixed" and kind != "cpu":
-            return torch.autocast(kind, dtype=torch.float16)
-        return contextlib.nullcontext()
+        """Return the autocast of the recipe's precision."""
+        if self.kind == torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.partition(":")[0], dtype=self.kind)
+
+    def products(self) -> Any:
+        """Return the context of the products of models in training, forwards and backwards."""
+        return float32_products(TRAINING if self.kind == torch.float32 else ELSEWHERE)
 
     # Encoders
 
@@ -275,7 +333,7 @@ class RunContext:
         if self.run.recipe.dimension is None:
             return encoder
         weight, bias = self.training_head.parameters()
-        return Affine(encoder, weight, bias, tanh=True)
+        return Affine(encoder, weight, bias, tanh=True, device=self.device)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
@@ -290,8 +348,27 @@ class RunContext:
             encoder = self._join(self.backbone, self.run.evaluation_pooler)
             self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))
 
-    def load_encoder(self, model: str, pooler: str | None = None) -> Encoder:
-        return load_encoder(model, pooler=pooler, device=self.device)
+    def load_encoder(
+        self,
+        model: str,
+        pooler: str | None = None,
+        prompt: str | None = None,
+        normalize: bool = False,
+    ) -> Encoder:
+        source = self._needed(model) if model in self.run.needs else model
+        encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
+        return Normalised(encoder) if normalize else encoder
+
+    def _needed(self, name: str) -> Path:
+        """Return the folder of the encoder of a run that this one needs."""
+        run = self.run.needs[name]
+        folder = paths.run_folder(self.suite, run.id) / "encoder"
+        if not folder.is_dir():
+            raise UserError(
+                f"'{self.run.text}' needs the encoder of {run.id}, and {folder} does not exist; "
+                "train that run first"
+            )
+        return folder
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         distinct = list(dict.fromkeys(sentences))

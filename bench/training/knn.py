@@ -8,16 +8,19 @@ Unit vectors are centred first. Those of an untrained backbone lie in a narrow c
 cosines are near 1), which float32 resolves poorly. With u = c + m and m the mean,
 u_i u_j = c_i c_j + m c_j + a constant of row i.
 
-Memory in addition to the vectors and the result: one float32 copy of the vectors on the device,
-20 bytes per row, and about 0.4 GB.
+Memory in addition to the vectors and the result: one float32 copy of the vectors, 20 bytes per
+row, and about 0.4 GB. Vectors and result, too, are held on the device.
 """
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from bench.models.float32 import float32_products
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 
@@ -25,9 +28,10 @@ QUERIES, KEYS = 512, 16_384  # rows of a block of products: 32 MB in float32
 SPARE = 16  # candidates in addition to those requested
 PAIRS = 1024  # candidates whose vectors are read together
 DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/methods.md#sts-scores)
-UNIT = 2.0**-24  # relative error of one float32 operation
+UNIT = 2.0**-24  # relative error of one float32 operation; TF32 would have 2.0**-11
 
 
+@float32_products("ieee")
 def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.ndarray:
     """Return the `count` nearest other rows of each row by cosine, nearest first: int64 (n, count).
 
@@ -43,21 +47,19 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
             f"{count} neighbours of each of {rows} rows are not possible; ask for 1 to {rows - 1}"
         )
     table = _Table(vectors, device)
-    neighbours = np.empty((rows, count), dtype=np.int64)
-    undecided = []
+    neighbours = torch.empty(rows, count, dtype=torch.int64, device=device)
+    is_certain = torch.empty(rows, dtype=torch.bool, device=device)
     with Progress(rows, "neighbours", unit="row") as progress:
         for queries in torch.arange(rows, device=device).split(QUERIES):
-            nearest, certain = table.search(queries, count)
-            neighbours[queries.cpu()] = nearest.cpu()
-            undecided.append(queries[~certain])
+            neighbours[queries], is_certain[queries] = table.search(queries, count)
             progress.advance(len(queries))
-    rest = torch.cat(undecided)
+    rest = (~is_certain).nonzero().squeeze(1)
     if len(rest):
         with Progress(len(rest), "neighbours too close for float32", unit="row") as progress:
             for queries in rest.split(QUERIES // 4):
-                neighbours[queries.cpu()] = table.search_in_float64(queries, count).cpu()
+                neighbours[queries] = table.search_in_float64(queries, count)
                 progress.advance(len(queries))
-    return neighbours
+    return neighbours.cpu().numpy()
 
 
 class _Table:
@@ -66,7 +68,9 @@ class _Table:
 
     def __init__(self, vectors: np.ndarray, device: str) -> None:
         rows, width = vectors.shape
-        self.vectors, self.device = vectors, device
+        with warnings.catch_warnings():  # an array may be read-only, and the table only reads it
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            self.vectors, self.device = torch.from_numpy(vectors).to(device), device
         self.scale = torch.ones(rows, 1, dtype=torch.float64, device=device)
         self.mean = torch.zeros(width, dtype=torch.float64, device=device)
         self.centred = torch.empty(rows, width, device=device)
@@ -91,8 +95,7 @@ class _Table:
 
     def read(self, rows: slice | Tensor) -> Tensor:
         """Return some of the given vectors, float64 (..., d)."""
-        index = rows if isinstance(rows, slice) else rows.cpu().numpy()
-        return torch.tensor(self.vectors[index], device=self.device).double()
+        return self.vectors[rows].double()
 
     def unit(self, rows: slice | Tensor) -> Tensor:
         """Return unit vectors of some rows, float64 (n, d)."""

@@ -22,6 +22,7 @@ from bench.datasets import corpora, sts
 from bench.datasets.manifest import Vectors
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
+from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.models.roofline import peak, record
 from bench.results.provenance import provenance, task_sums
@@ -29,17 +30,19 @@ from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoint, Checkpoints, forget, warn
 from bench.training.context import RunContext
 from bench.training.log import Log
-from bench.training.optimiser import make_optimiser, set_learning_rate
+from bench.training.optimiser import apply_gradients, make_optimiser, set_learning_rate
 from bench.training.schedule import SYNC_EVERY, Schedule
 from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, remove_partial, write_json
+from bench.utils.memory import fewer_together, is_memory_full
 from bench.utils.progress import Progress
 from methods.base import Method, Refusal, Step, seed_torch, stream_seed
 
-# Parts of the messages of the CPU allocator, CUDA and cuBLAS when memory runs out.
-OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+# Steps in a row that mixed precision may skip because their gradient is not finite. Each halves the
+# scale of the loss; so many take it from its first value, 65536, to 1, DeepSpeed's least scale.
+SKIPS = 16
 
 
 class Diverged(Exception):
@@ -90,13 +93,31 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     return read_json(outcome_file)
 
 
+@contextmanager
+def deterministic_kernels() -> Iterator[None]:
+    """Refuse kernels that are not deterministic, in the block."""
+    filling: Any = torch.utils.deterministic
+    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
+    cudnn = torch.backends.cuda.cudnn_sdp_enabled()
+    # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
+    torch.set_deterministic_debug_mode("error")
+    # The attention of cuDNN has no deterministic backward pass.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    # No code here reads memory that it has not written.
+    filling.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before[0])
+        torch.backends.cuda.enable_cudnn_sdp(cudnn)
+        filling.fill_uninitialized_memory = before[1]
+
+
+@float32_products(ELSEWHERE)
+@deterministic_kernels()
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
     """Return `outcome` and `provenance` of a training, which starts at its newest checkpoint."""
     torch.set_num_threads(run.recipe.threads)
-    # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
-    torch.set_deterministic_debug_mode("error" if context.device == "cpu" else "warn")
-    # No code here reads memory that it has not written.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
@@ -110,6 +131,8 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
         outcome["sentences"] = diverged.batch
     else:
         outcome = training.finish(folder / "encoder")
+    if training.state.scaler.is_enabled():
+        outcome["skipped_steps"] = training.state.skips["all"]
     described["tasks"] = task_sums(training.dev)
     if training.state.earlier:
         described["earlier"] = training.state.earlier
@@ -144,7 +167,8 @@ def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
                 log.write(row)
                 best = f", best dev {state.best['dev']:.2f}" if state.best else ""
                 speed = items / (time.monotonic() - began)
-                progress.advance(note=f"loss {row['loss']:.4f}{best}, {speed:.0f} items/s")
+                loss = "skipped" if row["loss"] is None else f"loss {row['loss']:.4f}"
+                progress.advance(note=f"{loss}{best}, {speed:.0f} items/s")
             if signal or due:
                 checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
             if signal:
@@ -218,11 +242,9 @@ class Training:
         with torch.no_grad():
             self.method.after_loss(self.context, step)
         optimiser.zero_grad(set_to_none=True)
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimiser)
-        norm = torch.nn.utils.clip_grad_norm_(self.weights, recipe.clip)
-        scaler.step(optimiser)
-        scaler.update()
+        with self.context.products():
+            scaler.scale(loss).backward()
+        norm = apply_gradients(self.weights, optimiser, scaler, recipe.clip)
         state.step += 1
         row = {"step": state.step, "loss": math.nan, "learning_rate": rate}
         self._unread.append((row, loss.detach(), norm, batch))
@@ -242,23 +264,37 @@ class Training:
         unread, self._unread = self._unread, []
         for row, loss, norm, batch in unread:
             row["loss"] = loss.item()
-            if not math.isfinite(row["loss"]):
-                raise Diverged(f"the loss became {row['loss']}", row["step"], batch)
-            # An enabled scaler skips such a step and lowers its scale. Otherwise clipping has
-            # turned the gradient into zeros or NaN.
-            if not self.state.scaler.is_enabled() and not math.isfinite(norm.item()):
-                raise Diverged(f"the gradient's norm became {norm.item()}", row["step"], batch)
+            self._check_step(row, norm.item(), batch)
             last, selected = row["step"] == self.state.step, bool(self.state.best)
             if last and self.schedule.should_select(row["step"], selected):
                 with self._memory_errors(row["step"], batch):
                     self._select(row, batch)
             yield row
 
+    def _check_step(self, row: dict[str, Any], norm: float, batch: Sequence[int]) -> None:
+        """Raise `Diverged` if a step's loss or gradient is not finite, unless it was skipped.
+
+        An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
+        released code. Without one, clipping has turned the gradient into zeros or NaN.
+        """
+        loss, step = row["loss"], row["step"]
+        skipped = self.state.scaler.is_enabled() and not math.isfinite(norm)
+        if self.state.count_skip(skipped) > SKIPS:
+            told = f"the gradients of {SKIPS + 1} steps in a row were not finite"
+            raise Diverged(f"{told}, the last loss {loss}", step, batch)
+        if skipped:
+            row |= {"loss": loss if math.isfinite(loss) else None, "skipped": True}
+        elif not math.isfinite(loss):
+            raise Diverged(f"the loss became {loss}", step, batch)
+        elif not math.isfinite(norm):
+            raise Diverged(f"the gradient's norm became {norm}", step, batch)
+
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
         """Score the method's Encoders on dev, add the scores to a log row, and keep the best."""
         self.state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):
-            vectors = encoded(encoder, self.dev)
+            with float32_products(SELECTION):
+                vectors = encoded(encoder, self.dev)
             try:
                 records = score_tasks(encoder, self.dev, vectors)
             except UserError as error:  # vectors that are not finite, or all equal
@@ -314,15 +350,14 @@ class Training:
         """Raise UserError for errors that mean that memory is full."""
         try:
             yield
-        except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-            full = any(words in str(error) for words in OUT_OF_MEMORY)
-            if full or isinstance(error, MemoryError):
-                raise UserError(
-                    f"memory is full at step {step} of {self.run.id}, in a batch of "
-                    f"{self._size(batch)}; set a smaller batch_size or max_length (which makes it "
-                    "another run), or use a larger device"
-                ) from error
-            raise
+        except (MemoryError, RuntimeError) as error:
+            if not is_memory_full(error):
+                raise
+            raise UserError(
+                f"memory is full at step {step} of {self.run.id}, in a batch of "
+                f"{self._size(batch)}; {fewer_together()}set a smaller batch_size or max_length "
+                "(which makes it another run), or use a larger device"
+            ) from error
 
     def _size(self, batch: Sequence[int]) -> str:
         """Return a batch's size for a message: its tokens where an item is a sentence."""

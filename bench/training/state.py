@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bench.models.packed_forward import Work
 
 # Keys in checkpoint files. "done" is the step, "here" the origin of this process.
-_PLAIN = {name: name for name in ("best", "since_best", "curve", "seconds", "earlier")}
+_PLAIN = {name: name for name in ("best", "since_best", "curve", "seconds", "earlier", "skips")}
 _PLAIN |= {"done": "step", "here": "origin"}
 _RESTORED = ("done", "best", "since_best", "curve", "earlier")
 
@@ -35,11 +35,14 @@ class TrainingState:
         self.origin = dict(origin)
         self.step = 0  # number of steps taken
         # The best Encoder: its `dev` score, the `step` it was selected at and its `place` among the
-        # method's Encoders, empty before the first selection; and the weights, on the CPU.
+        # method's Encoders, empty before the first selection; and the weights, on the device: a
+        # copy to the host would wait, and a GPU has room for one more copy.
         self.best: dict[str, Any] = {}
         self.best_weights: dict[str, Tensor] = {}
         self.since_best = 0  # selections since then
         self.curve: list[dict[str, Any]] = []  # loss, dev score and geometry at each selection
+        # Steps that the scaler skipped, and how many of them are the last ones in a row.
+        self.skips = {"all": 0, "in_a_row": 0}
         self.earlier: list[dict[str, Any]] = []  # other `origin`s that ran some of the steps
         self._started = time.monotonic()
 
@@ -53,8 +56,15 @@ class TrainingState:
         (docs/methods.md#selection)."""
         if not self.best or score > self.best["dev"]:
             self.best = {"dev": score, "step": step, "place": place}
-            self.best_weights = _copy(self.modules)
+            state = self.modules.state_dict()
+            self.best_weights = {name: tensor.clone() for name, tensor in state.items()}
             self.since_best = 0
+
+    def count_skip(self, skipped: bool) -> int:
+        """Count a step that the scaler took or skipped; return how many it skipped in a row."""
+        self.skips["all"] += skipped
+        self.skips["in_a_row"] = self.skips["in_a_row"] + 1 if skipped else 0
+        return self.skips["in_a_row"]
 
     def load_best(self) -> None:
         self.modules.load_state_dict(self.best_weights)
@@ -102,6 +112,7 @@ class TrainingState:
         self.best_weights = groups["best"]
         for key in _RESTORED:
             setattr(self, _PLAIN[key], state[key])
+        self.skips |= state.get("skips", {})  # which earlier versions did not count
         for name, amount in state["work"].items():  # in place: Encoders count into the same object
             setattr(self.work, name, amount)
         self._started -= state["seconds"]

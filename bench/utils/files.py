@@ -58,6 +58,12 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def refuse_special(path: Path | str) -> None:
+    """Raise `UserError` for a pipe, a socket or a device, whose reading could wait for ever."""
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise UserError(f"{path} is a pipe or a device; name a regular file")
+
+
 def fsync(path: Path) -> None:
     """Flush a file or a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -175,8 +181,18 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(
+            f"the key '{next(key for key in keys if keys.count(key) > 1)}' is twice in it"
+        )
+    return content
+
+
+def read_json(path: Path, *, distinct: bool = False) -> Any:
+    """Read a JSON file; with `distinct`, equal keys are rejected, of which Python keeps the last.
 
     Raises:
         UserError: the file is missing or is not strict JSON; NaN and infinity are rejected.
@@ -185,8 +201,11 @@ def read_json(path: Path) -> Any:
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not valid JSON")
 
+    refuse_special(path)
+    hook = _distinct if distinct else None
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=hook)
     except FileNotFoundError:
         raise UserError(
             f"{path} does not exist; check the path, or run the command that writes it first"

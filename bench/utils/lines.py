@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.utils.errors import UserError
+from bench.utils.files import refuse_special
 
 # 1 MiB. No sentence is that long; a longer line means another kind of file.
 LONGEST_LINE = 1 << 20
@@ -23,6 +24,7 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
         UserError: the file is missing, truncated or not valid `encoding`, or a line is too long.
     """
     path = Path(path)
+    refuse_special(path)
     number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:

@@ -12,7 +12,17 @@ from bench.world.chinese import in_chinese
 from bench.world.corpus import sample_document
 from bench.world.draws import Stream, write_lines
 from bench.world.probing import write_probing
-from bench.world.sets import SICK, SICK_SOURCE, STS, STSB, Pair, sample_mixed, sample_set
+from bench.world.sets import (
+    NLI,
+    SICK,
+    SICK_SOURCE,
+    STS,
+    STSB,
+    Pair,
+    sample_mixed,
+    sample_set,
+    sample_triples,
+)
 from bench.world.transfer import write_transfer
 
 VERSION = 3
@@ -29,7 +39,7 @@ _UNSCORED = {"STS15": 1.0, "STS16": 3.0}
 
 def build(out: Path, seed: int = 0, lines: int = LINES, small: bool = False) -> None:
     """Write the embedded world to the folder `out`, atomically: `downstream/` and `probing/` as in
-    SentEval, `world.txt`, `world.docs.tsv`, `manifest.json`.
+    SentEval, `world.txt`, `world.docs.tsv`, `world-nli.csv`, `manifest.json`.
 
     Equal seeds give equal bytes on any machine. The corpus has `lines` sentences or a few more.
     `small` writes only the corpus and STS-B.
@@ -49,6 +59,7 @@ def build(out: Path, seed: int = 0, lines: int = LINES, small: bool = False) -> 
             years = {name: _write_year(downstream / "STS", name, stream) for name in STS}
             sick = _write_sick(downstream / "SICK", stream)
             _write_chinese(downstream / "CNSD-STS-B", stream)
+            _write_triples(folder / "world-nli.csv", stream("nli"))
             manifest["sts"] = {**years, "STS-B": STSB, "SICK-R": sick, "CNSD-STS-B": STSB}
             manifest["sts_files"] = {"CNSD-STS-B": CHINESE}
             manifest["transfer"] = write_transfer(downstream, stream)
@@ -104,6 +115,11 @@ def _write_sick(folder: Path, stream: Stream) -> dict[str, int]:
         end = "\r\n" if split == "test_annotated" else "\n"
         write_lines(folder / f"SICK_{split}.txt", rows, end)
     return dict(zip(("train", "dev", "test"), SICK.values(), strict=True))
+
+
+def _write_triples(path: Path, rng: random.Random) -> None:
+    rows = [",".join(f'"{text}"' for text in texts) for texts in sample_triples(rng, NLI)]
+    write_lines(path, ["sent0,sent1,hard_neg", *rows])
 
 
 def _entailment(pair: Pair) -> str:

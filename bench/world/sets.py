@@ -82,6 +82,7 @@ STS: dict[str, tuple[Source, ...]] = {
 STSB = {"train": 300, "dev": 400, "test": 300}
 SICK = {"train": 200, "trial": 100, "test_annotated": 300}
 SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
+NLI = Source("NLI", 1000, 0.4, 0.3)  # of triples
 _MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
 
 # Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
@@ -127,6 +128,23 @@ def sample_set(rng: random.Random, source: Source, pairs: int) -> list[Pair]:
         pair = sample_pair(rng, source)
         distinct.setdefault(pair.texts, pair)
     return list(distinct.values())
+
+
+def sample_triples(rng: random.Random, source: Source) -> list[tuple[str, ...]]:
+    """Sample distinct triples: a sentence, one of its meaning, and one of its opposite."""
+    distinct: dict[tuple[str, ...], None] = {}
+    while len(distinct) < source.pairs:
+        meaning = sample_meaning(rng, source.detail)
+        said = (meaning, meaning, change(meaning, "negative", rng))
+        texts = tuple(
+            Speaker(rng, REGISTERS[rng.choice(source.registers)]).say(
+                one, source.structures, source.padding
+            )
+            for one in said
+        )
+        if len({*texts}) == len(texts):
+            distinct.setdefault(texts)
+    return list(distinct)
 
 
 def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:

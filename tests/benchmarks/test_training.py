@@ -24,7 +24,7 @@ from bench.registry.backbones import backbone
 from bench.runs.resolve import resolve
 from bench.training.log import Log
 
-MISSING = "what is compared with is not installed: pip install '.[bench]'"
+MISSING = "what is compared with is not installed: make extras"
 pytest.importorskip("accelerate", reason=MISSING)
 rivals = pytest.importorskip("tests.benchmarks.training_rivals", reason=MISSING)
 

@@ -236,6 +236,8 @@ BREACHES = [
     (loss(".detach() + self.scale.sum()"), "gradient", "no weight of the backbone has a gradient"),
     ([(DRAW, NUMPY)], "same_seed", "'.*' differs; draw with"),
     ([("torch.ones(3)", "torch.randn(3)")], "same_seed", "'weights/.*scale' differs; draw with"),
+    (loss(" * (1 + int(''.join({*'12345678'})) / 1e9)"), "other_process",
+     "'.*' differs; the order of a set of strings differs between processes"),
     (CONSTANT, "other_seed", "the weights are equal; draw with"),
     ([(DRAW, "torch.randn(anchors.shape)")], "random_streams", "torch's global generator was used"),
     ([(DRAW, NUMPY)], "random_streams", "numpy's global generator"),
@@ -243,6 +245,8 @@ BREACHES = [
     (PLAIN_ATTRIBUTES, "resume", "differs; keep state in buffers"),
     (loss(".float()"), "float64", "it is of torch.float32; do not cast"),
     (loss(f" + {FLOAT64_DRAW}"), "float64", "in float32; draw in float32 and cast"),
+    ([("anchors.detach()", "anchors.detach().half().to(anchors)")], "float64",
+     "something is cast to torch.float16; leave the types to the recipe"),
     ([("if hyper.length < 1:", "if False:")], "refusals",
      r"'queue\[length=-1\]' is accepted, and then fails with"),
     ([("raise Refusal(f", "raise ValueError(f")], "refusals",
@@ -280,7 +284,7 @@ def test_what_rests_on_a_broken_clause_is_left_out(trial, tmp_path):
     assert [bool(clause.fault) for clause in found] == [False, False, True]
     line = source.splitlines().index("        return 1 / 0") + 1
     assert str(found[-1]) == (
-        "fault  queue: the loss of a batch is a finite scalar with a gradient: it fails "
+        "FAIL   queue: the loss of a batch is a finite scalar with a gradient: it fails "
         f"(ZeroDivisionError in {tmp_path / 'queue.py'}, line {line}: division by zero); fix it"
     )
 
@@ -323,7 +327,7 @@ def test_the_command_names_what_cannot_be_imported(write, capsys):
     assert main(["check-method", str(path)]) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith(
-        f"fault  queue.py can be imported and holds methods: {path} cannot be imported "
+        f"FAIL   queue.py can be imported and holds methods: {path} cannot be imported "
         f"(ModuleNotFoundError in {path}, line 2: "
     )
     assert last == "1 fault"

@@ -100,6 +100,38 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(
     assert len(provenance["outcome"]["sentences"]) == 8
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "memory is full; free some or use a larger device, then run"),
+        (
+            RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
+            "memory is full (CUDA out of memory); free some or use a larger device, then run",
+        ),
+        (RuntimeError("shapes differ"), None),
+    ],
+)
+def test_full_memory_in_a_scoring_is_a_sentence(
+    run_words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    said: str | None,
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
+    words = ["score", "word-overlap", *run_words, "--suite", str(tmp_path)]
+    if said is None:
+        with pytest.raises(RuntimeError, match="shapes differ"):
+            main(words)
+        return
+    assert main(words) == 2
+    assert f"error: {said} the same command again to continue" in capsys.readouterr().err
+
+
 def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
     suite = tmp_path / "suite"
     assert main(["train", "sscl[layer=11]", *run_words, "--suite", str(suite)]) == 0

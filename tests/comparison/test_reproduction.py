@@ -177,7 +177,7 @@ def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp
     ],
 )
 def test_remark_of_a_suite(tmp_path, more, remark):
-    end = ": comparable with each other, with no paper." if remark else ""
+    end = ". Do not compare these numbers with any paper." if remark else ""
     assert read_suite(write_suite(tmp_path, seeds("simcse", ROWS, **more))).remark == remark + end
 
 
@@ -201,7 +201,7 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     )
     assert cell(folder, backbone="roberta-base")["verdict"] == "not run"
     assert "toy-bert" in read_suite(folder).remark
-    assert "with no paper" in read_suite(folder).remark
+    assert "with any paper" in read_suite(folder).remark
 
 
 def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):

@@ -224,6 +224,17 @@ def test_an_nli_table_is_read_row_by_row(name: str, tmp_path: Path) -> None:
     assert corpora.corpus_identity(path) == {"name": "nli_for_simcse", "sha256": digest, "rows": 5}
 
 
+def test_triples_are_rows_of_the_sentences(tmp_path: Path) -> None:
+    """A row with an empty sentence, or one beyond those in use, is left out."""
+    path = write(tmp_path / "a.csv", TABLE)
+    assert corpora.read_triples(path, SENTENCES) == [(0, 1, 2), (0, 4, 0)]
+    assert corpora.read_triples(path, SENTENCES[:4]) == [(0, 1, 2)]
+    with pytest.raises(UserError, match="no triple among its first 2 sentences"):
+        corpora.read_triples(path, SENTENCES[:2])
+    with pytest.raises(UserError, match="corpus b has no labelled triples; use the corpus nli"):
+        corpora.read_triples(tmp_path / "b.txt", SENTENCES)
+
+
 def test_lines_of_an_nli_table_may_end_as_on_windows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "\ufeff" + TABLE.replace("\n", "\r\n"))
     assert corpora.read_sentences(path) == SENTENCES

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from bench.datasets import corpora, sts
+from bench.datasets.manifest import manifest
 from bench.datasets.tasks import CHINESE_TASKS, GROUPS, expand_tasks
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.load import load_encoder
+from bench.runs import config as suites
 from bench.runs import paths
 from bench.runs.resolve import resolve
 from bench.training.loop import train
@@ -211,6 +213,36 @@ def test_a_set_that_cannot_be_scored_is_refused(part: str, message: str, folder:
     describe(folder, {"sts:german": {part: 2}}, {"sts:german": GERMAN})
     with pytest.raises(UserError, match=message):
         read_tasks(["sts:german"], folder)
+
+
+@pytest.mark.parametrize(
+    ("path", "row", "message"),
+    [
+        ("german/test/pairs.tsv", "9\tein Hund\teine Katze", "'9' is not between 0 and 5"),
+        ("german/test/pairs.tsv", "", "1 tab-separated fields, expected 3 or more"),
+        ("CNSD-STS-B/cnsd-sts-dev.txt", "1||一只猫", "2 fields between '||', expected 4 or more"),
+    ],
+)
+def test_a_mistake_in_a_set_is_reported_before_a_training(
+    path: str, row: str, message: str, folder: Path
+) -> None:
+    content = {"suite": "mine", "data": str(folder), "corpus": "world", "seeds": [1]}
+    content |= {"tasks": ["CNSD-STS-B", "sts:german"], "backbones": {"toy-bert": None}}
+    content |= {"recipe": {"select_on": "CNSD-STS-B"}, "methods": ["simcse"]}
+    suites.validate(content)
+    assert len(suites.planned(content)) == 1
+    file = folder / "downstream" / path
+    file.write_text("\n".join([*file.read_text().splitlines()[:-1], row, ""]))
+    with pytest.raises(UserError, match=re.escape(message)):
+        suites.planned(content)
+
+
+def test_equal_keys_of_a_manifest_are_refused(folder: Path) -> None:
+    """Python's reader keeps the last."""
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"name": "own"', '"name": "own", "name": "mine"'))
+    with pytest.raises(UserError, match=r"manifest\.json .*the key 'name' is twice in it"):
+        manifest(folder)
 
 
 def test_an_unknown_key_of_a_manifest_is_named(folder: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_toy_table_and_the_published_one(
         word_vectors.load_words(path, published.name, 300)
     monkeypatch.setitem(word_vectors.MIN_ROWS, "glove.6B.300d", 1)
     assert word_vectors.load_words(path, published.name, 300).words == ["dog"]
-    with pytest.raises(UserError, match="has the name of a published backbone"):
+    with pytest.raises(UserError, match="is the name of a built-in backbone"):
         backbone(str(path))
 
 

@@ -48,13 +48,18 @@ def planted(hub: FakeHub, tmp_path: Path) -> Path:
     files["modules.json"] = (
         b'[{"idx": 0, "name": "0", "path": "", "type": "modeling_evil.EvilModel"}]'
     )
-    loaders = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM")
-    remote: dict[str, Any] = dict.fromkeys(loaders, "modeling_evil.Evil")
-    remote["AutoTokenizer"] = ["tokenization_evil.Evil"] * 2
     for name in ("config.json", "tokenizer_config.json"):
-        changed = json.loads(files[name]) | {"auto_map": remote, "trust_remote_code": True}
-        files[name] = json.dumps(changed).encode()
+        change(files, name, trust_remote_code=True)
     return mark
+
+
+def change(files: dict[str, bytes], name: str, **values: Any) -> None:
+    files[name] = json.dumps(json.loads(files[name]) | values).encode()
+
+
+LOADERS = ("AutoConfig", "AutoModel", "AutoModelForMaskedLM")
+REMOTE: dict[str, Any] = dict.fromkeys(LOADERS, "modeling_evil.Evil")
+REMOTE["AutoTokenizer"] = ["tokenization_evil.Evil"] * 2
 
 
 def local_copy(hub: FakeHub, folder: Path) -> Path:
@@ -86,11 +91,25 @@ def test_nothing_planted_in_a_local_folder_is_run(
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["hub", "folder"])
-def test_model_of_code_is_refused(local: bool, hub: FakeHub, planted: Path, tmp_path: Path) -> None:
-    files = hub.repositories[BERT]
-    config = json.loads(files["config.json"]) | {"model_type": "evil"}
-    files["config.json"] = json.dumps(config).encode()
-    with pytest.raises(UserError, match="cannot load the model"):
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("config.json", {"auto_map": REMOTE}, r"names code of the model's own \(auto_map\)"),
+        ("tokenizer_config.json", {"auto_map": REMOTE}, r"code of the model's own \(auto_map\)"),
+        ("config.json", {"model_type": "evil"}, "cannot load the model"),
+    ],
+)
+def test_model_of_code_is_refused(
+    name: str,
+    values: dict[str, Any],
+    message: str,
+    local: bool,
+    hub: FakeHub,
+    planted: Path,
+    tmp_path: Path,
+) -> None:
+    change(hub.repositories[BERT], name, **values)
+    with pytest.raises(UserError, match=message):
         load_encoder(local_copy(hub, tmp_path / "own") if local else BERT, pooler="avg")
     assert not planted.exists()
 

@@ -90,7 +90,7 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
         words = ["fetch", "data", "senteval", "--tasks", *tasks, "--suite", str(tmp_path)]
         assert main([*words, "--out", str(out)]) == 0
         content = json.loads(out.read_text())
-        assert (content.pop("kind"), content.pop("name")) == ("data", "senteval")
+        assert (content.pop("kind"), content.pop("name")) == ("data", "few")
         return content
 
     sums = [f"{sha256_file(fetched / 'downstream' / 'a.txt')}  downstream/a.txt"]

@@ -102,6 +102,14 @@ def test_each_distinct_sentence_is_encoded_once(tmp_path: Path) -> None:
         check(store, ["new", "a"])
 
 
+def test_a_gpu_takes_more_sentences_at_once(tmp_path: Path) -> None:
+    encoder = Fake()
+    with store_in(tmp_path, encoder) as store:
+        store.add(TEXTS, "cuda:0")
+        assert encoder.asked == [LONGEST_FIRST]
+        check(store, TEXTS)
+
+
 def test_the_files_are_rows_of_float32_and_keys(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     rows = np.fromfile(folder / "vectors.f32", np.float32).reshape(-1, WIDTH)

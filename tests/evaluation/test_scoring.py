@@ -220,26 +220,17 @@ def test_modes_differ_and_progress_counts_all_samples(
     asked: list[int] = []
 
     def fake_fit(
-        features: Any,
-        labels: Any,
-        classes: int,
-        fold: Any,
-        settings: Any,
-        *,
-        advance: Any,
-        **other: int,
-    ) -> list[Any]:
-        hidden = other.get("hidden")
+        features: Any, labels: Any, folds: Any, settings: Any, *, advance: Any
+    ) -> list[list[Any]]:
         assert settings == MODES[mode]
-        asked.append(sum(len(one.heads) for one in fold) if not hidden else 0)
-        advance(sum(len(one.heads) for one in fold))
-        return [Guess(len(one.heads)) for one in fold]
+        asked.append(sum(not head.hidden for fold in folds for head in fold.heads))
+        advance(sum(len(fold.heads) for fold in folds))
+        return [[Guess() for _ in fold.heads] for fold in folds]
 
     class Guess:
-        def __init__(self, heads: int) -> None:
-            self.accuracies = [0.5] * heads
+        accuracy = 0.5
 
-        def predict(self, head: int, features: Any) -> np.ndarray:
+        def predict(self, features: Any) -> np.ndarray:
             return np.zeros(len(features), dtype=np.int64)
 
     monkeypatch.setattr(protocols, "fit", fake_fit)
@@ -251,6 +242,43 @@ def test_modes_differ_and_progress_counts_all_samples(
     assert progress.done == progress.total == nested * 40 + kfold * 72 + (4 + 9) * 60
     assert found["MR", "test", "accuracy", "all"] == 50.0  # label 0 for everybody
     assert found["TREC", "test", "accuracy", "all"] == 16.67
+
+
+def test_a_gpu_trains_all_probing_tasks_of_one_size_together(data: Path) -> None:
+    tasks = read_tasks(["Length", "MR", "Depth", "SST2", "Tense"], data)
+    length, mr, depth, sst2, tense = tasks
+    samples = {name: part for name, part in depth.splits.items() if name != "train"}
+    shorter = Samples((depth.splits["train"].columns[0][1:],), depth.splits["train"].labels[1:])
+    other = replace(depth, name="BigramShift", splits={"train": shorter, **samples})
+    together = scoring._trained_together
+    assert together(length, [*tasks, other], "cuda:0") == [length, depth, tense]
+    assert together(tense, [tense, sst2], "cuda:0") == [tense]
+    for alone in (mr, sst2):
+        assert together(alone, tasks, "cuda:0") == [alone]
+    assert together(length, tasks, "cpu") == [length]
+
+
+def test_tasks_that_train_together_are_scored_as_if_alone(
+    data: Path,
+    tmp_path: Path,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+    classified: list[str],
+    watched: list[Progress],
+) -> None:
+    """Records, their order, and the files of finished tasks; the second call finds one missing."""
+    tasks = read_tasks(["Length", "STS-B", "Depth", "Tense"], data)
+    expected = score(tasks, look_up)
+    plain = scoring._trained_together
+    monkeypatch.setattr(scoring, "_trained_together", lambda *words: plain(*words[:2], "cuda"))
+    classified.clear()
+    assert score(tasks, look_up, finished=tmp_path) == expected
+    assert classified == ["Length", "Depth", "Tense"]
+    next(tmp_path.glob("Depth-*")).unlink()
+    classified.clear()
+    assert score(tasks, look_up, finished=tmp_path) == expected
+    assert classified == ["Depth"]
+    assert all(progress.done == progress.total for progress in watched)
 
 
 def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
@@ -272,9 +300,9 @@ def classified(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     names: list[str] = []
     original = scoring._score_labelled
 
-    def listed(task: LabelledTask, *words: Any) -> Iterator[Record]:
-        names.append(task.name)
-        return original(task, *words)
+    def listed(tasks: Sequence[LabelledTask], *words: Any) -> list[list[Record]]:
+        names.extend(task.name for task in tasks)
+        return original(tasks, *words)
 
     monkeypatch.setattr(scoring, "_score_labelled", listed)
     return names

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
 DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
 GONE = "which does not exist; write its new path or name"
 # docs/protocol.md names its tests as `package/file: test, test`.

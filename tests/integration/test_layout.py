@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -22,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SNAKEFILES = ["Snakefile", "workflow/Snakefile"]
 SNAKEFILES += [f"rules/{path.name}" for path in (ROOT / "rules").glob("*.smk")]
 LOCKS = "requirements.lock", "requirements-extras.lock"
-EXTRAS = PROJECT["project"]["optional-dependencies"]
+GROUPS = PROJECT["project"]["optional-dependencies"] | PROJECT["dependency-groups"]
 
 
 def pins(lock: str) -> dict[str, Requirement]:
@@ -37,19 +38,21 @@ def locked(lock: str = "requirements.lock") -> dict[str, Version]:
     return {name: Version(exact.fullmatch(str(pin.specifier))[1]) for name, pin in found}
 
 
-def bounded(*extras: str) -> list[Requirement]:
-    lines = sum((EXTRAS[extra] for extra in extras), PROJECT["project"]["dependencies"])
+def bounded(*groups: str) -> list[Requirement]:
+    lines = sum((GROUPS[group] for group in groups), PROJECT["project"]["dependencies"])
     return [Requirement(line) for line in lines]
 
 
 # --- versions
 
 
-@pytest.mark.parametrize(("lock", "extras"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(EXTRAS))])
-def test_a_lock_is_not_below_the_lowest_versions(lock: str, extras: list[str]) -> None:
-    for requirement in bounded(*extras):
-        # A lowest version, and nothing that forbids.
-        assert [bound.operator for bound in requirement.specifier] == [">="], requirement
+@pytest.mark.parametrize(("lock", "groups"), [(LOCKS[0], ["dev"]), (LOCKS[1], list(GROUPS))])
+def test_a_lock_is_not_below_the_lowest_versions(lock: str, groups: list[str]) -> None:
+    for requirement in bounded(*groups):
+        # A lowest version, and nothing that forbids; of torch, only what was tested.
+        upper = ["<"] if requirement.name == "torch" else []
+        operators = sorted(bound.operator for bound in requirement.specifier)
+        assert operators == [*upper, ">="], requirement
         version = locked(lock)[canonicalize_name(requirement.name)]
         assert version in requirement.specifier, requirement
 
@@ -80,10 +83,46 @@ def test_the_extras_change_no_version_of_the_lock() -> None:
     assert pins(LOCKS[0]).items() <= pins(LOCKS[1]).items()
 
 
+def test_uvs_lock_is_what_pip_installs() -> None:
+    """The same versions, those of CUDA apart, of what pyproject.toml asks for, from the index that
+    everybody has."""
+    lock = tomllib.loads((ROOT / "uv.lock").read_text())
+    (ours,) = [package for package in lock["package"] if package["name"] == "sentbench"]
+    others = [package for package in lock["package"] if package is not ours]
+    cuda = ("cuda-", "nvidia-", "triton")
+    found = {p["name"]: Version(p["version"]) for p in others if not p["name"].startswith(cuda)}
+    assert len(others) == len({package["name"] for package in others})
+    assert found == locked(LOCKS[1])
+    assert {package["source"]["registry"] for package in others} == {"https://pypi.org/simple"}
+    files = [file for p in others for file in (*p.get("wheels", []), p.get("sdist")) if file]
+    assert all(file["url"].startswith("https://files.pythonhosted.org/") for file in files)
+    # As uv states them, which is how it notices that the lock is old.
+    asked = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+    stated = [entry for entry in ours["metadata"]["requires-dist"] if "marker" not in entry]
+    plain = {(canonicalize_name(each.name), each.specifier) for each in asked}
+    assert {(e["name"], SpecifierSet(e["specifier"])) for e in stated} == plain
+    for name, lines in PROJECT["dependency-groups"].items():
+        plain = {(canonicalize_name(each.name), each.specifier) for each in map(Requirement, lines)}
+        stated = ours["metadata"]["requires-dev"][name]
+        assert {(e["name"], SpecifierSet(e["specifier"])) for e in stated} == plain
+
+
 def test_make_brings_one_torch_for_the_lowest_versions_and_the_lock() -> None:
     (version,) = re.findall(r"torch==(\S+)", (ROOT / "Makefile").read_text())
-    ((lowest,),) = [found.specifier for found in bounded("dev") if found.name == "torch"]
-    assert Version(version) == locked()["torch"] == Version(lowest.version)
+    assert PROJECT["tool"]["uv"]["constraint-dependencies"] == [f"torch=={version}"]
+    (torch,) = [found.specifier for found in bounded("dev") if found.name == "torch"]
+    (lowest,) = [bound.version for bound in torch if bound.operator == ">="]
+    assert Version(version) == locked()["torch"] == Version(lowest)
+    assert "2.14" not in torch  # which was not tested
+
+
+def test_make_smoke_uses_no_gpu() -> None:
+    """Its reference is of the CPU. What make would run prints what it sees instead."""
+    prints = """SNAKEMAKE=printf '<%s>' "$$CUDA_VISIBLE_DEVICES" #"""
+    command = ["make", "--silent", "--old-file=.venv/.ready", "smoke", prints, "BIN=/nowhere"]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "3"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stdout == "<>"
 
 
 # --- what is installed

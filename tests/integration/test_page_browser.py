@@ -73,7 +73,7 @@ def open_all(browser: Browser) -> None:
 
 def averages(browser: Browser) -> list[str]:
     """The column of averages of the first board, as it stands."""
-    column = "details.board:first-of-type tbody tr > :nth-child(6)"
+    column = "details.board:first-of-type tbody tr > :nth-child(2)"
     return [text.split()[0] for text in texts(browser, column)]
 
 
@@ -94,7 +94,7 @@ def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser: Browse
     scores = sorted(board["Avg"].dropna())
     dashes = ["–"] * int(board["Avg"].isna().sum())
     assert dashes
-    head = "details.board thead th:nth-child(6)"
+    head = "details.board thead th:nth-child(2)"
     assert texts(browser, head)[0].startswith("Avg")
     browser.click(f"{head} button")
     assert averages(browser) == [f"{score:.2f}" for score in reversed(scores)] + dashes
@@ -118,12 +118,15 @@ def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser: Browser,
     assert texts(browser, status) == [f"{len(boards[1])} of {among} rows"]
     choose(browser, "#board-filter [name=family]", "")
     browser.write("#board-filter [name=backbone]", "glove")
-    assert set(texts(browser, ".board tbody td:nth-child(3)")) == {"glove.6B.300d"}
+    assert set(texts(browser, ".board tbody th small")) == {"official, glove.6B.300d"}
+    own = [int((board["backbone"] == "glove.6B.300d").sum()) for board in boards]
+    counts = [f"{some} of {len(board)} rows" for some, board in zip(own, boards, strict=True)]
+    assert run_all(browser, ".board [data-count]", "e.textContent") == counts
     choose(browser, "#board-filter [name=backbone]", "")
     browser.write("#board-filter [name=search]", "IS-cse")
     rows = sum(int(board["label"].str.contains("is-cse").sum()) for board in boards)
     assert texts(browser, status) == [f"{rows} of {among} rows"]
-    assert set(texts(browser, ".board tbody th")) == {"is-cse"}
+    assert {text.split()[0] for text in texts(browser, ".board tbody th")} == {"is-cse"}
 
 
 def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser: Browser, out: Path):
@@ -176,7 +179,7 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
     assert runs[1] == "0 75.00 run000 250 200 0 2026-11-20 05:54"
     words = [run.split()[:3] for run in runs[4:6]]
     assert words == [["3", "76.50", "run003"], ["4", "77.25", "run004"]]
-    links = run_all(browser, "#entry a", "e.href")
+    links = run_all(browser, "#entry .scroll a", "e.href")
     assert len(links) == 7  # both settings
     assert all(Path(link.removeprefix("file://")).is_file() for link in links)
     # Five trainings have curves, in four quantities and in the key.
@@ -195,6 +198,20 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser: Browser):
     browser.press("Enter")
     assert browser.run("return document.getElementById('entry').open")
     browser.click("#entry .close")
+    assert not browser.run("return document.getElementById('entry').open")
+    assert browser.console() == []
+
+
+def test_an_address_opens_its_number(browser: Browser):
+    address = "sscl/table-2/simcse/bert-base-uncased/avg/test/spearman"
+    browser.run(f"location.hash = '{address}'")
+    assert browser.run("return document.getElementById('entry').open")
+    title = "SSCL (arXiv 2305.06154), Table 2: SimCSE, bert-base-uncased, Avg test"
+    assert texts(browser, "#entry h2") == [title]
+    command = "python -m bench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
+    assert {command, f"#{address}"} <= set(texts(browser, "#entry dd"))
+    browser.press("Escape")
+    browser.run("location.hash = 'no/such/number'")
     assert not browser.run("return document.getElementById('entry').open")
     assert browser.console() == []
 
@@ -262,6 +279,27 @@ def test_no_window_scrolls_sideways(browser: Browser, width: int):
     browser.run("document.querySelector('#sscl_table-2 td:last-child button').click()")
     scroll, client = browser.run(widths, True)
     assert scroll <= client <= width
+
+
+def test_a_phone_shows_the_averages(browser: Browser):
+    """Beside the names, without scrolling: second in leaderboards, in print's place elsewhere."""
+    browser.resize(390, 740)
+    open_all(browser)
+    ends = "[e.getBoundingClientRect().left, e.getBoundingClientRect().right]"
+    heads = ["details.board thead th:nth-child(2)", "#sscl_table-2 thead th:last-child"]
+    for head in heads:
+        assert texts(browser, head)[0].startswith("Avg")
+        left, right = run_all(browser, head, ends)[0]
+        assert left > 100
+        assert right <= 390
+
+
+def test_a_long_name_stays_in_its_cell(browser: Browser):
+    name = "document.querySelector('.board tbody th button')"
+    browser.run(f"{name}.textContent = 'x'.repeat(100)")
+    overflow = f"const b = {name}, c = b.closest('th');"
+    overflow += "return b.getBoundingClientRect().right <= c.getBoundingClientRect().right"
+    assert browser.run(overflow)
 
 
 def contrast(one: str, other: str) -> float:

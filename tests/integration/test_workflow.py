@@ -86,6 +86,9 @@ def suite(
     """A folder where a tiny suite has run to its end, and a function that writes variants of its
     configuration."""
     folder = tmp_path_factory.mktemp("suite")
+    for name in ("bench", "methods"):  # which must not hide those of the project
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").touch()
 
     def config(**changes: Any) -> Path:
         plain = {
@@ -200,19 +203,61 @@ def test_other_tasks_are_scored_without_training(suite: Suite) -> None:
     assert planned(output) == {"score": 4} | RENDERED
 
 
+def test_changed_data_are_scored_again_and_touched_data_are_not(
+    suite: Suite, tiny_data: Path
+) -> None:
+    folder, config = suite
+
+    def jobs(**environment: str) -> dict[str, int]:
+        words = ("-n", "--configfile", str(config()))
+        return planned(snakemake(*words, cwd=folder, **environment).stdout)
+
+    assert jobs(BENCH_DATA=str(tiny_data)) == {}  # which the suite does not read
+    gold = tiny_data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    gold.touch()
+    assert jobs() == {}
+    before = gold.read_text()
+    try:
+        gold.write_text(before.replace("\t0\t", "\t1\t", 1))
+        os.utime(gold, (0, 0))  # a copy of an older file
+        assert jobs() == {"data": 1, "train": 2, "score": 4, "analyse": 1} | RENDERED
+    finally:
+        gold.write_text(before)
+
+
 def test_a_failed_job_leaves_no_half_output(
     suite: Suite, tiny_corpus: Path, tmp_path: Path
 ) -> None:
     _, config = suite
     broken = tmp_path / "broken.txt"
     broken.write_bytes(tiny_corpus.read_bytes() + b"caf\xe9\n")
-    done = snakemake("--configfile", str(config(corpus=str(broken))), cwd=tmp_path)
+    quiet = re.search(r"^QUIET := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert quiet  # as make smoke runs it
+    words = ("--configfile", str(config(corpus=str(broken))), *quiet[1].split())
+    done = snakemake(*words, cwd=tmp_path)
     assert done.returncode != 0
     assert f"{broken}, line 45: byte 0xe9 is not valid utf-8" in done.stdout + done.stderr
     assert not list(tmp_path.rglob("*.part"))
     assert not (tmp_path / "results" / "tiny" / "trained").exists() or not list(
         (tmp_path / "results" / "tiny" / "trained").iterdir()
     )
+
+
+def test_a_failed_job_does_not_stop_the_others(
+    suite: Suite, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    _, config = suite
+    broken = tmp_path / "broken.txt"
+    broken.write_bytes(tiny_corpus.read_bytes() + b"caf\xe9\n")
+    methods = [f"simcse[corpus={broken}]", "word-overlap", "gs-infonce[multiple=1]"]
+    configuration = str(config(methods=methods, compare={"baseline": "word-overlap"}))
+    # One job at a time, so that the others start after the failure.
+    words = ["--configfile", configuration, "--cores", "1", "--until", "score"]
+    done = snakemake(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"{broken}, line 45: byte 0xe9 is not valid utf-8" in done.stdout + done.stderr
+    scored = sorted((tmp_path / "results" / "tiny" / "scores").iterdir())
+    assert [path.name.split("_")[0] for path in scored] == ["gs-infonce.multiple-1", "word-overlap"]
 
 
 def test_a_finished_training_is_not_repeated(suite: Suite) -> None:

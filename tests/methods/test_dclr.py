@@ -105,7 +105,7 @@ def weighted_cross_entropy(self: Any, anchors: Tensor, views: Any, noise: Tensor
 
 
 def another_stream(method: Any, patch: Any) -> None:
-    patch.setattr(Step, "generator", lambda self, name: torch.Generator().manual_seed(0))
+    patch.setattr(Step, "generator", lambda self, *draw: torch.Generator().manual_seed(0))
 
 
 def counted_by_the_full_batch(method: Any, patch: Any) -> None:

@@ -249,24 +249,6 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session", params=["bert", "roberta"])
-def with_head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Either tiny backbone with a masked-language head of random weights."""
-    from transformers import AutoConfig, AutoModelForMaskedLM
-
-    plain = request.getfixturevalue(f"tiny_{request.param}")
-    folder = tmp_path_factory.mktemp("heads") / f"{request.param}-with-head"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(11)
-        model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(plain))
-        for name, weight in model.named_parameters():
-            if "bias" in name:
-                weight.data.normal_(std=0.1)
-    model.save_pretrained(folder)
-    load_backbone(plain)[1].save_pretrained(folder)
-    return folder
-
-
 RECIPE = {"batch_size": 3, "learning_rate": 1e-3, "select_every": 2}
 
 

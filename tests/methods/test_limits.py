@@ -11,9 +11,12 @@ import torch
 from torch.nn import functional as F
 
 from methods.base import Shape, Step, Views, cosine, info_nce
+from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
+from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
+from methods.simcse_plus_plus import SimCSEPlusPlus
 from methods.sscl import SSCL
 from tests.methods import test_dclr, test_esimcse, test_is_cse_groups
 from tests.methods.cases import (
@@ -66,6 +69,9 @@ def assert_same_bits(left: Parts, right: Parts, dtype: torch.dtype) -> None:
         [(ISCSE, {"alpha": 0.3, "buffer": 1024, "neighbours": 500, "current_first": False})],
         [(SSCL, {"stack": 0})],
         [(SSCL, {"stack": 0, "average": True})],
+        [(FocalInfoNCE, {"focal_positive": False, "focal_negative": False})],
+        [(MixCSE, {"mixtures": "none"})],
+        [(SimCSEPlusPlus, {"off_dropout": False, "weight": 0.0})],
         [
             (SimCSE, {}),
             (GSInfoNCE, {"multiple": 0.0}),

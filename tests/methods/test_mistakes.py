@@ -106,8 +106,8 @@ def layer_before_the_last(patch: Patch) -> None:
 
 
 def dev_is_trained_on(patch: Patch) -> None:
-    def spoilt(train: np.ndarray, dev: np.ndarray | None, heads: Any) -> classifier.Fold:
-        return classifier.Fold(train if dev is None else np.concatenate([train, dev]), dev, heads)
+    def spoilt(train: np.ndarray, dev: np.ndarray | None, *heads: Any) -> classifier.Fold:
+        return classifier.Fold(train if dev is None else np.concatenate([train, dev]), dev, *heads)
 
     patch.setattr(protocols, "Fold", spoilt)
 

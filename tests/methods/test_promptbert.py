@@ -123,9 +123,15 @@ def _alone(change: Callable[[Any, Tensor, Tensor], Any]) -> Callable[[Patch], No
     return lambda patch: patch.setattr(Prompt, "alone", alone)
 
 
-def _noise(change: Callable[[list[Tensor]], list[Tensor]]) -> Callable[[Patch], None]:
+def other_state(change: Callable[[Any, int], Tensor]) -> Callable[[Patch], None]:
+    """Another state at the mask of the template alone, by the function of the layer and a layer."""
     plain = PromptBERT._alone
-    return lambda patch: patch.setattr(PromptBERT, "_alone", lambda *given: change(plain(*given)))
+
+    def alone(*given: Any) -> Callable[[int], Tensor]:
+        at = plain(*given)
+        return lambda layer: change(at, layer)
+
+    return lambda patch: patch.setattr(PromptBERT, "_alone", alone)
 
 
 def _mask_place(shift: int) -> Callable[[Patch], None]:
@@ -155,11 +161,11 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
             places + (torch.arange(len(prompt)) == len(prompt.before) - 1) * lengths.unsqueeze(1)
         )
     ),
-    "noise without gradient": _noise(lambda layers: [layer.detach() for layer in layers]),
-    "noise added": _noise(lambda layers: [-layer for layer in layers]),
-    "noise of another length": _noise(lambda layers: [layer.roll(1, 0) for layer in layers]),
-    "noise of the layer below": _noise(lambda layers: [layers[0], *layers[:-1]]),
-    "no noise": _noise(lambda layers: []),
+    "noise without gradient": other_state(lambda at, layer: at(layer).detach()),
+    "noise added": other_state(lambda at, layer: -at(layer)),
+    "noise of another length": other_state(lambda at, layer: at(layer).roll(1, 0)),
+    "noise of the layer below": other_state(lambda at, layer: at(layer - 1)),
+    "no noise": other_state(lambda at, layer: 0 * at(layer)),
     "beside the mask": _mask_place(1),
     "one template for both": _prompts(lambda prompts: prompts[:1] * 2),
     "templates exchanged": _prompts(lambda prompts: prompts[::-1]),

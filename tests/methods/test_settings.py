@@ -55,9 +55,14 @@ IS_BERT = {
     "bias_correction": False, "weight_decay": 0.01, "select_every": 1000, "corpus": "nli",
     "relu": False, "max_length": 131, "decay_biases": False,
 }  # fmt: skip
+MIXCSE = {"share": 0.2, "batch_size": 64, "learning_rate": 3e-5, "select_every": 125}
 PROMPTBERT = {
     "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,
     "pooler": "cls_mlp",
+}  # fmt: skip
+COT_BERT = {
+    "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "drop_last": True,
+    "select_every": 125, "cross": True, "denoise": True, "denoise_by": "padding",
 }  # fmt: skip
 SKIP_THOUGHT = {"condition": "every", "reset": "before", "batch_size": 128, "clip": 10.0}
 WORD_NOISE = {
@@ -99,8 +104,19 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
     ("esimcse@official", ROBERTA, {**ESIMCSE, "rate": 0.30, "learning_rate": 1e-5}),
     ("esimcse@official", ROBERTA_LARGE,
      {**ESIMCSE, "rate": 0.28, "queue": 128, "learning_rate": 1e-5, "dropout": 0.15}),
+    *((f"focal-infonce@{setting}", backbone,
+       {"hardness": 0.3, "temperature": 0.05, "select_every": 125, "precision": "mixed", **values})
+      for setting in ("official", "paper")
+      for backbone, values in ((BERT, {"batch_size": 64, "learning_rate": 3e-5}),
+                               (ROBERTA, {"batch_size": 512, "learning_rate": 1e-5}))),
     ("is-bert@official", BERT, IS_BERT),
     ("is-bert@paper", BERT, {**IS_BERT, "relu": True}),
+    ("mixcse@official", BERT,
+     {**MIXCSE, "mixtures": "all", "mixed_anchors": True, "larger_share": "zeroed",
+      "normalised": False, "precision": "float32"}),
+    ("mixcse@paper", BERT,
+     {**MIXCSE, "mixtures": "own", "mixed_anchors": False, "larger_share": "removed",
+      "normalised": True, "precision": "mixed"}),
     ("promptbert@official", BERT,
      {**PROMPTBERT, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
     ("promptbert@official", ROBERTA,
@@ -108,6 +124,24 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
       "from_zero": True}),
     ("promptbert@paper", ROBERTA, {**PROMPTBERT, "space": False, "from_zero": False}),
     ("promptbert@paper", BERT, {"period": False}),
+    *((f"simcse-plus-plus@{setting}", BERT,
+       {"batch_size": 64, "learning_rate": 3e-5, "positive_factor": 1.0, "weight": 0.1,
+        "feature_temperature": 5.0}) for setting in ("official", "paper")),
+    ("cot-bert@official", BERT,
+     {**COT_BERT, "split": 2, "period": True, "space": False, "aligned": False,
+      "template_2":
+          'The sentence : "<sentence>" means <mask> , so it can be summarized as <mask> .'}),
+    ("cot-bert@official", ROBERTA, {**COT_BERT, "split": 2, "period": True, "space": True}),
+    *(("cot-bert@paper", name,
+       {**COT_BERT, "split": 1, "period": False, "space": False, "aligned": True})
+      for name in (BERT, ROBERTA)),
+    *((f"sup-simcse@{setting}", name,
+       {"corpus": "nli", "batch_size": 512, "epochs": 3, "learning_rate": rate, "dimension": width,
+        "select_every": 125, "own_weight": 1.0, **quarter})
+      for setting, quarter in (
+          ("paper", {"clip": 1.0}), ("official", {"clip": 4.0, "epsilon": 4e-8}))
+      for name, rate, width in ((BERT, 5e-5, 768), (ROBERTA, 5e-5, 768), (LARGE, 1e-5, 1024),
+                                (ROBERTA_LARGE, 1e-5, 1024))),
     ("skip-thought@paper", "toy-bert", {**SKIP_THOUGHT, "backbone.name": "none"}),
     ("skip-thought@official", "toy-bert",
      {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
@@ -152,6 +186,11 @@ REFUSED = [
     *((f"dclr[{key}]@paper", "dclr")
       for key in ("phi=0", "noise_times=-1", "ascent_steps=-1", "ascent_size=-0.001",
                   "false_negatives=kept", "loss_form=hinge", "temperature=0")),
+    ("cot-bert[split=0]", "'cot-bert' needs split >= 1, not 0"),
+    ("cot-bert[denoise_by=words]", "'denoise_by' of 'cot-bert' is one of padding, positions"),
+    ("cot-bert[denoise_scored=true]", "'cot-bert' needs not"),
+    ("cot-bert[template_3=<sentence> is]", "a template of 'cot-bert' needs <sentence> once"),
+    ("cot-bert[template=<sentence> <mask> <mask> <mask>]", "then <mask> 1 to 2 times"),
     *((f"declutr[{key}]", "'declutr'")
       for key in ("temperature=0", "anchors=0", "positives=0", "shortest=0", "shortest=600",
                   "longest=2,shortest=1", "document=2047", "masked=0", "masked=1", "language=-1")),
@@ -164,6 +203,15 @@ REFUSED = [
     ("is-cse[group=both,clusters=21,buffer=20]", "<= buffer, not both and 21 and 20"),
     ("is-cse[gamma=1.1]", "0 <= gamma <= 1, not 1.1"),
     ("is-cse[gamma=-0.1]", "0 <= gamma <= 1"),
+    ("focal-infonce[hardness=-0.1]", "needs hardness >= 0, not -0.1"),
+    ("mixcse[share=0]", "needs 0 < share < 0.5, not 0"),
+    ("mixcse[share=0.5]", "needs 0 < share < 0.5, not 0.5"),
+    ("mixcse[mixtures=some]", "is one of all, own, none, not 'some'"),
+    ("mixcse[larger_share=kept]", "is one of zeroed, removed, not 'kept'"),
+    ("simcse-plus-plus[positive_factor=0]", "needs positive_factor > 0, not 0"),
+    ("simcse-plus-plus[weight=-1]", "needs weight >= 0, not -1"),
+    ("simcse-plus-plus[feature_temperature=0]", "needs feature_temperature > 0, not 0"),
+    ("simcse+focal-infonce", "'focal-infonce' adds nothing to another method"),
     *((f"promptbert[{name}={template}]", "a template of 'promptbert'")
       for name in ("template", "template_2")
       for template in ("a <mask>", "<sentence> is", "<mask> is <sentence>",
@@ -176,6 +224,10 @@ REFUSED = [
      "'condition' of 'skip-thought' is one of every, first, not 'never'"),
     ("skip-thought[reset=never]",
      "'reset' of 'skip-thought' is one of before, after, not 'never'"),
+    ("sup-simcse[own_weight=-1]", "needs own_weight >= 0, not -1"),
+    *((f"rankcse[{key}]", "'rankcse'")
+      for key in ("alpha=1.1", "beta=-1", "gamma=-1", "tau2=0", "tau3=0", "rank_epsilon=-1",
+                  "ranking=pairs", "consistency=kl")),
     ("word-noise[temperature=0]", "temperature > 0"),
     ("word-noise[probability=1.5]", "0 <= probability <= 1, not 1.5"),
     ("word-noise[probability=-0.1]", "0 <= probability <= 1"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.models.packed_forward import Dropout
+from bench.models.packed_layers import Dropout
 
 
 def dropped(

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from bench.models.encoder import TransformerEncoder, length_batches
+from bench.models.encoder import TOKEN_BUDGET, TransformerEncoder, length_batches
 from bench.models.load import load_encoder, save_encoder
 from bench.models.poolers import POOLER_NAMES, POSITIONS
 from bench.models.transformer import load_backbone, longest_input
@@ -181,6 +182,29 @@ def test_progress_counts_every_sentence(shared: TransformerEncoder) -> None:
     shared.encode_tokens(shared.tokenize(SENTENCES), progress=done.append)
     assert sum(done) == len(SENTENCES)
     assert shared.encode([]).shape == (0, 32)
+
+
+@pytest.mark.usefixtures("global_state")
+def test_the_number_of_threads_changes_no_bit(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches, several at once, are computed by one thread each. More would sum in another order,
+    as seen in the first tokens of the last layer, a product of few rows."""
+    monkeypatch.setitem(TOKEN_BUDGET, "cpu", 32)
+    own, texts, seen = encoder(tiny_bert, "cls_before_pooler"), 20 * SENTENCES, set()
+
+    def pool(states: Any, mask: torch.Tensor) -> torch.Tensor:
+        seen.add(torch.get_num_threads())
+        return states.first(-1)
+
+    found = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        found.append(own.encode(texts))
+        pooled = own.encode_tokens(own.tokenize(texts), pool=pool)
+        np.testing.assert_allclose(pooled, found[-1], **CLOSE)
+    assert seen == {1}
+    assert np.array_equal(*found)
 
 
 def test_long_sentences_are_cut_at_the_maximum_of_the_backbone(tiny_backbone: Path) -> None:

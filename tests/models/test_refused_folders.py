@@ -127,9 +127,11 @@ def test_an_invalid_maximum_length_is_one_sentence(copy: Path, longest: object) 
 
 
 def test_code_of_a_model_folder_never_runs(copy: Path) -> None:
-    own = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
-    change(copy / "config.json", model_type="mine", auto_map=own)
     (copy / "evil.py").write_text(f"open({str(copy / 'ran')!r}, 'w')\n")
+    own = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
+    change(copy / "config.json", auto_map=own)
+    refused(lambda: encoder(copy), str(copy), "names code of the model's own (auto_map)")
+    change(copy / "config.json", model_type="mine", auto_map=None)
     refused(lambda: encoder(copy), str(copy))
     assert not (copy / "ran").exists()
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.models.token_cache import TokenFile, tokenized, tokenizer_identity
+from bench.models.encoder import read_tokens
+from bench.models.load import load_encoder
+from bench.models.token_cache import TokenFile, TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone
 from bench.utils.errors import UserError
+from methods.whitening import Whitened
 
 SENTENCES = ["a man sleeps", "the old dog sees two birds", "", "a cat"]
 
@@ -81,3 +85,28 @@ def test_a_damaged_file_is_reported(tmp_path: Path, damage: str) -> None:
         path.write_bytes({"cut": content[:-4], "empty": b"", "text": b"words"}[damage])
     with pytest.raises(UserError, match=r"rows\.npy is damaged; delete it"):
         TokenFile(path)
+
+
+def test_an_encoder_takes_token_ids_from_the_shared_file(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An encoder that wraps another one too; sentences that are not in the file are tokenized."""
+    distinct = list(dict.fromkeys(SENTENCES))
+    plain, first, second = (load_encoder(tiny_bert, pooler="avg") for _ in range(3))
+    other = load_encoder(tiny_bert, pooler="avg_first_last_64")
+    read_tokens(first, distinct, tmp_path)
+    read_tokens(Whitened(second, None, {}), distinct, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert np.array_equal(second.encode([*distinct, "a bird"]), plain.encode([*distinct, "a bird"]))
+    read_tokens(other, distinct, tmp_path / "cut elsewhere")
+    expected = plain.encode(distinct[::-1])
+    monkeypatch.setattr(second, "tokenizer", SimpleNamespace(pad_token_id=0))  # cannot be called
+    assert np.array_equal(second.encode(distinct[::-1]), expected)
+    with pytest.raises(TypeError):
+        second.encode(["a bird"])
+
+
+def test_tokens_by_sentence_are_those_of_its_row() -> None:
+    found = TokensBySentence(["b", "a"], [[1], [2, 3]])
+    assert dict(found) == {"b": [1], "a": [2, 3]}
+    assert ("a" in found, "c" in found, len(found)) == (True, False, 2)

@@ -138,6 +138,11 @@ def ingredient_forgotten(method: Any, patch: Patch) -> None:
     del method.parts[0]
 
 
+def shorter_memory(method: Any, patch: Patch) -> None:
+    method.rows = method.rows[1:]
+    hyper(buffer=len(method.rows))(method, patch)
+
+
 def noisy(plain: Any, anchors: Tensor, smoothed: Tensor, t: float) -> Tensor:
     return plain(anchors, smoothed, t, [Negatives(torch.randn(8, anchors.shape[1]).to(anchors))])
 
@@ -164,7 +169,7 @@ MUTATIONS: dict[str, tuple[str, Mutation]] = {
     "one_neighbour_more": ("is-cse-official", hyper(neighbours=4)),
     "starts_before_the_memory_is_full": ("is-cse-official", around("_smooth", full_at_once)),
     "waits_until_the_memory_is_full": ("is-cse-paper", around("_smooth", unless_full)),
-    "memory_of_another_length": ("is-cse-official", hyper(buffer=9)),
+    "memory_of_another_length": ("is-cse-official", shorter_memory),
     "memory_of_other_lengths": (
         "is-cse-paper",
         entering(lambda unit: unit * torch.linspace(0.5, 2, len(unit)).unsqueeze(1).to(unit))),

@@ -15,7 +15,6 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.report.coverage import (
-    CONFIGS,
     STAGES,
     coverage,
     coverage_of_numbers,
@@ -27,7 +26,7 @@ from bench.report.coverage import (
 from bench.reported import LABEL, MEASURES, mapped
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
-from bench.runs.resolve import parse
+from bench.runs.text import parse
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite
@@ -58,7 +57,7 @@ def spelled(wanted: Kind) -> str:
 
 @pytest.fixture(scope="module")
 def planned() -> SuiteResults:
-    return planned_suite([config.plan(config.load(path)) for path in CONFIGS])
+    return planned_suite([config.plan(config.load(path)) for path in config.PAPERS])
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +142,10 @@ def test_kinds():
 
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
-    for name in ("nested", "split", "tuned_network"):
+    for name in ("nested", "split"):
         monkeypatch.setattr(protocols, name, lambda *_: protocols.Result(1.0, 2.0))
+    both = [protocols.Result(1.0, 2.0)] * 2
+    monkeypatch.setattr(protocols, "probing", lambda tasks, *_: [both] * len(tasks))
     predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
     monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
     data = write_tasks(tiny_data, tmp_path / "data")

@@ -292,7 +292,7 @@ def test_nothing_passes_for_a_reproduction(suite, smoke):
     for figure, measured in paper_figures(smoke):
         with matplotlib.rc_context(STYLE):
             picture = draw(smoke, figure, measured)
-        assert "comparable with each other, with no paper" in text_of(picture)
+        assert "Do not compare these numbers with any paper" in text_of(picture)
         whole = text_of(picture) + "".join(
             panel.get_title(loc="left") + "".join(text.get_text() for text in panel.texts)
             for panel in picture.axes

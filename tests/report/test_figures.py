@@ -116,7 +116,7 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
     drawn = [line for line in panel.get_lines() if line.get_marker() == "o"]
     assert {line.get_markerfacecolor() for line in drawn if len(line.get_xdata())} == {"none"}
     assert "≠ not comparable" in [text.get_text() for text in panel.texts]
-    assert any("with no paper" in text.get_text() for text in figure.texts)
+    assert any("with any paper" in text.get_text() for text in figure.texts)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == ["printed", "ours, official settings", "open: not comparable with print"]
 
@@ -291,8 +291,10 @@ def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
     assert len(tables) == 8
     # One of eight, which are all drawn above: rendering takes a second each.
     drawn = {"sscl_table-2": tables["sscl_table-2"]}
+    nothing = {"n": 0, "other_n": 0, "checkpoint_mean": float("nan"), "verdict": "not run"}
+    given = drawn | {"sscl_table-3": tables["sscl_table-2"].assign(**nothing)}  # print alone
     monkeypatch.setattr("bench.report.figures.cells", lambda _: None)
-    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: drawn)
+    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: given)
     render_figures(suite, tmp_path / "one")
     files = {path.name for path in (tmp_path / "one").iterdir()}
     kinds = ("png", "pdf", "csv")

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.reproduction import cells
-from bench.report.coverage import CONFIGS, planned_scores
+from bench.report.coverage import planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.hyperparameters import hyperparameter_sections, note
 from bench.report.tables import (
@@ -74,7 +74,7 @@ def suite() -> SuiteResults:
     """The paper suite with made-up numbers, every run finished."""
     draw = np.random.default_rng(7)
     runs = []
-    for plan in (run for path in CONFIGS for run in config.plan(config.load(path))["runs"]):
+    for plan in (run for path in config.PAPERS for run in config.plan(config.load(path))["runs"]):
         scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
         runs.append(RunResults(plan, "finished", "", "senteval", scores))
     return SuiteResults("paper", "senteval", {}, runs)

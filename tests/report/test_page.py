@@ -28,8 +28,10 @@ from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.figures import board_stem
 from bench.report.order_table import order_text, summaries
 from bench.report.page import render_page
-from bench.report.page_data import CURVE, CURVE_POINTS, _commands, curve_columns
+from bench.report.page_runs import CURVE, CURVE_POINTS, curve_columns
+from bench.report.page_runs import commands as commands_of
 from bench.reported import LABEL, mapped, printed_text
+from bench.reported.address import address as address_of
 from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
@@ -251,6 +253,18 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
     assert differences > 0
 
 
+def test_each_printed_number_has_its_address_and_its_command(page, all_cells):
+    _, outline = page
+    entries, shown = outline.data["entries"], outline.cells()
+    for cell, number in zip(in_order(all_cells), sorted(shown), strict=True):
+        assert shown[number][0]["id"] == entries[number]["address"] == address_of(cell)
+        assert ("command" in entries[number]) == bool(cell.run)
+        if cell.run:
+            words = shlex.split(entries[number]["command"])
+            assert words[4:6] == [cell.source, cell.table]
+    assert len({entry.get("address") for entry in entries}) == len(all_cells) + 1
+
+
 def test_each_side_has_the_commands_that_make_it(page):
     """The script appends ids of runs, which need no quotes."""
     _, outline = page
@@ -260,7 +274,7 @@ def test_each_side_has_the_commands_that_make_it(page):
     assert commands["workflow"] == ["snakemake", "--configfile", "FILE", "--cores", "4"]
     assert commands["scores"] == [f"{suite}/scores/"]
     assert all(re.fullmatch(r"[a-z0-9.+_-]+", run["id"]) for run in outline.data["runs"])
-    assert _commands("smoke")["workflow"] == "snakemake --configfile config/smoke.yaml --cores 4"
+    assert commands_of("smoke")["workflow"] == "snakemake --configfile config/smoke.yaml --cores 4"
 
 
 def test_hyperparameters_are_tables_of_the_page(page):
@@ -363,7 +377,7 @@ def test_the_page_is_light(page):
 def test_foreign_files_stay(page):
     out, _ = page
     assert (out / "mine.txt").read_text() == "mine"
-    written = {"figures", "index.html", "page.css", "page.js"}
+    written = {"figures", "index.html", "page.css", "page.js", "statistics.md"}
     assert {path.name for path in out.iterdir()} == {"mine.txt", *written}
 
 

@@ -95,6 +95,8 @@ def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
         ({"seeds": [2**63]}, "'seeds.0' is 9223372036854775808, which is invalid"),
         ({"seeds": [True]}, "'seeds.0' is true, which is invalid"),
         ({"seeds": [1, None]}, "'seeds.1' is null, which is invalid"),
+        ({"suite": "att\n"}, "which is invalid; use small letters, digits and dashes"),
+        ({"suite": "reference"}, "reference is taken, for the intervals of make smoke"),
         ({"suite": "a" * 81}, "which is invalid; use small letters, digits and dashes, at most 80"),
         ({"tasks": ["sts", "TREC", "sts"]}, "'tasks' has 'sts' twice; keep one"),
         (simcse(sweep={"x": [1, 1]}), "'methods.0.sweep.x' has 1 twice; keep one"),
@@ -165,6 +167,11 @@ def test_content_errors_name_the_key(
     with pytest.raises(UserError) as caught:
         runs(**changes)
     assert message in str(caught.value)
+
+
+def test_an_empty_configuration_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"config\.yaml: the file is empty"):
+        load(None, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "a list", ["simcse"], 3])
@@ -449,6 +456,7 @@ def test_the_smoke_suite_sets_every_key_of_the_paper_suite() -> None:
     assert {run.data for run in found} == {"world"}
     assert {run.corpus for run in found if run.trained} == {
         "world",
+        "world-nli",
         "sts",
         "cnsd",
     }  # the last two are made of it
@@ -461,6 +469,7 @@ def test_the_smoke_suite_sets_every_key_of_the_paper_suite() -> None:
     }
     assert compositions == {
         "gs-infonce+is-cse",
+        "is-cse+simcse-plus-plus",
         "gs-infonce+sscl",
         "is-cse+sscl",
         "dclr+is-cse",

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.recipe import RECIPE_FIELDS, Recipe
-from bench.runs.resolve import parse, resolve
+from bench.runs.resolve import resolve
 from bench.runs.run import Run
+from bench.runs.text import parse
 from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
@@ -84,7 +85,8 @@ def test_parts_and_setting_are_parsed() -> None:
 
 def test_a_checkpoint_name_may_contain_a_revision() -> None:
     named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
-    assert named.parts[0][2] == {"model": "a/b@refs/pr/1", "pooler": "avg"}
+    hyper = {"model": "a/b@refs/pr/1", "pooler": "avg"}  # as before there were others
+    assert named.identity["parts"][0] == ["published", 1, hyper]
     assert named.arguments[0] == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
     assert (
         run(named.arguments[0], "none").id
@@ -459,8 +461,8 @@ def test_a_run_resolves_from_its_own_arguments(
         ("word-overlap+gs-infonce", "'word-overlap' is not trained"),
         ("gs-infonce+sscl+sscl", "'sscl' appears twice"),
         ("gs-infonce+sscl[positive=self]", "only be written first"),
-        ("sscl[positive=self]+is-cse", "smooths the dropout positive"),
-        ("simcse[delete_word=true]+is-cse", "smooths the dropout positive"),
+        ("sscl[positive=self]+is-cse", "needs the dropout positive"),
+        ("simcse[delete_word=true]+is-cse", "needs the dropout positive"),
         ("gs-infonce+is-cse[temperature=0.1]", "set by the method written first, 'gs-infonce'"),
         (
             "gs-infonce+sscl[batch_size=32]",
@@ -657,7 +659,7 @@ def test_a_folder_cannot_take_the_name_of_a_published_backbone(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(tiny_bert, tmp_path / "bert-base-uncased")
-    with pytest.raises(UserError, match="has the name of a published backbone"):
+    with pytest.raises(UserError, match="is the name of a built-in backbone"):
         backbones.backbone(str(tmp_path / "bert-base-uncased"))
 
 

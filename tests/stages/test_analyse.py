@@ -16,12 +16,12 @@ from scipy.stats import spearmanr
 
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences
-from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.results.provenance import task_sums
 from bench.results.records import ANALYSES as NAMES
+from bench.runs.paths import data_sums
 from bench.runs.resolve import resolve
 from bench.stages import analyse as module
 from bench.stages.analyse import ANALYSES, Material, analyse
@@ -314,13 +314,18 @@ def texts_of(split: str, data: Path) -> list[str]:
 
 
 def test_a_map_of_each_task_is_fitted_as_for_its_score(
-    material_of: Materials, tiny_bert: Path, tiny_data: Path
+    material_of: Materials, tiny_bert: Path, tiny_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is fitted once for all analyses."""
+    fits, plain = [], Whitened.fitted
     base = load_encoder(tiny_bert, pooler="avg")
     encoder = Whitened(base, 8, {})
-    found = analyse(encoder, material_of(), ["cosines"])["cosines"]
-    assert_scored(found, encoder, tiny_data)
-    near = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Whitened, "fitted", lambda *given: fits.append(1) or plain(*given))
+        results = analyse(encoder, material_of(), ["cosines", "alignment"])
+    assert len(fits) == 1
+    assert_scored(results["cosines"], encoder, tiny_data)
+    near = results["alignment"]["STS-B"]
     (pairs,) = sts.read("STS-B", tiny_data, "dev").subsets
     whole = [text for split in sts.SPLITS for text in texts_of(split, tiny_data)]
     fixed = Whitened(base, 8, fitted(base.encode(whole), 8))
@@ -544,9 +549,6 @@ def test_a_real_backbone_on_real_text(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     run = tiny_run("untrained[pooler=avg]", tiny_bert, tiny_data, tiny_corpus)
-    # The suite's own data are others than this run's.
-    stamp = {"kind": "data", "name": "world", "sha256": "0" * 64}
-    write_json(tmp_path / "inputs" / "data.json", stamp)
     out = tmp_path / "analyses" / "run.json"
     analyse_run(run, tmp_path, ["cosines"], out, "cpu")
     first = read_json(out)
@@ -554,7 +556,7 @@ def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_c
     both = read_json(out)
     assert list(both["analyses"]) == ["cosines", "nearest"]
     assert both["analyses"]["cosines"] == first["analyses"]["cosines"]
-    assert both["provenance"]["data"] == {"name": manifest(tiny_data)["name"]}
+    assert both["provenance"]["data"] == {"name": "tiny", **data_sums(tiny_data)}
 
 
 def test_an_analysis_carries_the_sums_of_what_it_read(tiny_bert, tiny_data, tiny_corpus, tmp_path):

@@ -12,17 +12,21 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from bench.stages import gpu_lease
+from bench.__main__ import main
+from bench.stages import devices, gpu_lease
 from bench.utils.errors import UserError
 
 EIGHT = [f"GPU-{number:08x}" for number in range(8)]
 
-# A job: leases, writes an open line, holds, writes a close line. One append is atomic, so the log
-# is in true order.
+# A job, on devices of which those of BROKEN do not start: it leases, writes an open line, holds,
+# writes a close line. One append is atomic, so the log is in true order.
 JOB = """
 import os, sys, time
-from bench.stages import gpu_lease
+from bench.stages import devices, gpu_lease
+devices.start_cuda = lambda: None
+devices.start_fault = lambda uuid: "dead" if uuid in os.environ.get("BROKEN", "") else None
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 with gpu_lease.lease(poll=0.02) as device:
     uuid = os.environ["CUDA_VISIBLE_DEVICES"]
@@ -41,10 +45,13 @@ with gpu_lease.lease(poll=0.02) as device:
 
 @pytest.fixture(autouse=True)
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (*gpu_lease.ALLOCATED, "CUDA_VISIBLE_DEVICES"):
+    for name in (gpu_lease.LEASED, "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SENTBENCH_DEVICES", ",".join(EIGHT))
     monkeypatch.setenv("SENTBENCH_LEASES", str(tmp_path / "leases"))
+    monkeypatch.setattr(devices, "start_cuda", lambda: None)
+    monkeypatch.setattr(devices, "start_fault", lambda uuid: None)
+    monkeypatch.setattr(gpu_lease, "_own", None)
 
 
 def start(log: Path, kind: str = "plain", seconds: float = 0.0) -> subprocess.Popen[bytes]:
@@ -67,89 +74,47 @@ def wait_for(log: Path, takes: int, seconds: float = 20) -> list[tuple[int, str,
     raise AssertionError(f"only {events(log)} after {seconds} s")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        (None, EIGHT),
-        ("", []),
-        ("  ", []),
-        ("-1", []),
-        ("3,1", [EIGHT[3], EIGHT[1]]),
-        ("2,2", [EIGHT[2]]),
-        ("1,9,2", [EIGHT[1]]),  # ends at the first that names none, as for CUDA
-        (f"{EIGHT[5]}, 0", [EIGHT[5], EIGHT[0]]),
-        ("GPU-00000004", [EIGHT[4]]),
-        ("GPU-", []),  # the beginning of several
-        ("MIG-1/2/3", ["MIG-1/2/3"]),
-    ],
-)
-def test_only_what_cuda_visible_devices_allows(
-    chosen: str | None, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if chosen is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    assert gpu_lease.visible() == expected
-
-
+@pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "SENTBENCH_DEVICES"])
 def test_without_a_device_it_is_the_cpu_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with gpu_lease.lease() as device:
-        assert device == "cpu"
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setenv("SENTBENCH_DEVICES", "")
-    with gpu_lease.lease() as device:
-        assert device == "cpu"
-    monkeypatch.delenv("SENTBENCH_DEVICES")
-    monkeypatch.setenv("PATH", str(tmp_path))  # no nvidia-smi
-    with gpu_lease.lease() as device:
-        assert device == "cpu"
-    assert not (tmp_path / "leases").exists()
-
-
-@pytest.mark.parametrize("name", gpu_lease.ALLOCATED)
-def test_inside_an_allocation_none_is_taken(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(name, "77")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with gpu_lease.lease() as device, gpu_lease.lease() as again:
-        assert (device, again) == ("cuda", "cuda")
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"
+    monkeypatch.setenv(name, "")
+    with gpu_lease.lease() as device:
+        assert device == "cpu"
     assert not (tmp_path / "leases").exists()
 
 
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ('echo "1, GPU-b"; echo "0, GPU-a"', ["GPU-a", "GPU-b"]),
-        ('echo "No devices were found"; exit 6', []),
-    ],
-)
-def test_nvidia_smi_is_asked(
-    script: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_where_torch_cannot_use_the_device_it_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("SENTBENCH_DEVICES")
-    (tmp_path / "nvidia-smi").write_text(
-        f'#!/bin/sh\n[ "$1" = --query-gpu=index,uuid ] || exit 9\n{script}\n'
-    )
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert gpu_lease.listed() == expected
+    """In a job, and in a command that it starts."""
+
+    def fail() -> None:
+        raise UserError("built without CUDA")
+
+    monkeypatch.setattr(devices, "start_cuda", fail)
+    for leased in ("", EIGHT[0]):
+        monkeypatch.setenv(gpu_lease.LEASED, leased)
+        assert main(["timing", "toy"]) == 2
+        assert capsys.readouterr().err == "error: built without CUDA\n"
+    assert not gpu_lease._held
 
 
-def test_a_broken_driver_is_no_reason_to_train_on_the_cpu(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("variable", ["HOME", "SLURM_JOB_ID"])
+def test_eight_jobs_use_eight_devices(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("SENTBENCH_DEVICES")
-    (tmp_path / "nvidia-smi").write_text(
-        "#!/bin/sh\necho Driver/library version mismatch >&2; exit 18\n"
-    )
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(UserError, match=r"version mismatch.*CUDA_VISIBLE_DEVICES= "):
-        gpu_lease.visible()
+    """On a machine, and within an allocation of its scheduler."""
+    monkeypatch.setenv(variable, "77")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7")
+    jobs = [start(tmp_path / "log", seconds=60) for _ in range(8)]
+    try:
+        taken = [uuid for _, _, uuid in wait_for(tmp_path / "log", 8, seconds=60)]
+    finally:
+        for job in jobs:
+            job.kill()
+            job.wait()
+    assert sorted(taken) == EIGHT
 
 
 def test_the_block_sees_its_device_alone_and_leaves_no_trace(
@@ -163,8 +128,25 @@ def test_the_block_sees_its_device_alone_and_leaves_no_trace(
         with gpu_lease.lease() as inner:  # a command that the job starts uses the job's device
             assert (inner, os.environ["CUDA_VISIBLE_DEVICES"]) == ("cuda", EIGHT[6])
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6,7"
-    assert "SENTBENCH_LEASE" not in os.environ
+    assert gpu_lease.LEASED not in os.environ
     assert not gpu_lease._held
+
+
+def test_a_process_in_which_cuda_has_started_keeps_its_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CUDA reads CUDA_VISIBLE_DEVICES once."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with gpu_lease.lease() as device:  # that of the caller, who may have a model there
+        assert (device, gpu_lease._held) == ("cuda", set())
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with gpu_lease.lease():
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    with gpu_lease.lease():
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == EIGHT[3]
+        assert len(gpu_lease._held) == 1
 
 
 def test_a_folder_of_somebody_else_is_refused(
@@ -254,7 +236,7 @@ def compete(log: Path, jobs: int, kills: int, seconds: float) -> None:
             holders[uuid] = pid
         elif what == "give":
             assert holders.pop(uuid) == pid
-    assert set(taken.values()) == set(gpu_lease.visible())  # none was lost
+    assert set(taken.values()) == set(devices.visible())  # none was lost
     with gpu_lease.lease(poll=0.02):
         pass
 
@@ -279,10 +261,64 @@ def test_a_waiting_job_says_so(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with gpu_lease.lease():
-        monkeypatch.delenv("SENTBENCH_LEASE")  # not a command of the holder's
+        monkeypatch.delenv(gpu_lease.LEASED)  # not a command of the holder's
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-        waiting = start(tmp_path / "log")
-        time.sleep(1.0)
+        waiting, said, end = start(tmp_path / "log"), "", time.monotonic() + 20
+        while not said and time.monotonic() < end:
+            said += capfd.readouterr().err
+            time.sleep(0.02)
         assert waiting.poll() is None
     assert waiting.wait(20) == 0
-    assert capfd.readouterr().err.count("waiting for a GPU: all 1 are leased") == 1
+    assert said + capfd.readouterr().err == "waiting for a GPU: 1 leased (0 s)\n"
+
+
+def test_a_device_that_does_not_start_is_set_aside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs have the others; it comes back after ten minutes, or when the file is deleted."""
+    monkeypatch.setenv("BROKEN", EIGHT[0])
+    log, file = tmp_path / "log", tmp_path / "leases" / f"{EIGHT[0]}.fault"
+    for job in [start(log, seconds=0.1) for _ in range(4)]:
+        assert job.wait(20) == 0
+    taken = {uuid for _, what, uuid in events(log) if what == "take"}
+    assert taken
+    assert EIGHT[0] not in taken
+    said = capfd.readouterr().err
+    sentence = f"{EIGHT[0]} does not start (dead) and is set aside for 10 minutes; to use it before"
+    assert f"{sentence}, delete {file}\n" in said
+
+    def next_job() -> str:
+        with gpu_lease.lease(poll=0.02):
+            return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    assert next_job() == EIGHT[1]  # though it would start by now
+    long_ago = time.time() - gpu_lease.RETRY - 1
+    os.utime(file, (long_ago, long_ago))
+    assert next_job() == EIGHT[0]
+    assert not file.exists()
+
+
+def test_where_none_starts_it_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setattr(devices, "start_fault", lambda uuid: "the driver is too old")
+    expected = (
+        f"no GPU starts ({EIGHT[0]}: the driver is too old; {EIGHT[1]}: the driver is too old)"
+    )
+    for _ in range(2):  # found, and remembered
+        with pytest.raises(UserError) as caught, gpu_lease.lease():
+            pass
+        assert str(caught.value).startswith(f"{expected}; repair that and delete {tmp_path}/leases")
+    assert not gpu_lease._held
+
+
+def test_a_leased_device_is_waited_for_beside_one_that_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("BROKEN", EIGHT[0])
+    jobs = [start(tmp_path / "log", seconds=1) for _ in range(3)]
+    assert [job.wait(30) for job in jobs] == [0, 0, 0]
+    assert [uuid for _, _, uuid in events(tmp_path / "log")] == [EIGHT[1]] * 6
+    assert "waiting for a GPU: 1 leased, 1 set aside (" in capfd.readouterr().err

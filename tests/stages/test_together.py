@@ -14,6 +14,7 @@ import pytest
 
 from bench.stages.together import run_together
 from bench.utils.errors import UserError
+from bench.utils.memory import TOGETHER
 
 
 @pytest.fixture
@@ -62,9 +63,9 @@ def test_the_threads_of_a_job_are_shared(
     """Snakemake gives a job's threads by these names, and sums of floats depend on them."""
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     monkeypatch.setenv("MKL_NUM_THREADS", "1")
-    script = f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS > {tmp_path}"
+    script = f"echo $OMP_NUM_THREADS $MKL_NUM_THREADS ${TOGETHER} > {tmp_path}"
     run_together([["sh", "-c", f"{script}/{name}"] for name in "abc"])
-    assert [(tmp_path / name).read_text().split() for name in "abc"] == [["2", "1"]] * 3
+    assert [(tmp_path / name).read_text().split() for name in "abc"] == [["2", "1", "3"]] * 3
 
 
 def test_all_are_at_work_at_once(as_given: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, write_json
+from bench.utils.memory import TOGETHER
 from bench.utils.progress import Progress
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
@@ -654,13 +656,19 @@ def test_a_disk_that_cannot_be_written_is_a_sentence(
 # Memory
 
 
-def test_the_allocator_says_how_large_the_batch_was(make: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [None, "4"])
+def test_the_allocator_says_how_large_the_batch_was(
+    make: Make, tmp_path: Path, monkeypatch: Patch, shared: str | None
+) -> None:
     """A hundred million million noise vectors: torch's own allocator refuses."""
+    if shared:
+        monkeypatch.setenv(TOGETHER, shared)
     with pytest.raises(UserError) as caught:
         fit(make("gs-infonce[multiple=1e13]"), tmp_path / "run")
     assert "memory is full at step 1 of gs-infonce" in str(caught.value)
     assert "a batch of 8 sentences with " in str(caught.value)
-    assert "word pieces; set a smaller batch_size or max_length" in str(caught.value)
+    fewer = "let fewer than 4 runs share the device (runs_together), " if shared else ""
+    assert f"word pieces; {fewer}set a smaller batch_size or max_length" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -727,3 +735,77 @@ def test_a_gradient_that_is_not_finite_is_a_divergence(
     assert [json.loads(row)["step"] for row in rows] == [1, 2]
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert names == ["log.jsonl", "outcome.json"]
+
+
+# Mixed precision, with a real scaler on the CPU
+
+
+@pytest.fixture
+def scaled(monkeypatch: Patch) -> None:
+    """The scaler of a GPU's mixed precision: it skips a step whose gradient is not finite."""
+    scaler = partial(torch.amp.GradScaler, "cpu")
+    monkeypatch.setattr(torch.amp, "GradScaler", lambda enabled: scaler(enabled=True))
+
+
+def overflowing(monkeypatch: Patch, bad: Iterable[int]) -> None:
+    """SimCSE, the loss of which is not finite at the steps after `bad` others."""
+    plain, factor = SimCSE.loss, dict.fromkeys(bad, float("nan"))
+    monkeypatch.setattr(
+        SimCSE, "loss", lambda self, v, step: plain(self, v, step) * factor.get(step.index, 1)
+    )
+
+
+@pytest.mark.usefixtures("scaled")
+def test_the_scaler_skips_a_step_and_says_so(
+    make: Make, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    run, whole, parts = make(), tmp_path / "whole", tmp_path / "parts"
+    overflowing(monkeypatch, [1])
+    outcome = fit(run, whole)["outcome"]
+    assert (outcome["status"], outcome["steps"], outcome["skipped_steps"]) == ("finished", 4, 1)
+    rows = [json.loads(row) for row in (whole / "log.jsonl").read_text().splitlines()]
+    assert [row.get("skipped", False) for row in rows] == [False, True, False, False]
+    assert [row["loss"] is None for row in rows] == [False, True, False, False]
+    assert outcome["curve"][0]["loss"] is None  # of the selection after that step
+    while stop(run, parts, monkeypatch):
+        pass
+    assert_left(parts, left(whole))
+
+
+@pytest.mark.usefixtures("scaled")
+@pytest.mark.parametrize(("bad", "ended"), [([0, 1, 3], None), ([0, 1, 2], 3)])
+@pytest.mark.parametrize("stops", [False, True])
+def test_many_skipped_steps_in_a_row_are_a_divergence(
+    make: Make,
+    tmp_path: Path,
+    monkeypatch: Patch,
+    bad: list[int],
+    ended: int | None,
+    stops: bool,
+) -> None:
+    """Also where the training is stopped between them: the checkpoint knows their number."""
+    monkeypatch.setattr(bench.training.loop, "SKIPS", 2)
+    overflowing(monkeypatch, bad)
+    if stops:
+        assert stop(make(), tmp_path / "run", monkeypatch, after=2)
+    outcome = fit(make(), tmp_path / "run")["outcome"]
+    assert outcome["skipped_steps"] == 3
+    assert outcome.get("step") == ended
+    if ended:
+        expected = "the gradients of 3 steps in a row were not finite, the last loss nan"
+        assert (outcome["status"], outcome["reason"]) == ("diverged", expected)
+
+
+def test_a_checkpoint_of_before_skips_were_counted_is_read(
+    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    plain = TrainingState.state_dict
+
+    def older(self: TrainingState) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if name != "skips"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingState, "state_dict", older)
+        assert stop(make(), tmp_path / "run", monkeypatch)
+    fit(make(), tmp_path / "run")
+    assert_left(tmp_path / "run", unstopped(make()))

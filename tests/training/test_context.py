@@ -169,6 +169,26 @@ def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Con
     assert len(views.at_layer(2)) == 2
 
 
+def test_a_pass_without_dropout(context_of: Context) -> None:
+    """It gives the vectors of eval mode, with gradient, draws no random number, and leaves a model
+    in the mode in which it was."""
+    context = context_of(dropout=0.3)
+    tokens = context.tokenize(["a man sleeps", "the old dog"])
+    expected = context.embed([tokens]).vectors[0]  # a loaded backbone is in eval mode
+    context.backbone.train()
+    before = torch.get_rng_state()
+    (found,) = context.embed([], {"one": [tokens]}, dropout=False).extras["one"]
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(found, expected)
+    assert context.backbone.training
+    found.sum().backward()
+    assert context.backbone.embeddings.word_embeddings.weight.grad.any()
+    assert not torch.allclose(context.embed([tokens]).vectors[0], expected, atol=1e-3)
+    context.backbone.eval()
+    context.embed([tokens], dropout=False)
+    assert not context.backbone.training
+
+
 def test_a_second_backbone(context_of: Context) -> None:
     context = context_of(dropout=0.3)
     same, fresh, again = (

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -461,6 +462,27 @@ def test_a_loss_that_is_not_finite_stops_and_is_recorded(
     assert outcome["sentences"] == list(batches(44, Recipe(batch_size=8), 1))[2]
     assert [row["step"] for row in log_of(folder)] == [1, 2]
     assert not (folder / "encoder").exists()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_determinism_ends_with_the_training(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """What a process scores after it does not depend on whether it has trained."""
+    torch.use_deterministic_algorithms(False)
+    seen, plain = [], bench.training.loop.Training.finish
+
+    def finish(self: Any, folder: Path) -> dict[str, Any]:
+        seen.append(torch.get_deterministic_debug_mode())
+        if fails:
+            raise UserError("the disk is full")
+        return plain(self, folder)
+
+    monkeypatch.setattr(bench.training.loop.Training, "finish", finish)
+    with pytest.raises(UserError) if fails else nullcontext():
+        train_tiny("simcse", fresh=True)
+    assert seen == [2]  # "error"
+    assert torch.get_deterministic_debug_mode() == 0
 
 
 def test_vectors_that_cannot_be_scored_are_a_divergence(

@@ -16,8 +16,9 @@ from bench.report.figures import style
 from bench.report.figures.labels import with_stand_ins
 from bench.report.figures.rows import aside, panels, zoom
 from bench.report.formats import score_text
-from bench.report.tables import printed_tables, row_name
+from bench.report.tables import printed_tables
 from bench.reported import paper_name
+from bench.reported.address import row_name
 from bench.results.suite_results import SuiteResults
 
 SCALES = {
@@ -123,7 +124,7 @@ def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     title = f"{paper_name(source)}, {name}: printed and measured"
     rows = list(table.itertuples())
     sides = [side for row in rows for side in _sides(row)]
-    handles: list[Artist] = [style.key("printed", style.PRINTED)]
+    handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
     if table["tolerance"].notna().any():
         handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
     handles += _keys("ours, {} settings", [side.look for side in sides])

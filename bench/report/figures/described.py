@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from bench.report.formats import slug
 from bench.reported import FOLDER, SOURCES
+from bench.reported.address import slug
 from bench.utils.errors import UserError, did_you_mean
 
 # Kind of figure -> its fields beside those that every figure has.

@@ -32,7 +32,7 @@ from bench.report.figures.style import (
 
 # Inches: margins, least height of a row, height of a line of its name and space between two names,
 # extra height of a panel.
-LEFT, RIGHT, TOP, BOTTOM, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.3, 0.62, 0.22, 0.12, 0.05, 0.38
+LEFT, RIGHT, TOP, BOTTOM, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.35, 0.62, 0.22, 0.12, 0.05, 0.38
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
 AXIS = WIDTH - LEFT - RIGHT
 # A gap separates outliers if it is wider than this share of the rest, these points, and this many

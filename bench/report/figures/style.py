@@ -37,14 +37,21 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "text.parse_math": False,  # labels may contain "$"
 }
+# Metadata of each file format, without dates.
+UNDATED: dict[str, Any] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None},
+}
 WIDTH, LINE = 7.2, 0.12  # inches: width of a figure, height of a note's line
 # Inches, of `grid`: space below and above panels (with and without a heading), height of a legend
 # row and of a title line.
 BELOW, ABOVE, PLAIN, KEYS, TITLE = 0.42, 0.2, 0.06, 0.16, 0.15
+GAP = 0.05  # inches between title and legend
 LETTER, KEY = 0.058, 0.5  # inches: width of a legend letter and of a legend key
 NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
 
 Look = dict[str, Any]
+IN_LEGEND: Look = {"ms": 9}  # strokes no higher than a line of the legend
 PRINTED: Look = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
 PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
@@ -131,7 +138,7 @@ def grid(
     columns = columns or count
     title, note = wrapped(title, TITLE_WIDTH), wrapped(note, NOTE_WIDTH)
     keys = key_columns(handles)
-    top = 0.15 + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
+    top = 0.15 + GAP + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
     bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
     whole = top + ceil(count / columns) * (above + height + below) + bottom
     figure = Figure(figsize=(WIDTH, whole))
@@ -169,7 +176,7 @@ def frame(figure: Figure, title: str, note: str, handles: Sequence[Artist], colu
     figure.text(left, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1)
     figure.text(left, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
     if handles:
-        anchor = (left, 1 - (0.09 + TITLE * (title.count("\n") + 1)) / height)
+        anchor = (left, 1 - (0.09 + GAP + TITLE * (title.count("\n") + 1)) / height)
         figure.legend(
             handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
             frameon=False, borderaxespad=0, borderpad=0.2,
@@ -195,7 +202,12 @@ def color_bar(figure: Figure, panel: Axes, scale: ScalarMappable, text: str) -> 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
     """Write PNG and PDF without dates, so that files are reproducible, and their data as CSV."""
     write_text(stem.with_name(stem.name + ".csv"), csv(data))
-    undated = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
-    for kind, metadata in undated.items():
-        with atomic_file(stem.with_name(f"{stem.name}.{kind}")) as temporary:
-            figure.savefig(temporary, format=kind, dpi=150, metadata=metadata)
+    for kind in UNDATED:
+        save_picture(figure, stem.with_name(f"{stem.name}.{kind}"))
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Write one file, in a format of `UNDATED`."""
+    kind = path.suffix.removeprefix(".")
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format=kind, dpi=150, metadata=UNDATED[kind])

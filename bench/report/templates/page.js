@@ -186,6 +186,14 @@
     });
   }
 
+  // The command that runs a printed row, and the address of the number.
+  function place(entry) {
+    const pairs = [];
+    if (entry.command) pairs.push(["Command for this row", element("code", {}, entry.command)]);
+    if (entry.address) pairs.push(["Address", element("a", { href: `#${entry.address}` }, `#${entry.address}`)]);
+    return facts(pairs);
+  }
+
   function open(number) {
     const entry = data.entries[number];
     const runs = [...new Set(entry.sides.flatMap((side) => side.runs))].map((index) => data.runs[index]);
@@ -193,35 +201,48 @@
     document.getElementById("entry-title").textContent = entry.title;
     document.getElementById("entry-body").replaceChildren(
       facts(entry.facts),
+      place(entry),
       ...entry.sides.flatMap(runsTable),
       ...(trained.length ? curves(trained) : []),
       ...origins(runs));
-    document.getElementById("entry").showModal();
+    if (!document.getElementById("entry").open) document.getElementById("entry").showModal();
     document.getElementById("entry").scrollTop = 0;
+  }
+
+  // The number that the page's address names, in its table.
+  function openAddressed() {
+    const cell = document.getElementById(location.hash.slice(1));
+    if (!cell?.dataset.entry) return;
+    cell.closest("details").open = true;
+    cell.scrollIntoView({ block: "center" });
+    open(Number(cell.dataset.entry));
   }
 
   // --- Filters ---
 
   const has = (row, text) => row.textContent.toLowerCase().includes(text);
-  const count = (shown, among, what) => (shown === among ? `${among} ${what}` : `${shown} of ${among} ${what}`);
+  const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+  const count = (shown, among, what) => (shown === among ? "" : `${shown} of `) + counted(among, what);
 
   function filterBoards(form, changed) {
     const { family, backbone, search } = Object.fromEntries(new FormData(form));
     const words = search.trim().toLowerCase();
     let [shown, among] = [0, 0];
     for (const board of all(".board")) {
+      const rows = all("tbody tr", board);
       let seen = 0;
-      for (const row of all("tbody tr", board)) {
+      for (const row of rows) {
         row.hidden = Boolean((backbone && row.dataset.backbone !== backbone) || !has(row, words));
         seen += !row.hidden;
-        among += 1;
       }
+      among += rows.length;
+      board.querySelector("[data-count]").textContent = count(seen, rows.length, "row");
       board.hidden = Boolean(family && board.dataset.family !== family) || (!seen && Boolean(backbone || words));
       if (changed && !board.hidden && (family || backbone || words)) board.open = true;
       shown += board.hidden ? 0 : seen;
       settle(board.querySelector("table"));
     }
-    form.querySelector("[role=status]").textContent = count(shown, among, "rows");
+    form.querySelector("[role=status]").textContent = count(shown, among, "row");
   }
 
   function filterPrinted(form, changed) {
@@ -248,7 +269,7 @@
       if (changed && !section.hidden && (table || verdict || words)) section.open = true;
       settle(section.querySelector("table"));
     }
-    form.querySelector("[role=status]").textContent = count(shown, among, "printed numbers");
+    form.querySelector("[role=status]").textContent = count(shown, among, "printed number");
   }
 
   function filtering(form, filter) {
@@ -276,4 +297,6 @@
   for (const hint of all(".scripted")) hint.hidden = false;
   const dialog = document.getElementById("entry");
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click on the backdrop
+  window.addEventListener("hashchange", openAddressed);
+  openAddressed();
 })();

@@ -1,0 +1,98 @@
+"""Commands for printed tables: show one, and reproduce a row of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.parameters import Command, OptionalSuite, arg, opt, read_tasks, whole_number
+from bench.cli.runs import MAX_SEEDS
+
+app = typer.Typer()
+
+Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", metavar="PAPER")]
+Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", metavar="TABLE")]
+
+
+@app.command(cls=Command)
+def show(paper: Paper, table: Table, suite: OptionalSuite = None) -> None:
+    """Show a printed table.
+
+    With --suite, our scores and their verdicts stand below each row.
+    """
+    from bench.report.printed_table import printed_table
+    from bench.reported.address import find_paper, find_table
+
+    source = find_paper(paper)
+    print(printed_table(source, find_table(source, table), suite))
+
+
+@app.command(cls=Command)
+def reproduce(
+    paper: Paper,
+    table: Table,
+    row: Annotated[str, opt("A row, as printed, or a method.", metavar="ROW")],
+    backbone: Annotated[
+        str | None, opt("As printed; by default all of the row.", metavar="NAME")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        opt(
+            "How many seeds; by default as many as the paper suite.",
+            **whole_number("seeds", high=MAX_SEEDS),
+        ),
+    ] = None,
+    tasks: Annotated[
+        list[str] | None,
+        opt("Tasks or groups; by default those that the row prints.", metavar="NAME ..."),
+    ] = None,
+    cores: Annotated[
+        int, opt("CPU cores to use; by default all.", **whole_number("cores", high=1024))
+    ] = os.cpu_count() or 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the configuration.")
+    ] = False,
+) -> int:
+    """Run one row of a printed table.
+
+    Plans its runs, runs them, and shows the result. The runs are those of the paper suite. Writes a
+    configuration of its own, results/NAME/config.yaml, which Snakemake runs; the same command again
+    continues.
+    """
+    from bench.comparison.row_config import row_config
+    from bench.report.printed_table import printed_table
+    from bench.reported.address import find_paper, find_rows, find_table
+    from bench.runs import config as configurations
+    from bench.runs.inputs import check_inputs
+    from bench.stages.workflow import run_workflow
+    from bench.utils.files import write_text
+
+    source = find_paper(paper)
+    name = find_table(source, table)
+    rows = find_rows(source, name, row, backbone)
+    content = row_config(rows, seeds, read_tasks(tasks or []))
+    suite = Path("results", content["suite"])
+    file = suite / "config.yaml"
+    command = shlex.join(["snakemake", "--cores", str(cores), "--configfile", str(file)])
+    text = f"# {source}, {name}: {row}. Run it with: {command}\n{configurations.dump(content)}"
+    if dry_run:
+        print(text, end="")
+        return 0
+    for what in check_inputs(configurations.runs(content), content["data"]):
+        print(f"note: {what} will be downloaded", file=sys.stderr)
+    write_text(file, text)
+    if status := run_workflow(file, cores):
+        print(
+            f"error: the workflow ended with status {status}; its messages are above, "
+            f"python -m bench status --suite {suite} lists the failed runs",
+            file=sys.stderr,
+        )
+        return status
+    print(printed_table(source, name, suite, rows))
+    print(f"\nPage: {suite}/report/index.html")
+    return 0

@@ -1,0 +1,75 @@
+"""An archive of a suite: everything that its tables, figures and page are made of, in one file.
+
+It holds the plan and configuration, scores, outcomes and analyses with their provenance, stamps of
+inputs and logs; not the data, and encoders only on request. The same files give the same bytes:
+members are sorted, and have no times and owners. Logs and provenance name folders and the machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.download.archive import unpack
+from bench.results.readers import read_plan
+from bench.utils.errors import UserError
+from bench.utils.files import atomic_file, atomic_folder
+
+ENDING = ".tar.gz"
+# Patterns in a suite's folder; `runs/` also holds checkpoints and vectors of unfinished work.
+CONTENT = ["plan.json", "config.yaml", "inputs/*.json", "trained/*.json", "scores/*.json"]
+CONTENT += ["analyses/*.json", "logs/**/*.log", "runs/*/log.jsonl", "runs/*/outcome.json"]
+WEIGHTS = ["runs/*/encoder/**/*"]
+
+
+def pack(suite: Path, out: Path, weights: bool = False) -> None:
+    """Write an archive of a suite.
+
+    Args:
+        suite: its folder.
+        out: the file to write, which ends in `ENDING`.
+        weights: whether to include the encoders of trained runs.
+
+    Raises:
+        UserError: the suite has no plan, `out` has another ending, or it cannot be written.
+    """
+    if not out.name.endswith(ENDING):
+        raise UserError(f"--out is '{out}'; its ending must be {ENDING}")
+    read_plan(suite / "plan.json")
+    with (
+        atomic_file(out) as temporary,
+        open(temporary, "wb") as raw,
+        gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path in _files(suite, weights):
+            member = tarfile.TarInfo(path.relative_to(suite).as_posix())
+            with open(path, "rb") as file:
+                member.size = os.fstat(file.fileno()).st_size
+                tar.addfile(member, file)
+
+
+def _files(suite: Path, weights: bool) -> Iterator[Path]:
+    patterns = CONTENT + WEIGHTS * weights
+    found = {path for pattern in patterns for path in suite.glob(pattern)}
+    for path in sorted(found):
+        if path.is_file() and not path.is_symlink():
+            yield path
+
+
+def unpack_suite(archive: Path, folder: Path) -> None:
+    """Unpack an archive of a suite as the new folder of the suite.
+
+    Raises:
+        UserError: the archive is damaged, is none of a suite, or has a member that leads out of the
+            folder; or the folder exists. Nothing is written then.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--out {folder} exists; name a new folder for the archive's suite")
+    with atomic_folder(folder) as temporary:
+        unpack(archive, temporary)
+        if not (temporary / "plan.json").is_file():
+            raise UserError(f"{archive} has no plan.json, so it is no archive of a suite")

@@ -1,0 +1,60 @@
+"""Work on several threads of a processor that do not wait for each other.
+
+torch divides each operation among its threads, and all wait for the slowest: if another process
+takes one of their cores, every operation takes as long as on that core. Threads with work of their
+own lose no more than the core that is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import TypeVar
+
+import torch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def side_by_side(
+    work: Callable[[Item, Callable[[], bool]], Result],
+    items: Sequence[Item],
+    most: int,
+    then: Callable[[Result], object] = lambda result: None,
+) -> None:
+    """Do work on items, several at once, which divide torch's threads among them.
+
+    Args:
+        work: called with an item, and with a function that says whether to stop early, as after an
+            error in another thread. It sees none of the caller's context of torch, such as
+            `torch.no_grad`.
+        items: begun in this order.
+        most: items at once.
+        then: called with each result in the order of items, in the calling thread.
+    """
+    threads, stopped = torch.get_num_threads(), Event()
+    workers = min(most, threads, len(items))
+
+    def run(item: Item) -> Result:
+        try:
+            return work(item, stopped.is_set)
+        except BaseException:
+            stopped.set()
+            raise
+
+    if workers < 2:
+        for item in items:
+            then(run(item))
+        return
+    try:
+        with ThreadPoolExecutor(workers, "", torch.set_num_threads, (threads // workers,)) as pool:
+            try:
+                for done in [pool.submit(run, item) for item in items]:
+                    then(done.result())
+            finally:
+                stopped.set()  # an interrupt arrives here, in the main thread
+                pool.shutdown(wait=False, cancel_futures=True)
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,102 @@
+"""What was found, in a few lines: the first thing on a suite's page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from bench.comparison.against_baseline import against
+from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.report.formats import score_text
+from bench.report.order_table import measured_averages
+from bench.reported import paper_name
+from bench.reported.address import row_name
+from bench.reported.gains import printed_gains
+from bench.results.suite_results import SuiteResults
+from bench.utils.errors import UserError
+
+# Verdicts of numbers that were compared with print.
+COMPARED = ("reproduced", "consistent", "lower", "higher", "inconclusive")
+
+Line = tuple[str, str]  # title and text
+
+
+def verdict_counts(cells: pd.DataFrame) -> dict[str, int]:
+    """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
+    counts = Counter(cells["verdict"])
+    return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
+
+
+def counted(count: int, what: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def found(
+    suite: SuiteResults, all_cells: pd.DataFrame, board: pd.DataFrame, audited: int
+) -> list[Line]:
+    """The summary of a suite, without lines that have nothing to say.
+
+    Args:
+        suite: the suite.
+        all_cells: its `reproduction.cells`.
+        board: its leaderboard of STS.
+        audited: number of findings of the audit.
+    """
+    lines = [
+        ("Averages", _averages(all_cells)),
+        ("Highest STS average", _highest(board)),
+        *_against_baseline(suite),
+        ("Print alone", _print_alone(audited)),
+    ]
+    return [(title, text) for title, text in lines if text]
+
+
+def _averages(all_cells: pd.DataFrame) -> str:
+    """How the averages compare with print, and which is furthest from it."""
+    rows = measured_averages(all_cells)
+    rows = rows[rows["verdict"].isin(COMPARED)]
+    if rows.empty:
+        return "None can be compared with print."
+    far = rows.loc[rows["difference"].abs().idxmax()]
+    gap = f"{far['difference']:+.2f}".replace("-", "\N{MINUS SIGN}")
+    where = f"{paper_name(far['source'])}, {far['table']}, "
+    where += f"{row_name(far['method'], far['variant'])} on {far['backbone']}"
+    counts = ", ".join(f"{count} {kind}" for kind, count in verdict_counts(rows).items())
+    return f"Of {len(rows)} compared with print: {counts}. The furthest from it: {where}, {gap}."
+
+
+def _highest(board: pd.DataFrame) -> str:
+    """The best row on each backbone."""
+    scored = board.dropna(subset=["Avg"])
+    best = scored.loc[scored.groupby("backbone", sort=False)["Avg"].idxmax()]
+    return "; ".join(
+        f"{row['backbone']}: {row['label']}, {score_text(row['Avg'], row['Avg sd'])}"
+        for row in best.to_dict("records")
+        if row["backbone"] != "none" or len(best) == 1
+    )
+
+
+def _against_baseline(suite: SuiteResults) -> list[Line]:
+    """How many trained methods are better or worse on the STS average than the baseline."""
+    if not suite.baseline:
+        return []
+    try:
+        rows, _ = against(suite, suite.baseline)
+    except UserError:  # no scores yet
+        return []
+    rows = rows[(rows["board"] == "sts") & (rows["task"] == "Avg") & (rows["kind"] == "paired")]
+    counts = Counter(rows["verdict"])
+    text = ", ".join(f"{counts[word]} {word}" for word in ("better", "worse", "undecided"))
+    title = f"Trained methods against {suite.baseline}"
+    return [(title, f"{text}, paired by seed on the STS average.")] if len(rows) else []
+
+
+def _print_alone(audited: int) -> str:
+    gains = printed_gains()
+    within = (gains["gain"] < gains["reach"]).sum()
+    return (
+        f"{within} of {len(gains)} printed gains over SimCSE are within the 95 % range of the "
+        f"difference of two public runs of SimCSE; the audit has {counted(audited, 'finding')}."
+    )

@@ -1,0 +1,114 @@
+"""Printed numbers by name: their addresses, and papers, tables and rows as a user names them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import pandas as pd
+
+from bench.reported import LABEL, SOURCES, mapped, paper_name, printed, printed_names
+from bench.utils.errors import UserError, did_you_mean
+
+# The fields of an address, in its order. No two printed numbers agree in all of them.
+PLACE = ["source", "table", "method", "variant", "backbone", "task", "split", "metric"]
+
+
+def slug(text: str) -> str:
+    """A text as lower-case letters, digits, dots and hyphens, for addresses and file names."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+def address(number: Any) -> str:
+    """The address of a printed number: `gs-infonce-v2/table-2/simcse/roberta-base/avg/test/...`.
+
+    It depends on nothing but the number's own labels, so it stays when others are added.
+
+    Args:
+        number: a row of `printed` or of what is made from it, with the fields `PLACE`.
+    """
+    return "/".join(filter(None, (slug(getattr(number, name)) for name in PLACE)))
+
+
+def row_name(method: str, variant: str) -> str:
+    """Label of a printed row: its method, with its variant in parentheses."""
+    if variant.startswith("(") and variant.endswith(")"):
+        variant = variant[1:-1]
+    return f"{method} ({variant})" if variant else method
+
+
+def find_paper(word: str) -> str:
+    """The key of `SOURCES` that a word means: the key itself or the paper's short name.
+
+    Raises:
+        UserError: there is no such paper; the message has the nearest.
+    """
+    names = {slug(name): key for key in SOURCES for name in (key, paper_name(key))}
+    if slug(word) not in names:
+        raise UserError(f"unknown paper '{word}'{did_you_mean(word, SOURCES)}")
+    return names[slug(word)]
+
+
+def find_table(source: str, word: str) -> str:
+    """The name of a paper's table, as printed, that a word means.
+
+    Raises:
+        UserError: the paper has no such table; the message has the nearest.
+    """
+    names = [*printed().query("source == @source")["table"].unique()]
+    if not (found := [name for name in names if slug(name) == slug(word)]):
+        raise UserError(f"{source} has no table '{word}'{did_you_mean(word, names)}")
+    return str(found[0])
+
+
+def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> pd.DataFrame:
+    """The numbers of a table's rows, as in `mapped`.
+
+    Args:
+        source: a key of `SOURCES`.
+        table: its table, as printed.
+        row: name of a row, as printed or as `row_name`; or a method, which means all of its rows.
+        backbone: as printed; by default all.
+
+    Raises:
+        UserError: the table has no such row, or not on this backbone; the message has the nearest.
+    """
+    numbers = mapped().query("source == @source and table == @table")
+    labels = [*numbers[LABEL].drop_duplicates().itertuples(index=False, name=None)]
+    found = _named(row, labels)
+    if not found:
+        known = {name for label in labels for name in (*_names(label), label[2])}
+        raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
+    backbones = {label[3] for label in found}
+    if backbone is not None and backbone not in backbones:
+        what = f"{source}, {table} prints no '{row}' on '{backbone}'"
+        raise UserError(f"{what}{did_you_mean(backbone, backbones)}")
+    chosen = [label for label in found if backbone in (None, label[3])]
+    return numbers[numbers[LABEL].apply(tuple, axis=1).isin(chosen)]
+
+
+def _names(label: tuple[str, ...]) -> list[str]:
+    """The names of a printed row, by its fields `LABEL`."""
+    names = [row_name(label[2], label[4]), printed_names().get(label, "")]
+    return list(filter(None, names))
+
+
+def _named(row: str, labels: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The rows that a word means. IS-CSE prints a row `DCLR` and a row `+ DCLR`, so a name that
+    differs in signs counts only if no row and no method has just this name."""
+    exact = [label for label in labels if row.lower() in map(str.lower, _names(label))]
+    method = [label for label in labels if row.lower() == label[2].lower()]
+    alike = [label for label in labels if slug(row) in map(slug, _names(label))]
+    return exact or method or alike
+
+
+def reproduce_command(number: Any) -> str:
+    """The shell command that runs a printed number's row.
+
+    Args:
+        number: as for `address`.
+    """
+    words = [number.source, number.table, "--row", row_name(number.method, number.variant)]
+    words += ["--backbone", number.backbone]
+    return f"python -m bench reproduce {shlex.join(words)}"

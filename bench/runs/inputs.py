@@ -1,0 +1,67 @@
+"""Whether the inputs of runs are at hand: evaluation data, corpora, backbones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bench.datasets.corpora import MADE
+from bench.download import local_folder, present
+from bench.registry.backbones import UnknownBackbone, backbone
+from bench.runs.run import Run
+from bench.utils.errors import UserError
+
+
+def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
+    """What has to be downloaded for some runs, as texts; empty if everything is here.
+
+    Args:
+        runs: the runs.
+        data: their evaluation data.
+
+    Raises:
+        UserError: something has to be, but cannot: the hub does not answer, or data and corpora are
+            those of the folder BENCH_DATA, which lacks them.
+    """
+    files, models = list(dict.fromkeys(_files(runs, data))), list(dict.fromkeys(_models(runs)))
+    if not (files or models):
+        return []
+    what = " and ".join(files + models)
+    lacks = f"{what} {'are' if len(files + models) > 1 else 'is'} not on this machine"
+    if files and (folder := local_folder()):
+        raise UserError(
+            f"{lacks}, and files are looked for in BENCH_DATA, {folder}; add them there "
+            f"(docs/downloads.md), or unset BENCH_DATA to download them"
+        )
+    if not present.hub_answers():
+        remedies = ["set BENCH_DATA to a folder with the data and corpora"] * bool(files)
+        remedies += ["set HF_HOME to a cache of the hub that has the models"] * bool(models)
+        raise UserError(
+            f"{lacks}, and the Hugging Face hub does not answer; connect to the network, or "
+            f"{' and '.join(remedies)}"
+        )
+    return files + models
+
+
+def _files(runs: Sequence[Run], data: str) -> Iterator[str]:
+    if data == "senteval" and not present.has_senteval():
+        yield "SentEval's data"
+    for name in (name for run in runs for name in run.corpora):
+        own = "/" in name or name == "world" or name in MADE
+        if not own and not present.has_corpus(name):
+            yield f"the corpus {name}"
+
+
+def _models(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        if not run.backbone.is_here():
+            yield f"the backbone {run.backbone.name}"
+        for name, identity in run.models.items():
+            if identity == name and not _has_model(name):
+                yield f"the model {name}"
+
+
+def _has_model(name: str) -> bool:
+    try:
+        return backbone(name).is_here()
+    except UnknownBackbone:
+        return present.has_model(name)

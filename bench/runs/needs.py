@@ -1,0 +1,125 @@
+"""Runs that a run needs first: hyper-parameters with the metadata `MODEL` name their encoders.
+
+The value is `run:TEXT`, or `run:TEXT on BACKBONE`. Such a run has the corpus, data and seed of the
+run that needs it, and the suite's recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bench.registry.backbones import NO_BACKBONE, Backbone
+from bench.runs.run import Run, model_fields
+from bench.utils.errors import UserError
+from methods.base import Method
+
+RUN = "run:"
+
+
+@dataclass
+class Needs:
+    """The runs that one run needs.
+
+    Attributes:
+        text: of the run that needs them.
+        trained: whether it is trained.
+        chosen: its backbone.
+        resolve: makes a run from its text and the name of its backbone.
+        found: those that were named, by their only spelling.
+    """
+
+    text: str
+    trained: bool
+    chosen: Backbone
+    resolve: Callable[[str, str], Run]
+    found: dict[str, Run] = field(default_factory=dict)
+
+    def spelled(self, cls: type[Method], hyper: Any) -> Any:
+        """Hyper-parameters of a method in which every needed run has its only spelling.
+
+        Raises:
+            UserError: a value names no run, one that is not trained, or one that needs itself.
+        """
+        values = {key: getattr(hyper, key) for key in model_fields(cls)}
+        runs = {key: self._spelling(value) for key, value in values.items() if is_run(value)}
+        return replace(hyper, **runs) if runs else hyper
+
+    def _spelling(self, value: str) -> str:
+        text, on = split_run(value)
+        if not text:
+            raise UserError(f"'{value}' in '{self.text}' names no run; write run:METHOD")
+        if not self.trained:
+            raise UserError(
+                f"'{self.text}' is not trained, so it cannot use '{value}'; the run itself is a "
+                "row of the suite where 'methods' lists it"
+            )
+        run = self.resolve(text, on or self.chosen.reference)
+        if not run.trained:
+            raise UserError(
+                f"'{value}' in '{self.text}' is not trained; name a method that is trained, a "
+                "folder, or a model of the hub"
+            )
+        elsewhere = run.backbone not in (self.chosen, NO_BACKBONE)
+        spelling = f"{RUN}{run.text}@{run.setting}"
+        spelling += f" on {run.backbone.reference}" * elsewhere
+        self.found[spelling] = run
+        return spelling
+
+    def of(self, parts: Iterable[tuple[type[Method], Mapping[str, Any]]]) -> dict[str, Run]:
+        """Those that the final hyper-parameters of methods name, by their spelling."""
+        values = [hyper.get(key) for cls, hyper in parts for key in model_fields(cls)]
+        return {value: self.found[value] for value in values if value in self.found}
+
+
+def is_run(value: Any) -> bool:
+    """Whether a value names a run of the suite."""
+    return isinstance(value, str) and value.startswith(RUN)
+
+
+def split_run(value: str) -> tuple[str, str]:
+    """The text of the run that a value names, and its backbone, empty if it names none.
+
+    >>> split_run("run:simcse@paper on roberta-base")
+    ('simcse@paper', 'roberta-base')
+    """
+    text, on, backbone = value.removeprefix(RUN).rpartition(" on ")
+    if not on or set(backbone) & set("[]"):  # the word is part of the text
+        return value.removeprefix(RUN).strip(), ""
+    return text.strip(), backbone.strip()
+
+
+def impossible(needed: Mapping[str, Run]) -> str | None:
+    """Why a run is impossible since one that it needs is; None if none is."""
+    reasons = [f"it needs {name}: {run.skip}" for name, run in needed.items() if run.skip]
+    return reasons[0] if reasons else None
+
+
+def recipe_changes(needed: Mapping[str, Run]) -> dict[str, Any]:
+    """The fields that the suite changes in the recipes of needed runs."""
+    return {key: value for run in needed.values() for key, value in run.recipe_changes.items()}
+
+
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """Runs and those that they need, each once and after what it needs."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        for one in (*in_order(run.needs.values()), run):
+            found.setdefault(one.id, one)
+    return list(found.values())
+
+
+def chains(entries: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Entries of a plan in groups: each run with those of them that it needs, before it. One
+    process takes a group."""
+    groups: list[list[dict[str, Any]]] = []
+    for entry in entries:
+        needs = set((entry.get("needs") or {}).values())
+        mine = [one for one in groups if needs and needs & {other["id"] for other in one}]
+        if not mine:
+            groups.append([entry])
+            continue
+        mine[0] += [*(other for one in mine[1:] for other in one), entry]
+        groups = [one for one in groups if not any(one is other for other in mine[1:])]
+    return groups

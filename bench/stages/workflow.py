@@ -1,0 +1,44 @@
+"""Start the workflow of this project for a configuration."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import bench
+from bench.stages.devices import visible
+from bench.utils.errors import UserError
+
+SNAKEFILE = Path(bench.__file__).resolve().parents[1] / "Snakefile"
+
+
+def run_workflow(config: Path, cores: int) -> int:
+    """Let Snakemake run a configuration in the working folder; its exit status.
+
+    Args:
+        config: the file.
+        cores: CPU cores that jobs may use at once.
+
+    Raises:
+        UserError: this installation has no workflow.
+    """
+    if not SNAKEFILE.is_file():
+        raise UserError(
+            f"{SNAKEFILE} does not exist: the workflow is only in a checkout of the project; "
+            f"run there: snakemake --cores {cores} --configfile {config}"
+        )
+    words = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE)]
+    words += ["--configfile", str(config), "--cores", str(cores)]
+    if devices := visible():
+        words += ["--resources", f"gpu={len(devices)}"]
+    process = subprocess.Popen(words)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # Snakemake has had it, too, and lets its jobs save their state
+        process.wait()
+        raise
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise

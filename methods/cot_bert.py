@@ -1,0 +1,124 @@
+"""CoT-BERT: PromptBERT with templates of two steps, and one that says the opposite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from methods.base import Context, Negatives, Step, Tokens, Views, cosine, overlay
+from methods.promptbert import (
+    MASK,
+    SENTENCE,
+    UNLABELLED,
+    Prompt,
+    PromptBERT,
+    PromptBERTHyper,
+    first_position,
+)
+
+_MEANS = f"means {MASK} , so it can be summarized as {MASK} ."
+_OPPOSITE = f"does not mean {MASK} , so it cannot be summarized as {MASK} ."
+
+
+@dataclass(frozen=True)
+class CoTBERTHyper(PromptBERTHyper):
+    # Templates of BERT (RoBERTa: below), from the released script: of the anchor and of scoring, of
+    # the positive, and of the negative (None: no negative).
+    template: str = field(default=f'The sentence of "{SENTENCE}" {_MEANS}', metadata=UNLABELLED)
+    template_2: str = field(default=f'The sentence : "{SENTENCE}" {_MEANS}', metadata=UNLABELLED)
+    template_3: str | None = field(
+        default=f'The sentence : "{SENTENCE}" {_OPPOSITE}', metadata=UNLABELLED
+    )
+    cross: bool = True  # cosines of positive i and negative j are candidates of anchor i, too
+    denoise_by: str = "padding"  # in the sentence's place, or only its "positions" as PromptBERT
+    # Positions of a template around padding are those around words. RoBERTa gives padding none, so
+    # there the released code's are not.
+    aligned: bool = False
+    split: int = 1  # parts of a batch that contrast alone
+
+
+class CoTBERT(PromptBERT):
+    """PromptBERT's vectors at the second mask of templates in two steps, with a negative template
+    (docs/methods.md#cot-bert).
+
+    From each vector is subtracted what its template gives around as many padding tokens as the
+    sentence has word pieces; attention reads them. Candidates of anchor i are all positives, all
+    negatives, and the cosines of positive i with all negatives. `official` has batches of 256 that
+    contrast in halves, as on the two GPUs of the released run; its seed is 0. The paper prints
+    neither batch size nor learning rate: `paper` is `official` in one part, with positions aligned
+    as the paper says, and without the period and the space that only the code adds in scoring.
+
+    Deviation from the released code: selection, which there adds no periods, scores as its test
+    does. Reading: a short batch is cut as `torch.chunk` cuts it, and the parts weigh the same.
+    """
+
+    name = "cot-bert"
+    title = "CoT-BERT"
+    reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"
+    Hyper = CoTBERTHyper
+    needs = ("split >= 1", "not (denoise_scored and denoise_by == 'padding')")
+    choices: ClassVar = {"denoise_by": ("padding", "positions")}
+    most_masks = 2
+    # The released scripts, the same for both backbones: code-for-BERT/train.py:487-514.
+    _recipe = {"batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "drop_last": True}
+    # The last blank is a token in training; a scored text is stripped (evaluation.py:228).
+    _roberta = {
+        "template": f"The sentence of '{SENTENCE} ' {_MEANS} ",
+        "template_2": f"The sentence : '{SENTENCE} ' {_MEANS} ",
+        "template_3": f"The sentence : '{SENTENCE} ' {_OPPOSITE} ",
+        "space": True,
+    }
+    official = {
+        "*": {**_recipe, "split": 2},
+        "roberta-base": _roberta,
+        "roberta-large": _roberta,
+    }
+    _unsaid = {"*": {"split": 1, "period": False, "aligned": True}}
+    paper = overlay(
+        official, _unsaid, {"roberta-base": {"space": False}, "roberta-large": {"space": False}}
+    )
+
+    @classmethod
+    def joins(cls) -> bool:
+        return False  # its negatives need its templates
+
+    @classmethod
+    def in_parts(cls, hyper: CoTBERTHyper) -> str | None:
+        return f"split={hyper.split}" if hyper.split > 1 else None
+
+    @classmethod
+    def templates(cls, hyper: CoTBERTHyper) -> list[str]:
+        third = [] if hyper.template_3 is None else [hyper.template_3]
+        return [*super().templates(hyper), *third]
+
+    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        return () if self.hyper.template_3 is None else (tokens,)
+
+    def _template_alone(
+        self, context: Context, prompt: Prompt, lengths: Tensor
+    ) -> tuple[list[list[int]], Tensor | None]:
+        if self.hyper.denoise_by == "positions":
+            return super()._template_alone(context, prompt, lengths)
+        pad = context.tokenizer.pad_token_id
+        tokens = prompt.around([[pad] * (length + 2) for length in lengths.tolist()])
+        if not self.hyper.aligned:
+            return tokens, None
+        positions = torch.arange(max(map(len, tokens))) + first_position(context.backbone.config)
+        return tokens, positions.expand(len(tokens), -1)
+
+    def loss(self, views: Views, step: Step) -> Tensor:
+        parts = views.split(self.hyper.split)
+        return torch.stack([super(CoTBERT, self).loss(part, step) for part in parts]).mean()
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        if self.hyper.template_3 is None:
+            return []
+        (opposites,) = views.extras[self.name]
+        own = [Negatives(opposites)]
+        if self.hyper.cross:
+            own.append(Negatives(cosines=cosine(self.pairs(views)[1], opposites)))
+        return own

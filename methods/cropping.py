@@ -1,0 +1,98 @@
+"""Cropping: two crops of one document are a positive pair, without or beside dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from methods.base import Context, Contrastive, ContrastiveHyper, Refusal, Step
+
+
+@dataclass(frozen=True)
+class CroppingHyper(ContrastiveHyper):
+    unit: str = "document"  # what is cropped: a "document" or a "sentence"
+    lines: int = 2  # successive lines of a document in a crop
+    longest: int = 128  # word pieces of such a crop, special tokens included
+    cut: float = 0.1  # share of a sentence's words outside its crop; 0: none
+
+
+class Cropping(Contrastive):
+    """InfoNCE over two crops of a document, drawn anew in each epoch (docs/methods.md#cropping).
+
+    A control: it tells what augmentation adds to dropout. The released code has other data
+    (abstracts) and another backbone, so nothing printed can be compared, and there is no
+    `official`. `paper` has its pooling, rate and schedule: mean over tokens, no head.
+
+    Readings: a crop is `lines` successive lines with different starts for both views; documents of
+    fewer than `lines` + 1 lines are left out. With `unit=sentence`, which is the comparison in
+    SimCSE's Table 1, each view is a contiguous part of the sentence's words, separated by spaces,
+    drawn for each view by itself.
+    """
+
+    name = "cropping"
+    title = "Cropping"
+    reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
+    Hyper = CroppingHyper
+    paper: ClassVar = {
+        "*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}
+    }
+    needs = ("lines >= 1", "longest >= 3", "0 <= cut < 1")
+    choices: ClassVar = {"unit": ("document", "sentence")}
+
+    documents: Sequence[range] = ()  # with enough lines
+    longest = 0  # word pieces of a crop
+
+    @classmethod
+    def own_pairs(cls, hyper: CroppingHyper) -> str | None:
+        if hyper.unit == "document":
+            return "unit=document"
+        return f"cut={hyper.cut:g}" if hyper.cut else None
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
+        if self.hyper.unit == "sentence":
+            self.longest = max(map(len, context.tokens()))  # a crop is never longer
+            return
+        self.longest = self.hyper.longest
+        self.documents = [one for one in context.documents() if len(one) > self.hyper.lines]
+        if not self.documents:
+            raise Refusal(
+                f"'cropping' finds no document of more than {self.hyper.lines} lines in this "
+                "corpus; set fewer lines"
+            )
+
+    def items(self, context: Context) -> int:
+        return len(self.documents) if self.hyper.unit == "document" else super().items(context)
+
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        if self.hyper.unit == "sentence" and not self.hyper.cut:
+            return super().step_loss(context, step)
+        pairs, rows = self.crops(context.sentences(), step)
+        step = replace(step, rows=rows)  # parts that join look up a sentence of each item
+        tokens = step.take(context.tokens()) if self.parts else ()
+        views = [context.tokenize(texts, self.longest) for texts in zip(*pairs, strict=True)]
+        extras = {part.name: part.extras(tokens, step) for part in self.slots}
+        return self.loss(context.embed(views, extras), step)
+
+    def crops(
+        self, sentences: Sequence[str], step: Step
+    ) -> tuple[list[tuple[str, str]], list[int]]:
+        """Return the texts of both crops of each item, and the row of a sentence of it."""
+        pairs, rows, generator = [], [], step.generator("crop")
+        for item in step.rows:
+            if self.hyper.unit == "document":
+                units = [sentences[row] for row in self.documents[item]]
+                size, row = self.hyper.lines, self.documents[item].start
+                starts = torch.randperm(len(units) - size + 1, generator=generator)[:2]
+            else:
+                units, row = sentences[item].split(), item
+                size = min(len(units), max(1, round((1 - self.hyper.cut) * len(units))))
+                starts = torch.randint(len(units) - size + 1, (2,), generator=generator)
+            first, second = (" ".join(units[start : start + size]) for start in starts.tolist())
+            pairs.append((first, second))
+            rows.append(row)
+        return pairs, rows

@@ -1,0 +1,164 @@
+"""DiffCSE: the sentence vector helps to find which words of the sentence were replaced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from methods.base import (
+    BASE_DEPTH,
+    MODEL,
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Shape,
+    Step,
+    Tokens,
+    Views,
+    overlay,
+    seed_torch,
+    stream,
+    stream_seed,
+)
+from methods.declutr import masked_pieces
+
+_IGNORED = -100  # label of padding that the loss leaves out
+
+
+@dataclass(frozen=True)
+class DiffCSEHyper(ContrastiveHyper):
+    # A masked language model, or "backbone" (at start).
+    generator: str = field(default="distilbert-base-uncased", metadata=MODEL)
+    masked: float = 0.30  # share of the tokens that the generator fills in
+    weight: float = 0.005  # of the detection, lambda; 0: none, and no second model
+    batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
+    padded: bool = False  # whether the mean of the detection includes padding
+
+
+class DiffCSE(Contrastive):
+    """InfoNCE plus the detection of replaced tokens by a second transformer that is given the
+    sentence vector (docs/methods.md#diffcse).
+
+    Each copy of a sentence is masked, and a frozen generator fills in all positions. A
+    discriminator, which starts as the backbone, reads the result with the sentence vector in the
+    place of its first embedding, and says of each token whether it was replaced. The projector
+    takes the place of the training head and is not scored.
+
+    The values of the settings are those of the author's thesis, appendix A, which repeats the
+    paper. `official` takes the mean over padding, too, as the code does; `paper` leaves it out. The
+    thesis sums over tokens and batch; its weight goes with the code's mean, so both settings take
+    the mean.
+
+    Reading: no values are given for large models and for RoBERTa's batch and epochs; they are those
+    of bert-base. Deviation: RoBERTa's padding keeps its own id where the code has the first
+    token's. On backbones with fewer than 12 layers the generator is the backbone's own masked
+    language model at the start.
+    """
+
+    name = "diffcse"
+    title = "DiffCSE"
+    reference = "Chuang et al. 2022, arXiv 2204.10298; code voidism/DiffCSE@f724b2c"
+    Hyper = DiffCSEHyper
+    _roberta = {"learning_rate": 1e-5, "masked": 0.20, "generator": "distilroberta-base"}
+    paper = {
+        "*": {"batch_size": 64, "epochs": 2, "pooler": "cls_before_pooler"},
+        "bert-base-uncased": {"learning_rate": 7e-6},
+        "roberta-base": _roberta,
+        "roberta-large": _roberta,
+    }
+    official = overlay(paper, {"*": {"padded": True}})
+    needs = ("0 < masked < 1", "weight >= 0")
+
+    def __init__(self, hyper: DiffCSEHyper, shape: Shape) -> None:
+        super().__init__(hyper, shape)
+        self.projector: nn.Module | None = None
+        self.generator: Any = None
+        self.discriminator: Any = None
+        self.detector: Any = None
+
+    @classmethod
+    def clamp_to_backbone(cls, hyper: DiffCSEHyper, shape: Shape) -> DiffCSEHyper:
+        """Replace the published generators on backbones that cannot share their vocabulary."""
+        if shape.depth < BASE_DEPTH and hyper.generator.startswith("distil"):
+            return replace(hyper, generator="backbone")
+        return hyper
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
+        if self.hyper.batchnorm:
+            self.projector = projector(self.shape.width, stream(context.seed, "projector"))
+        if self.hyper.weight:
+            self.generator = context.load_masked_language_model(self.hyper.generator)
+            self.discriminator = context.copy_backbone()
+            self.detector = nn.Linear(self.shape.width, 2)
+            bound, generator = 1 / math.sqrt(self.shape.width), stream(context.seed, "detector")
+            for weights in self.detector.parameters():  # torch's own initial distribution
+                nn.init.uniform_(weights, -bound, bound, generator=generator)
+
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        tokens = step.take(context.tokens())
+        extras = {part.name: part.extras(tokens, step) for part in self.slots}
+        found = context.embed([tokens, tokens], extras)
+        views = Views(
+            self.projected(found.vectors),
+            lambda layer: self.projected(found.at_layer(layer)),
+            {name: self.projected(lists) for name, lists in found.extras.items()},
+            found.states,
+        )
+        loss = self.loss(views, step)
+        if not self.hyper.weight:
+            return loss
+        detection = self.detection(context, [*tokens, *tokens], torch.cat([*views.vectors]), step)
+        return loss + self.hyper.weight * detection
+
+    def projected(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Project lists of vectors (n, d) together: batch statistics are those of all of them."""
+        if self.projector is None or not vectors:
+            return vectors
+        return self.projector(torch.cat([*vectors])).chunk(len(vectors))
+
+    def detection(self, context: Context, tokens: Tokens, vectors: Tensor, step: Step) -> Tensor:
+        """Return the loss of telling which of the tokens of m sequences are replaced, given the
+        sequences' vectors (m, d)."""
+        masked, _, _ = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
+        device = torch.device(context.device)
+        # The generator's dropout must not shift the backbone's.
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            seed_torch(stream_seed(step.seed, "diffcse-generator", step.index), device)
+            guesses = context.guesses(self.generator, masked).tolist()
+        filled = [
+            [row[0], *guess[1 : len(row)]] for row, guess in zip(tokens, guesses, strict=True)
+        ]
+        longest = max(map(len, tokens))
+        labels = torch.full((len(tokens), longest), 0 if self.hyper.padded else _IGNORED)
+        for place, (row, new) in enumerate(zip(tokens, filled, strict=True)):
+            labels[place, : len(row)] = torch.tensor(row) != torch.tensor(new)
+
+        def given(module: Any, inputs: Any, output: Tensor) -> Tensor:
+            return torch.cat([vectors.to(output).unsqueeze(1), output[:, 1:]], dim=1)
+
+        hook = self.discriminator.embeddings.register_forward_hook(given)
+        try:
+            positions = longest if self.hyper.padded else None
+            states, _ = context.states(filled, self.discriminator, positions=positions)
+        finally:
+            hook.remove()
+        logits = self.detector(states[-1].to(vectors.dtype))
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten().to(logits.device))
+
+
+def projector(width: int, generator: torch.Generator) -> nn.Module:
+    """Return DiffCSE's projector: weights from N(0, 0.02), no biases, batch norms; the last one
+    without weights of its own (diffcse/models.py:35-50)."""
+    first, second = nn.Linear(width, 2 * width, bias=False), nn.Linear(2 * width, width, bias=False)
+    for layer in (first, second):
+        nn.init.normal_(layer.weight, std=0.02, generator=generator)
+    return nn.Sequential(
+        first, nn.BatchNorm1d(2 * width), nn.ReLU(), second, nn.BatchNorm1d(width, affine=False)
+    )

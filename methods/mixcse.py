@@ -1,0 +1,94 @@
+"""MixCSE: mixtures of a positive and another sentence are additional, harder negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Step,
+    Views,
+    cosine,
+    overlay,
+)
+
+
+@dataclass(frozen=True)
+class MixCSEHyper(ContrastiveHyper):
+    share: float = 0.2  # lambda, of the own sentence in a mixture; released script
+    mixtures: str = "all"  # each anchor sees "all" of the batch, its "own" one, or "none"
+    mixed_anchors: bool = True  # mixtures of anchors face the positives, too
+    # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
+    larger_share: str = "zeroed"
+    normalised: bool = False  # sentences are mixed at length 1
+
+
+class MixCSE(Contrastive):
+    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
+    (docs/methods.md#mixcse).
+
+    In the released code mixtures of the anchors are compared with all positives, too, and the
+    cosine of the cell with the larger share of the anchor's own pair is set to 0, so that it
+    stays in the softmax as e^0.
+    The paper's form is recalled: one mixture per anchor, its own, of vectors at length 1, and none
+    of anchors; `paper` has it.
+
+    Interpretations: the other sentence is the next of the batch, whose order is random. The own
+    mixture of a batch of one holds nothing but the positive, and counts as the larger share.
+
+    Deviation from the code: selection reads the vector that is scored, [CLS] without the head,
+    where the script selects with it.
+    """
+
+    name = "mixcse"
+    title = "MixCSE"
+    reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
+    Hyper = MixCSEHyper
+    _recalled = {
+        "mixtures": "own",
+        "mixed_anchors": False,
+        "larger_share": "removed",
+        "normalised": True,
+    }
+    paper = overlay(SHARED_RECIPE, {"*": _recalled})
+    # The script is for BERT base and asks for no mixed precision.
+    official = overlay(SHARED_RECIPE, {"*": {"precision": "float32"}})
+    needs = ("0 < share < 0.5",)
+    choices = {"mixtures": ("all", "own", "none"), "larger_share": ("zeroed", "removed")}
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        if self.hyper.mixtures == "none":
+            return []
+        first, second = views.vectors
+        groups = [self._group(cosine(anchors, self._mixed(second)), -1)]
+        if self.hyper.mixed_anchors:
+            groups.append(self._group(cosine(self._mixed(first), second), 1))
+        return groups
+
+    def _mixed(self, vectors: Tensor) -> Tensor:
+        """Return the mixture of each vector (n, d) with the next one, without gradient."""
+        vectors = vectors.detach()
+        if self.hyper.normalised:
+            vectors = F.normalize(vectors, dim=-1)
+        return torch.lerp(vectors.roll(-1, 0), vectors, self.hyper.share)
+
+    def _group(self, cosines: Tensor, shift: int) -> Negatives:
+        """Return negatives from cosines (n, n); cell (i, i + shift) has the larger own share."""
+        own = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+        larger = own.roll(shift, 1)
+        weights = None
+        if self.hyper.larger_share == "zeroed":
+            cosines = cosines.masked_fill(larger, 0)
+        else:
+            weights = (~larger).to(cosines)
+        if self.hyper.mixtures == "own":
+            cosines = cosines.diagonal().unsqueeze(1)
+            weights = None if weights is None else weights.diagonal().unsqueeze(1)
+        return Negatives(cosines=cosines, weights=weights)

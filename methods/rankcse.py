@@ -1,0 +1,176 @@
+"""RankCSE: the order of a batch's similarities, learnt from frozen teachers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from methods.base import (
+    BASE_DEPTH,
+    MODEL,
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Shape,
+    Step,
+    Tokens,
+    cosine,
+    frozen_model,
+    overlay,
+)
+
+_SIMCSE = "princeton-nlp/unsup-simcse-"
+
+
+@dataclass(frozen=True)
+class RankCSEHyper(ContrastiveHyper):
+    # An encoder, or "backbone" (its initial weights).
+    teacher: str = field(default=_SIMCSE + "bert-base-uncased", metadata=MODEL)
+    # None: one teacher.
+    teacher_2: str | None = field(default=_SIMCSE + "bert-large-uncased", metadata=MODEL)
+    teacher_pooler: str = "cls_before_pooler"  # or "avg"
+    alpha: float = 0.33  # share of the first of two teachers
+    beta: float = 1.0  # coefficient of the consistency of both directions
+    gamma: float = 1.0  # coefficient of the ranking
+    ranking: str = "listmle"  # or "listnet"
+    tau2: float = 0.05  # temperature of the student in the ranking
+    tau3: float = 0.025  # of the teachers in ListNet
+    # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
+    consistency: str = "divergence"
+    rank_epsilon: float = 0.0
+
+
+class RankCSE(Contrastive):
+    """InfoNCE plus a divergence between both directions plus a ranking by teachers
+    (docs/methods.md#rankcse).
+
+    The authors have released no code. The structure of the loss is in the README of a community
+    implementation (perceptiveshawty/RankCSE@17c5226), and the values are those of its script. What
+    the paper says beyond is **recalled**, not read: that its teachers are SimCSE's base and large
+    models, and which term has which temperature. The community code differs from the paper in ways
+    that are hyper-parameters here.
+
+    Readings: both terms are means over the anchors; ListNet leaves out an anchor's own sentence,
+    ListMLE keeps it; ties keep the order of the batch; teachers read the word pieces of the batch
+    without dropout, and their vector is the first token before any head. No teacher is published
+    for backbones with fewer than 12 layers; there the only one is the initial backbone, with the
+    mean over tokens, as the community code has it for models that are not trained on the first.
+    """
+
+    name = "rankcse"
+    title = "RankCSE"
+    reference = "Liu et al. 2023, arXiv 2305.16726"
+    Hyper = RankCSEHyper
+    _roberta = {"teacher": _SIMCSE + "roberta-base", "teacher_2": _SIMCSE + "roberta-large"}
+    paper = overlay(
+        {"*": {"batch_size": 128, "learning_rate": 3e-5}},  # the community script's
+        {"roberta-base": _roberta, "roberta-large": _roberta},
+    )
+    needs = (
+        "0 <= alpha <= 1", "beta >= 0", "gamma >= 0", "tau2 > 0", "tau3 > 0", "rank_epsilon >= 0",
+    )  # fmt: skip
+    choices: ClassVar = {
+        "ranking": ("listmle", "listnet"),
+        "consistency": ("divergence", "entropy"),
+        "teacher_pooler": ("cls_before_pooler", "avg"),
+    }
+
+    def __init__(self, hyper: RankCSEHyper, shape: Shape) -> None:
+        super().__init__(hyper, shape)
+        self.teachers = nn.ModuleList()
+        self.taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
+        self._context: Context | None = None
+
+    @classmethod
+    def clamp_to_backbone(cls, hyper: RankCSEHyper, shape: Shape) -> RankCSEHyper:
+        """Replace the published teachers on backbones for which none are published."""
+        if shape.depth >= BASE_DEPTH:
+            return hyper
+        if (hyper.teacher_2 or "").startswith(_SIMCSE):
+            hyper = replace(hyper, teacher_2=None)
+        if hyper.teacher.startswith(_SIMCSE):
+            hyper = replace(hyper, teacher="backbone", teacher_pooler="avg")
+        return hyper
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
+        self._context = context
+        names = [self.hyper.teacher, self.hyper.teacher_2] if self.hyper.gamma else []
+        for name in filter(None, names):
+            self.teachers.append(frozen_model(context, name, self.hyper.teacher_pooler))
+
+    @torch.no_grad()
+    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        """Ask the teachers about the batch; the backbone encodes nothing more."""
+        shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
+        cosines = []
+        for teacher, share in zip(self.teachers, shares, strict=False):
+            assert self._context is not None
+            states, mask = self._context.states(tokens, teacher.eval())
+            vectors = states[-1][:, 0]
+            if self.hyper.teacher_pooler == "avg":
+                words = mask.unsqueeze(-1).to(vectors)
+                vectors = (states[-1] * words).sum(dim=1) / words.sum(dim=1)
+            cosines.append(share * cosine(vectors, vectors))
+        self.taught = sum(cosines) if cosines else None  # type: ignore[assignment]
+        return ()
+
+    def terms(
+        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
+    ) -> list[tuple[float, Tensor]]:
+        hyper, found = self.hyper, cosine(anchors, positives)
+        terms = []
+        if hyper.beta:
+            rows, columns = ((one / temperature).log_softmax(dim=1) for one in (found, found.T))
+            known = {"divergence": divergence, "entropy": negative_entropy}
+            terms.append((hyper.beta, known[hyper.consistency](rows, columns)))
+        if self.taught is not None:
+            taught = self.taught.to(found)
+            if hyper.ranking == "listnet":
+                ranked = list_net(found / hyper.tau2, taught / hyper.tau3)
+            else:
+                ranked = list_mle(found / hyper.tau2, taught, hyper.rank_epsilon)
+            terms.append((hyper.gamma, ranked))
+        return terms
+
+
+def divergence(first: Tensor, second: Tensor) -> Tensor:
+    """Return the mean Jensen-Shannon divergence of the rows of two log distributions (n, m)."""
+    middle = torch.logaddexp(first, second) - math.log(2)
+    halves = [(one.exp() * (one - middle)).sum(dim=1) for one in (first, second)]
+    return torch.stack(halves).mean()
+
+
+def negative_entropy(first: Tensor, second: Tensor) -> Tensor:
+    """Return minus the mean entropy of the rows of two log distributions (n, m), which is what the
+    community code computes: it bounds the log of their mean from below by 1e-7, so it is 1e-7."""
+    least = 1e-7
+    shares = [one.exp().clamp(min=least) for one in (first, second)]
+    return torch.stack([(one * (one.log() - least)).sum(dim=1) for one in shares]).mean()
+
+
+def list_net(found: Tensor, wanted: Tensor) -> Tensor:
+    """Return the mean cross-entropy of softmax rows off the diagonal, logits (n, n); 0 for one."""
+    count = len(found)
+    others = ~torch.eye(count, dtype=torch.bool, device=found.device)
+    found, wanted = (one[others].view(count, count - 1) for one in (found, wanted))
+    return -(wanted.softmax(dim=1) * found.log_softmax(dim=1)).sum(dim=1).mean()
+
+
+def list_mle(found: Tensor, wanted: Tensor, epsilon: float = 0.0) -> Tensor:
+    """Return the mean over rows of -log of the likelihood, under Plackett and Luce with logits
+    `found` (n, m), of the order of `wanted`, largest first; `epsilon` is added to sums of
+    e^(logit - largest logit)."""
+    order = wanted.argsort(dim=1, descending=True, stable=True)
+    logits = found.gather(1, order)
+    if epsilon:
+        logits = logits - logits.max(dim=1, keepdim=True).values
+        rest = (logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon).log()
+    else:
+        rest = logits.flip(1).logcumsumexp(dim=1).flip(1)
+    return (rest - logits).sum(dim=1).mean()

@@ -1,0 +1,84 @@
+"""SimCSE++: negatives without dropout noise, and a contrast of feature dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.base import (
+    HOST,
+    SHARED_RECIPE,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Step,
+    Tokens,
+    Views,
+    cosine,
+)
+
+
+@dataclass(frozen=True)
+class SimCSEPlusPlusHyper(ContrastiveHyper):
+    off_dropout: bool = True  # in-batch negatives come from a pass without dropout
+    # p, factor of the positive cosine; 1 in the script of both terms, 0.9 in that of the first.
+    positive_factor: float = field(default=1.0, metadata=HOST)
+    weight: float = 0.1  # of the contrast of dimensions; released script
+    feature_temperature: float = 5.0  # T; released code
+
+
+class SimCSEPlusPlus(Contrastive):
+    """Negatives are cosines of sentences encoded without dropout, and a second loss tells the
+    dimensions of both views apart (docs/methods.md#simcse).
+
+    `official` is an older commit of the released code: the last one trains plain SimCSE. Its script
+    is for BERT base; other backbones take the shared recipe. The paper's formulas are recalled, so
+    until they are read, `paper` is `official`.
+
+    Interpretations: a batch of one has no statistics, and its second loss is 0. After a `+` both
+    parts join: the negatives without dropout replace those of the batch.
+    """
+
+    name = "simcse-plus-plus"
+    title = "SimCSE++"
+    reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
+    Hyper = SimCSEPlusPlusHyper
+    paper = official = SHARED_RECIPE
+    needs = ("positive_factor > 0", "weight >= 0", "feature_temperature > 0")
+
+    def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+        return (tokens,) if self.hyper.off_dropout else ()
+
+    def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
+        """Leave only the positive of the in-batch candidates, at e^{p s/t} = e^{(p - 1) s/t}
+        e^{s/t}."""
+        if not self.hyper.off_dropout:
+            return None
+        own = anchors.new_ones(len(anchors))
+        if self.hyper.positive_factor != 1:
+            cosines = cosine(anchors, positives.unsqueeze(1)).squeeze(1)
+            own = ((self.hyper.positive_factor - 1) * cosines / self.hyper.temperature).exp()
+        return own.diag()
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        if not self.hyper.off_dropout:
+            return []
+        (vectors,) = views.quiet[self.name]
+        others = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
+        return [Negatives(cosines=cosine(vectors, vectors), weights=others)]
+
+    def terms(
+        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
+    ) -> list[tuple[float, Tensor]]:
+        if self.hyper.weight == 0 or len(anchors) == 1:
+            return []
+        standardised = [
+            F.batch_norm(one, None, None, training=True) for one in (anchors, positives)
+        ]
+        logits = standardised[0].T @ standardised[1] / len(anchors) / self.hyper.feature_temperature
+        own = torch.arange(len(logits), device=logits.device)
+        return [(self.hyper.weight, F.cross_entropy(logits, own))]

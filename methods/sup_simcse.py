@@ -1,0 +1,91 @@
+"""Supervised SimCSE: entailments are positives and contradictions negatives, from labelled NLI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from methods.base import (
+    Context,
+    Contrastive,
+    ContrastiveHyper,
+    Negatives,
+    Step,
+    Views,
+    overlay,
+)
+
+
+@dataclass(frozen=True)
+class SupSimCSEHyper(ContrastiveHyper):
+    contradictions: bool = True  # whether they are negatives; without them, only pairs
+    own_weight: float = 1.0  # of an anchor's own contradiction
+
+
+class SupSimCSE(Contrastive):
+    """InfoNCE over premises with their entailments, and all contradictions of the batch as further
+    negatives (docs/methods.md#supervised-simcse).
+
+    It trains on **human labels**, so it is a control and no unsupervised method. The trained head
+    is scored, also on dev: `dimension` is the width of the backbone, and other backbones than the
+    papers' have to set it. An epoch has the triples of the corpus, one item each.
+
+    The released run has four processes that each differentiate only their own rows, and averages
+    them: a quarter of the batch's gradient. `official` takes the same steps with four times the
+    epsilon and the clipping norm. `paper` does not; all else is the same.
+    """
+
+    name = "sup-simcse"
+    title = "SimCSE, trained with labels"
+    reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
+    Hyper = SupSimCSEHyper
+    # README.md:236-244 and run_sup_example.sh there.
+    _large = {"learning_rate": 1e-5, "dimension": 1024}
+    paper = {
+        "*": {"corpus": "nli", "batch_size": 512, "epochs": 3},
+        "bert-base-uncased": {"learning_rate": 5e-5, "dimension": 768},
+        "bert-large-uncased": _large,
+        "roberta-base": {"learning_rate": 5e-5, "dimension": 768},
+        "roberta-large": _large,
+    }
+    official = overlay(paper, {"*": {"epsilon": 4e-8, "clip": 4.0}})
+    needs = ("own_weight >= 0",)
+
+    triples: Sequence[Sequence[int]] = ()  # rows of the corpus
+
+    @classmethod
+    def joins(cls) -> bool:
+        return False  # its negatives are those of its pairs
+
+    @classmethod
+    def own_pairs(cls, hyper: SupSimCSEHyper) -> str | None:
+        return "labelled pairs"
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
+        self.triples = context.triples()
+
+    def items(self, context: Context) -> int:
+        return len(self.triples)
+
+    def step_loss(self, context: Context, step: Step) -> Tensor:
+        columns = [list(column) for column in zip(*step.take(self.triples), strict=True)]
+        premises, *others = ([context.tokens()[row] for row in rows] for rows in columns)
+        step = replace(step, rows=columns[0])  # parts that join look up the premises
+        extras = {part.name: part.extras(premises, step) for part in self.slots}
+        if self.hyper.contradictions:
+            extras[self.name] = [others[1]]
+        return self.loss(context.embed([premises, others[0]], extras), step)
+
+    def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        if not self.hyper.contradictions:
+            return []
+        (contradictions,) = views.extras[self.name]
+        if self.hyper.own_weight == 1:
+            return [Negatives(contradictions)]
+        own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+        weights = torch.ones_like(anchors[:, :1]).expand_as(own)
+        return [Negatives(contradictions, weights=weights.masked_fill(own, self.hyper.own_weight))]

@@ -1,0 +1,136 @@
+"""The commands show and reproduce: tables before and after a run, and what is missing for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli import main
+from bench.datasets.tasks import STS_TASKS
+from bench.download import present
+from bench.runs import config
+from bench.stages import workflow
+from bench.utils.interrupts import Stopped
+from tests.support.synthetic_suite import seeds, write_suite
+
+ROW = ["reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE"]
+ROW += ["--backbone", "bert-base-uncased"]
+NAME = "gs-infonce-v2-table-2-gs-infonce-m-3x-bert-base-uncased"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data, no models, and no hub."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("BENCH_DATA", "BENCH_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def test_a_table_before_anything_was_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "gs-infonce-v2", "table-2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("Table 2: Spearman x 100, as printed.")
+    assert lines[2].split() == ["Backbone", "Method", *STS_TASKS, "Avg"]
+    row = next(line for line in lines if "+ GS-InfoNCE" in line).split()
+    assert (row[0], row[-1]) == ("bert-base-uncased", "77.63")
+    assert not {"not", "ours", "Verdict"} & set(" ".join(lines[:-2]).split())
+    assert lines[-1].endswith("reproduce gs-infonce-v2 'Table 2' --row ROW")
+
+
+def test_a_table_with_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
+    suite = write_suite(tmp_path / "s", seeds("simcse", rows))
+    assert main(["show", "gs-infonce-v2", "Table 2", "--suite", str(suite)]) == 0
+    shown = capsys.readouterr().out
+    assert "ours, official, n = 3" in shown
+    assert "76.20 ± 0.10" in shown
+    assert "– not run: no scores in this suite" in shown
+
+
+def test_a_table_of_hyper_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "is-cse", "Table 2"]) == 0
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+    assert ["roberta-base", "IS-CSE", "learning_rate", "1e-5"] in rows
+
+
+def test_a_dry_run_prints_a_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run"]) == 0
+    (tmp_path / "one.yaml").write_text(capsys.readouterr().out)
+    content = config.load(tmp_path / "one.yaml")
+    assert (content["suite"], content["tasks"], content["seeds"]) == (NAME, ["STS-B"], [42, 43])
+    assert [run.text for run in config.runs(content)] == ["gs-infonce"] * 2
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_is_missing_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(ROW) == 2
+    error = capsys.readouterr().err
+    what = "SentEval's data and the corpus wiki1m and the backbone bert-base-uncased are not on"
+    assert error.startswith(
+        f"error: {what} this machine, and the Hugging Face hub does not answer;"
+    )
+    assert "set BENCH_DATA to" in error
+    assert "set HF_HOME to" in error
+    assert error.count("\n") == 1
+    (tmp_path / "data" / "downstream").mkdir(parents=True)
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
+    assert main(ROW) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: the corpus wiki1m and the backbone bert-base-uncased are not")
+    assert f"looked for in BENCH_DATA, {tmp_path / 'data'}; add them there" in error
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[Any] = []
+
+    class Process:
+        def __init__(self, words: list[str]) -> None:
+            started.append(words)
+
+        def wait(self) -> int:
+            rows = [dict.fromkeys(STS_TASKS, value) for value in (77.5, 77.75, 78.0)]
+            write_suite(tmp_path / "results" / NAME, seeds("gs-infonce", rows), name=NAME)
+            return 0
+
+    monkeypatch.setattr(workflow.subprocess, "Popen", Process)
+    monkeypatch.setattr(workflow, "visible", lambda: ["GPU-1", "GPU-2"])
+    monkeypatch.setattr(present, "hub_answers", lambda: True)
+    assert main([*ROW, "--seeds", "3", "--cores", "4"]) == 0
+    (words,) = started
+    file = f"results/{NAME}/config.yaml"
+    assert words[4:] == [str(workflow.SNAKEFILE), "--configfile", file, "--cores", "4",
+                         "--resources", "gpu=2"]  # fmt: skip
+    assert config.load(Path(file))["seeds"] == [42, 43, 44]
+    out, err = capsys.readouterr()
+    assert "the corpus wiki1m will be downloaded" in err
+    assert "77.75 ± 0.25" in out
+    assert "roberta" not in out
+    assert "SimCSE-BERT_base" not in out
+
+
+def test_a_stopped_or_failed_workflow_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.runs.inputs.check_inputs", lambda *_: [])
+    monkeypatch.setattr(workflow, "run_workflow", lambda *_: 1)
+    assert main(ROW) == 1
+    assert f"python -m bench status --suite results/{NAME}" in capsys.readouterr().err
+
+    def stopped(*_: object) -> int:
+        raise Stopped("SIGTERM")
+
+    monkeypatch.setattr(workflow, "run_workflow", stopped)
+    assert main(ROW) == 75
+    assert "run the same command again to continue" in capsys.readouterr().err

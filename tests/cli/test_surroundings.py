@@ -1,0 +1,110 @@
+"""Commands in a folder, an environment and a terminal that are not those of the project.
+
+Mutations caught: `methods` imported from the working folder; a wrong BENCH_MODELS taken for an
+unknown name; a pipe that is opened; a character that the terminal lacks; OpenMP told too late, or
+against the user's will.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli import main
+from bench.datasets.manifest import manifest
+from bench.models.load import load_encoder
+from bench.results.suite_results import read_suite
+from bench.runs import config
+from bench.utils.errors import UserError
+from bench.utils.lines import read_lines
+from tests.support.synthetic_suite import write_suite
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_folder_named_methods_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "methods" / "__init__.py").write_text("raise SystemExit('not these')\n")
+    words = ["plan", "--suite", "smoke", "--out", "plan.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "plan.json").is_file()
+
+
+@pytest.mark.parametrize("own", [None, "active"])
+def test_threads_wait_asleep_unless_the_user_wants_otherwise(own: str | None) -> None:
+    code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
+    given = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    given |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": own} if own else {})
+    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
+    assert printed[0] == (own or "passive")
+    assert "torch" not in printed  # which loads OpenMP
+
+
+def test_a_wrong_folder_of_models_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
+        load_encoder("my-bert", pooler="avg")
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """A folder in which what is read is a pipe that nobody writes to."""
+    suite = write_suite(tmp_path, [{"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}])
+    (scores,) = (suite / "scores").iterdir()
+    scores.unlink()
+    for path in (tmp_path / "manifest.json", tmp_path / "config.yaml", scores):
+        os.mkfifo(path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda folder: config.read(folder / "config.yaml"),
+        manifest,
+        lambda folder: list(read_lines(folder / "config.yaml")),
+        read_suite,
+    ],
+)
+def test_a_pipe_is_refused_and_not_waited_for(pipe: Path, action: Callable[[Path], Any]) -> None:
+    with pytest.raises(UserError, match="is a pipe or a device; name a regular file"):
+        action(pipe)
+
+
+def test_a_folder_in_place_of_scores_is_no_missing_run(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, [{"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}])
+    (scores,) = (suite / "scores").iterdir()
+    scores.unlink()
+    scores.mkdir()
+    with pytest.raises(UserError, match="Is a directory"):
+        read_suite(suite)
+
+
+def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr("bench.cli.program.run", lambda words: print("± 1 ≈") or 0)
+    assert main(["audit"]) == 0
+    terminal.flush()
+    assert terminal.buffer.getvalue() == b"\xb1 1 \\u2248\n"
+
+
+def test_a_folder_for_a_file_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "--suite", "smoke", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (f"error: {tmp_path} is a folder; pass the name of a file\n")

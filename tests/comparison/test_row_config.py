@@ -1,0 +1,73 @@
+"""The configuration of a printed row plans its runs, as the papers' suites have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from bench.comparison import row_config as module
+from bench.comparison.row_config import LONGEST, row_config
+from bench.report.coverage import planned_scores
+from bench.reported import LABEL, MEASURES, mapped
+from bench.reported.address import find_rows
+from bench.runs import config
+from bench.utils.errors import UserError
+
+expand = config.planned
+
+
+@pytest.fixture(scope="module", autouse=True)
+def papers_read_once() -> Iterator[None]:
+    """The papers' suites are read and expanded once."""
+    load = cache(config.load)
+    once = cache(lambda name: expand(load(config.SCHEMA.with_name(f"{name}.yaml"))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.config, "load", load)
+        patch.setattr(module.config, "planned", lambda content: once(content["suite"]))
+        yield
+
+
+@pytest.mark.parametrize("source", mapped()["source"].unique())
+def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
+    """Every row of a paper: run ids of another seed, recipe or corpus, a lost side of a difference
+    and a task that is not scored fail."""
+    suites = [config.planned(config.load(path)) for path in config.PAPERS]
+    known = {one.run.id for suite in suites for one in suite}
+    numbers = mapped().query("source == @source and run != ''")
+    for label, rows in numbers[numbers["metric"].isin(MEASURES)].groupby(LABEL, sort=False):
+        made = row_config(rows)
+        assert len(made["suite"]) <= LONGEST
+        planned = expand(made)
+        assert {one.run.id for one in planned} <= known, label
+        sides = {f"{one.run.text}@{one.run.setting}" for one in planned}
+        assert sides == {*rows["run"], *rows["minus"]} - {""}, label
+        scored = set.intersection(*(planned_scores(one.describe()) for one in planned))
+        for number in rows.itertuples():
+            metric = MEASURES[number.metric][0]
+            if not number.aggregation:
+                split = number.suite_split or number.split
+                assert (number.task, split, metric) in scored, label
+
+
+def test_seeds_tasks_and_a_whole_method() -> None:
+    rows = find_rows("gs-infonce-v2", "Table 3", "GS-InfoNCE")
+    made = row_config(rows, seeds=10, tasks=["STS-B"])
+    assert made["seeds"] == list(range(42, 52))
+    assert (made["tasks"], made["backbones"]) == (["STS-B"], {"bert-base-uncased": None})
+    assert len(made["methods"]) == rows["variant"].nunique() == 7
+    assert len(expand(made)) == 70
+    assert row_config(rows)["suite"] == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "row", "why"),
+    [
+        ("is-cse", "Table 8", "Skip-thought", "training data not available"),
+        ("is-cse", "Table 2", "IS-CSE", "hyper-parameter, not a score"),
+    ],
+)
+def test_a_row_without_a_run_says_why(source: str, table: str, row: str, why: str) -> None:
+    with pytest.raises(UserError, match=f"^{source}, {table}, {row} cannot be run: {why};"):
+        row_config(find_rows(source, table, row))

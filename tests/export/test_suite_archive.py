@@ -1,0 +1,131 @@
+"""An archive of a suite renders to the same bytes, and a hostile one writes nothing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.cli import main
+from bench.datasets.tasks import STS_TASKS
+from bench.export.archive import pack, unpack_suite
+from bench.report.render import render
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, sha256_file, write_json, write_text
+from tests.support.synthetic_suite import seeds, write_suite
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite with a baseline, a missing run, and files that an archive leaves out."""
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.35)]
+    entries = [*seeds("simcse", rows), *seeds("is-cse", rows[::-1]), {"method": "sscl", "seed": 0}]
+    folder = write_suite(tmp_path_factory.mktemp("a") / "results" / "s", entries)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    for name in ("logs/train/run000.log", "runs/run000/log.jsonl", "inputs/data.json"):
+        write_text(folder / name, "{}\n")
+    for name in ("world/a.txt", "tokens/b", "runs/run000/checkpoints/1.safetensors"):
+        write_text(folder / name, "large")
+    write_text(folder / "runs" / "run000" / "encoder" / "model.safetensors", "weights")
+    return folder
+
+
+def content(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+
+
+def listed(archive: Path) -> list[str]:
+    with tarfile.open(archive) as tar:
+        return tar.getnames()
+
+
+def test_an_archive_renders_to_the_same_bytes(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, again = tmp_path / "s.tar.gz", tmp_path / "again" / "s.tar.gz"
+    assert main(["archive", "--suite", str(suite), "--out", str(archive)]) == 0
+    pack(suite, again)
+    assert archive.read_bytes() == again.read_bytes()
+    names = set(listed(archive))
+    assert {"plan.json", "logs/train/run000.log", "runs/run000/log.jsonl"} <= names
+    assert not {name for name in names if name.startswith(("world", "tokens")) or "check" in name}
+    assert "runs/run000/encoder/model.safetensors" not in names
+
+    render(suite, suite)
+    capsys.readouterr()
+    assert main(["render", str(archive), "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/out/report/index.html\n"
+    for part in ("tables", "figures", "report"):
+        before = content(suite / part)
+        assert content(tmp_path / "out" / part) == before
+        assert len(before) > 5
+    assert {"compare.csv", "coverage.md", "audit.md"} <= content(suite / "tables").keys()
+
+
+def test_what_is_rendered_early_says_so(suite: Path, tmp_path: Path) -> None:
+    render(suite, tmp_path)
+    remark = "Partial: 6 of 7 runs have been made."
+    for name in ("tables/sts.md", "tables/sscl_table-2.md", "tables/compare.md"):
+        assert remark in (tmp_path / name).read_text(), name
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert f'<p class="remark">{remark}</p>' in page
+    assert 'href="../tables/cells.csv"' in page
+    assert (tmp_path / "report" / "../tables/cells.csv").is_file()
+
+
+def test_weights_only_on_request(suite: Path, tmp_path: Path) -> None:
+    pack(suite, tmp_path / "w.tar.gz", weights=True)
+    names = listed(tmp_path / "w.tar.gz")
+    assert [name for name in names if "encoder" in name] == [
+        "runs/run000/encoder/model.safetensors"
+    ]
+
+
+def _member(name: str, kind: bytes = tarfile.REGTYPE) -> Callable[[tarfile.TarFile], None]:
+    def add(tar: tarfile.TarFile) -> None:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+        member.size = 2 if kind == tarfile.REGTYPE else 0
+        tar.addfile(member, io.BytesIO(b"{}"))
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("member", "sentence"),
+    [
+        (_member("../plan.json"), "leads out of the folder"),
+        (_member("/tmp/plan.json"), "leads out of the folder"),
+        (_member("plan.json", tarfile.SYMTYPE), "is a link or a device"),
+        (_member("plan.json", tarfile.CHRTYPE), "is a link or a device"),
+        (_member("other.json"), "has no plan.json, so it is no archive of a suite"),
+    ],
+)
+def test_a_foreign_archive_writes_nothing(
+    member: Callable[[tarfile.TarFile], None], sentence: str, tmp_path: Path
+) -> None:
+    archive, out = tmp_path / "x.tar.gz", tmp_path / "in" / "out"
+    with gzip.open(archive, "wb") as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+        member(tar)
+    with pytest.raises(UserError, match=sentence):
+        unpack_suite(archive, out)
+    assert list(tmp_path.rglob("*.json")) == []
+    assert not out.exists()
+
+
+def test_what_cannot_be_packed_or_unpacked(suite: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"its ending must be \.tar\.gz"):
+        pack(suite, tmp_path / "s.zip")
+    with pytest.raises(UserError, match=r"plan\.json does not exist"):
+        pack(tmp_path, tmp_path / "s.tar.gz")
+    pack(suite, tmp_path / "s.tar.gz")
+    with pytest.raises(UserError, match="name a new folder"):
+        unpack_suite(tmp_path / "s.tar.gz", suite)
+    (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "s.tar.gz").read_bytes()[:300])
+    with pytest.raises(UserError, match="cannot be unpacked"):
+        unpack_suite(tmp_path / "cut.tar.gz", tmp_path / "out")

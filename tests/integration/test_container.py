@@ -1,0 +1,118 @@
+"""The image of Containerfile, and jobs that run in one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTENT = (ROOT / "Containerfile").read_text(encoding="utf-8")
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+CPU = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
+
+
+def test_the_image_is_made_of_what_exists() -> None:
+    """Its libraries are those of make, on the lowest Python."""
+    instructions = dict(re.findall(r"^(FROM|COPY|WORKDIR|ENV) (.+)$", CONTENT, re.MULTILINE))
+    lowest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
+    assert instructions["FROM"].startswith(f"docker.io/library/python:{lowest}-slim-")
+    *copied, target = instructions["COPY"].split()
+    assert target == "./"
+    assert all((ROOT / name).is_file() for name in copied)
+    (made,) = re.findall(r"^RUN make (\S+)$", CONTENT, re.MULTILINE)
+    # What make would do with these files alone.
+    command = ["make", "--dry-run", "--always-make", made]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "--requirement requirements.lock" in said
+    folder = Path(instructions["WORKDIR"]) / Path(made).parent
+    assert instructions["ENV"] == f"PATH={folder}/bin:$PATH"
+    needed = {"make", "git", "gcc"}
+    assert needed <= set(re.search(r"install --yes (.+)", CONTENT)[1].split())
+
+
+def builder() -> str:
+    """A program that builds images here, or why the test is skipped."""
+    for name in ("podman", "docker"):
+        if (
+            shutil.which(name)
+            and not subprocess.run([name, "info"], capture_output=True).returncode
+        ):
+            return name
+    pytest.skip("neither podman nor docker works here")
+
+
+@pytest.mark.slow
+def test_the_image_has_the_locked_libraries() -> None:
+    program, tag = builder(), "sentbench-test"
+    words = ["build", "--build-arg", CPU, "--file", "Containerfile", "--tag", tag, "."]
+    subprocess.run([program, *words], cwd=ROOT, check=True)
+    code = (
+        "import importlib.metadata as m; print({n: m.version(n) for n in ('torch', 'snakemake')})"
+    )
+    words = ["run", "--rm", tag, "python", "-c", code]
+    said = subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
+    for name in ("torch", "snakemake"):
+        assert re.search(
+            rf"'{name}': '{re.escape(re.search(f'^{name}==(.+)$', LOCK, re.M)[1])}", said
+        )
+
+
+# In place of apptainer: it writes down the image and runs the command with the image's programs.
+APPTAINER = """#!{python}
+import json, os, sys
+words = sys.argv[1:]
+if words == ["--version"]:
+    print("apptainer version 1.4.0")
+    raise SystemExit
+image, shell, _, command = words[-4:]
+with open({log!r}, "a") as log:
+    print(json.dumps([words[:-4], image, command]), file=log)
+os.environ["PATH"] = {programs!r} + ":/usr/bin:/bin"
+os.execvp(shell, [shell, "-c", command])
+"""
+SUITE = "{suite: tiny, data: world, corpus: world, tasks: [sts], seeds: [1], "
+SUITE += "backbones: {toy-bert: }, methods: [simcse]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contained", [True, False])
+def test_jobs_run_in_the_image_only_where_that_is_asked_for(
+    tmp_path: Path, contained: bool
+) -> None:
+    """A job in the image must not look for the host's Python first."""
+    host, inside = tmp_path / "host", tmp_path / "inside"
+    log = tmp_path / "log.jsonl"
+    for folder in (host, inside):
+        folder.mkdir()
+    program = f'#!/bin/sh\necho inside >> {tmp_path}/inside.log\nexec {sys.executable} "$@"\n'
+    (inside / "python").write_text(program)
+    values = {"python": sys.executable, "log": str(log), "programs": str(inside)}
+    (host / "apptainer").write_text(APPTAINER.format(**values))
+    for path in (host / "apptainer", inside / "python"):
+        path.chmod(0o755)
+    (tmp_path / "tiny.yaml").write_text(SUITE)
+    (tmp_path / "mine.sif").write_text("")
+    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--cores", "1"]
+    command += ["results/tiny/plan.json", "--configfile", "tiny.yaml"]
+    command += ["--sdm", "apptainer"] if contained else []
+    environment = os.environ | {
+        "PATH": f"{host}:{os.environ['PATH']}",
+        "SENTBENCH_IMAGE": "mine.sif",
+    }
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "results/tiny/plan.json").read_text())["suite"] == "tiny"
+    assert log.exists() == (tmp_path / "inside.log").exists() == contained
+    if contained:
+        (options, image, job) = json.loads(log.read_text())
+        assert options[options.index("--home") + 1] == str(tmp_path)
+        assert Path(image).name == "mine.sif"
+        assert "python -m bench plan" in job
+        assert str(Path(sys.executable).parent) not in job

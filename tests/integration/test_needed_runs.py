@@ -1,0 +1,134 @@
+"""A teacher that is a run of the suite: both are trained, in order, and missing ones are named."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from bench.export.archive import pack, unpack_suite
+from bench.models.load import load_encoder
+from bench.results.readers import read_plan, read_trained
+from bench.results.suite_results import read_suite
+from bench.runs import config as suites
+from bench.runs import paths
+from bench.runs.run import Run
+from bench.stages import jobs
+from bench.stages.status import status
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from tests.integration.test_workflow import snakemake
+from tests.support.tiny_suite import tiny_configuration
+
+STUDENT = "rankcse[sentences=28,teacher=run:simcse[sentences=28]]"
+Make = Callable[..., tuple[dict[str, Any], Run, Run]]
+
+
+@pytest.fixture
+def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path) -> Make:
+    """The configuration of a teacher and its student, and both runs; the suite is `tmp_path`."""
+
+    def made(**changes: Any) -> tuple[dict[str, Any], Run, Run]:
+        recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
+        given = {"methods": [STUDENT], "recipe": recipe} | changes
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
+        suites.validate(content)
+        plan = suites.plan(content)
+        write_json(tmp_path / "plan.json", plan)
+        teacher, student = suites.runs(content)
+        return content, teacher, student
+
+    return made
+
+
+def weights(suite: Path, run: Run) -> torch.Tensor:
+    encoder: Any = load_encoder(paths.run_folder(suite, run.id))
+    return torch.cat([tensor.flatten() for tensor in encoder.model.parameters()])
+
+
+@pytest.mark.usefixtures("global_state")
+def test_teacher_and_student_are_trained_in_order(
+    make: Make, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """Fails if the student learns from its own backbone, from another encoder, or without one."""
+    content, teacher, student = make()
+    plan = read_plan(tmp_path / "plan.json")
+    done = jobs.run_plan(tmp_path, plan, jobs.planned(plan), "cpu")
+    assert [run.id for run in done] == [teacher.id, student.id]
+    rows = read_suite(tmp_path).runs
+    assert [run.status for run in rows] == ["finished", "finished"]
+    found = read_trained(paths.trained_file(tmp_path, student.id))["run"]
+    assert found["needs"] == {"run:simcse[sentences=28]@official": teacher.id}
+    assert f"run-{teacher.digest}" == found["identity"]["parts"][0][2]["teacher"]
+    # By path the same encoder gives the same weights; the untrained backbone gives others.
+    folder = paths.run_folder(tmp_path, teacher.id)
+    for other, equal in ((str(folder), True), (str(tiny_bert), False)):
+        text = f"rankcse[sentences=28,teacher={other}]"
+        (same,) = suites.runs(content | {"methods": [text]})
+        jobs.train_run(same, tmp_path, "cpu")
+        assert torch.equal(weights(tmp_path, same), weights(tmp_path, student)) is equal
+    # A packed suite has what is needed to show it, and to train its runs again.
+    pack(tmp_path, tmp_path / "all.tar.gz", weights=True)
+    unpack_suite(tmp_path / "all.tar.gz", tmp_path / "again")
+    assert status(tmp_path / "again").done == {"finished": 2}
+    shutil.rmtree(paths.run_folder(tmp_path / "again", student.id))
+    jobs.train_run(student, tmp_path / "again", "cpu")
+    assert torch.equal(weights(tmp_path / "again", student), weights(tmp_path, student))
+
+
+def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
+    _, teacher, student = make()
+    with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
+        jobs.train_run(student, tmp_path, "cpu")
+    ended = {"outcome": {"status": "finished"}}
+    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # as in an archive without weights
+    with pytest.raises(UserError, match="does not exist; train that run first") as caught:
+        jobs.train_run(student, tmp_path, "cpu")
+    assert teacher.id in str(caught.value)
+
+
+def test_the_student_of_a_diverged_teacher_is_skipped(make: Make, tmp_path: Path) -> None:
+    """It is a result, not a failure: a suite with it comes to its end."""
+    _, teacher, student = make()
+    ended = {"outcome": {"status": "diverged", "reason": "the loss is nan"}}
+    write_json(paths.trained_file(tmp_path, teacher.id), ended)
+    plan = read_plan(tmp_path / "plan.json")
+    list(jobs.run_plan(tmp_path, plan, jobs.planned(plan, only=[student.id]), "cpu"))
+    row = read_suite(tmp_path).runs[1]
+    why = "it needs run:simcse[sentences=28]@official, whose training diverged"
+    assert (row.status, row.reason) == ("skipped", why)
+
+
+def test_a_teacher_that_reads_no_tokens_is_refused(make: Make, tmp_path: Path) -> None:
+    text = "rankcse[sentences=28,teacher=run:simcse[dimension=6,sentences=28]]"
+    _, teacher, student = make(methods=[text])
+    ended = jobs.train_run(teacher, tmp_path, "cpu")
+    write_json(paths.trained_file(tmp_path, teacher.id), ended)
+    with pytest.raises(UserError, match="was saved as 'affine'"):
+        jobs.train_run(student, tmp_path, "cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("per_job", [1, 2])
+def test_the_workflow_trains_the_teacher_first(make: Make, tmp_path: Path, per_job: int) -> None:
+    """In a job of its own the student's has the teacher's result as input; in one job it follows,
+    although the job would run both at once."""
+    content, teacher, student = make(runs_per_job=per_job, runs_together=per_job)
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(content))
+    dry = snakemake("-n", "--configfile", str(file), cwd=tmp_path)
+    assert dry.returncode == 0, dry.stderr
+    inputs = re.findall(r"rule train\S*:\n    input: (.*)", dry.stdout)
+    waits = [f"trained/{teacher.id}.json" in names for names in inputs]
+    assert waits == ([False, True] if per_job == 1 else [False])
+    if per_job == 2:
+        done = snakemake("--configfile", str(file), "--until", "train_0", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        trained = paths.trained_file(tmp_path / "results" / "tiny", student.id)
+        assert read_trained(trained)["outcome"]["status"] == "finished"

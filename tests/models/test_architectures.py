@@ -1,0 +1,334 @@
+"""Other architectures than BERT and RoBERTa: tiny random models are encoded as by transformers,
+trained, or refused in one sentence.
+
+Mutations caught: a T5 loaded with its decoder; positions of MPNet counted as BERT's; a rate of
+dropout that is not set; a random pooler; a first token that sees no other one; vectors that depend
+on padding.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from bench.cli import main
+from bench.models.from_name import Model
+from bench.models.load import load_encoder, save_encoder
+from bench.models.packed_forward import Batch, forward
+from bench.models.transformer import load_backbone
+from bench.stages.jobs import score_models, train_run
+from bench.utils.files import read_json
+from tests.conftest import CLOSE, make_sentences
+from tests.models.folders import change, change_weights, refused
+from tests.support.tiny_suite import tiny_run
+
+BERT = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
+BERT |= {"intermediate_size": 48, "initializer_range": 0.15}
+LONG = {"max_position_embeddings": 64}
+TOKENS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+T5 = {"d_model": 32, "num_layers": 4, "num_heads": 4, "d_ff": 48, "d_kv": 8}
+T5 |= {"decoder_start_token_id": 0, "initializer_factor": 0.5, **TOKENS}
+GPT2 = {"n_embd": 32, "n_layer": 4, "n_head": 4, "n_positions": 64, "initializer_range": 0.15}
+BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4}
+BART |= {"decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, **LONG}
+VIT = {key: value for key, value in BERT.items() if key != "initializer_range"}
+# Name -> class of the configuration, its values, class of the model.
+KINDS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "distilbert": (
+        "DistilBertConfig",
+        {
+            "dim": 32,
+            "n_layers": 4,
+            "n_heads": 4,
+            "hidden_dim": 48,
+            "initializer_range": 0.15,
+            **LONG,
+        },
+        "AutoModel",
+    ),
+    # Its positions start behind that of padding, so 66 are 64 tokens.
+    "mpnet": ("MPNetConfig", {**BERT, "max_position_embeddings": 66}, "AutoModel"),
+    "xlm-roberta": (
+        "XLMRobertaConfig",
+        {**BERT, "max_position_embeddings": 66, "pad_token_id": 1},
+        "AutoModel",
+    ),
+    "modernbert": ("ModernBertConfig", {**BERT, **LONG, **TOKENS}, "AutoModel"),
+    "electra": ("ElectraConfig", {**BERT, **LONG, "embedding_size": 16}, "AutoModel"),
+    "albert": ("AlbertConfig", {**BERT, **LONG, "embedding_size": 16}, "AutoModel"),
+    "deberta-v2": (
+        "DebertaV2Config",
+        {**BERT, **LONG, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+        "AutoModel",
+    ),
+    "t5": ("T5Config", T5, "AutoModel"),
+    "t5-encoder": ("T5Config", T5, "T5EncoderModel"),
+    "gpt2": ("GPT2Config", {**GPT2, **TOKENS}, "AutoModel"),
+    "qwen2": ("Qwen2Config", {**BERT, **LONG, **TOKENS, "num_key_value_heads": 2}, "AutoModel"),
+    "bart": ("BartConfig", {**BART, **TOKENS, "decoder_start_token_id": 2}, "AutoModel"),
+    # Its landmarks are means over segments of the padded length, which 8 need not divide.
+    "nystromformer": ("NystromformerConfig", {**BERT, **LONG}, "AutoModel"),
+    "segments": ("NystromformerConfig", {**BERT, **LONG, "num_landmarks": 8}, "AutoModel"),
+    "vit": ("ViTConfig", {**VIT, "image_size": 32, "patch_size": 16}, "AutoModel"),
+}
+REFUSED = ("bart", "nystromformer", "segments", "vit")
+SCORED = [kind for kind in KINDS if kind not in REFUSED]
+DECODERS = ("gpt2", "qwen2")
+SENTENCES = make_sentences(6, seed=4)
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The folder of a tiny model of each kind, with the tokenizer of the tiny BERT."""
+    import transformers
+
+    root, made = tmp_path_factory.mktemp("architectures"), {}
+    vocabulary = len(transformers.AutoTokenizer.from_pretrained(tiny_bert))
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            name, values, model_class = KINDS[kind]
+            config = getattr(transformers, name)(**values)
+            config.vocab_size = vocabulary + 8  # tokenizers add tokens of their kind
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(7)
+                known = getattr(transformers, model_class)
+                model = known.from_config(config) if model_class == "AutoModel" else known(config)
+            made[kind] = root / kind
+            model.save_pretrained(made[kind])
+            for file in ("tokenizer.json", "tokenizer_config.json"):
+                shutil.copy(tiny_bert / file, made[kind])
+        return made[kind]
+
+    return folder
+
+
+@cache
+def plain_model(folder: Path) -> Any:
+    """The encoder as transformers loads it."""
+    from transformers import AutoModel, T5EncoderModel
+
+    loader = T5EncoderModel if folder.name == "t5-encoder" else AutoModel
+    model = loader.from_pretrained(folder).eval()
+    return model.encoder if folder.name == "t5" else model
+
+
+def states_of(folder: Path, tokens: list[int]) -> list[Tensor]:
+    """What transformers gives for one sentence."""
+    with torch.no_grad():
+        output = plain_model(folder)(torch.tensor([tokens]), output_hidden_states=True)
+    return list(output.hidden_states)
+
+
+@pytest.mark.parametrize("pooler", ["avg", "avg_first_last", "cls_before_pooler"])
+@pytest.mark.parametrize("kind", SCORED)
+def test_vectors_are_those_of_transformers(kind: str, pooler: str, folders: Any) -> None:
+    if kind in DECODERS and pooler == "cls_before_pooler":
+        words = ("takes the first token, which sees no other one in a decoder", "choose avg")
+        refused(lambda: load_encoder(folders(kind), pooler=pooler), *words)
+        return
+    encoder: Any = load_encoder(folders(kind), pooler=pooler)
+    vectors = encoder.encode(SENTENCES)  # several lengths in one batch
+    for vector, tokens in zip(vectors, encoder.tokenize(SENTENCES), strict=True):
+        first, last = (states_of(folders(kind), tokens)[layer][0] for layer in (1, -1))
+        expected = {"avg": last.mean(0), "avg_first_last": ((first + last) / 2).mean(0)}
+        np.testing.assert_allclose(vector, expected.get(pooler, last[0]), **CLOSE)
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_a_saved_encoder_is_the_same(kind: str, folders: Any, tmp_path: Path) -> None:
+    encoder = load_encoder(folders(kind), pooler="avg")
+    save_encoder(encoder, tmp_path / "encoder")
+    loaded = load_encoder(tmp_path / "encoder")
+    assert loaded.identity == encoder.identity
+    np.testing.assert_array_equal(loaded.encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_a_long_sentence_is_cut_where_the_model_ends(
+    kind: str, folders: Any, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folders(kind), tmp_path / "model"))
+    change(folder / "tokenizer_config.json", model_max_length=int(1e30))  # none, in transformers
+    encoder: Any = load_encoder(folder, pooler="avg")
+    (tokens,) = encoder.tokenize(["dog " * 100])
+    assert len(tokens) == (102 if "t5" in kind else 64)  # T5's positions are relative
+    assert np.isfinite(encoder.encode(["dog " * 100])).all()
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_dropout_is_set_everywhere(kind: str, folders: Any) -> None:
+    def states(rate: float, training: bool = True) -> Tensor:
+        model, tokenizer = load_backbone(folders(kind), dropout=rate)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            output = model.train(training)(**tokenizer(SENTENCES[0], return_tensors="pt"))
+        return output.last_hidden_state
+
+    torch.testing.assert_close(states(0.0), states(0.0, training=False), rtol=0, atol=1e-6)
+    assert (states(0.5) - states(0.0)).abs().max() > 0.01
+
+
+def plain_score(folder: Path, rows: Sequence[Sequence[str]]) -> float:
+    """Spearman's correlation x 100 on lines of STS-B, from means of the last states."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def means(column: int) -> np.ndarray:
+        tokens = tokenizer([row[column] for row in rows])["input_ids"]
+        return np.stack([states_of(folder, own)[-1][0].mean(0).numpy() for own in tokens])
+
+    left, right = means(5), means(6)
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    gold = [float(row[4]) for row in rows]
+    return 100 * float(stats.spearmanr((left * right).sum(1) / norms, gold).statistic)
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_its_score_is_that_of_transformers(
+    kind: str, folders: Any, tiny_data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "scores.json"
+    words = ["evaluate", str(folders(kind)), "--pooler", "avg", "--tasks", "STS-B"]
+    assert main([*words, "--data", str(tiny_data), "--out", str(out)]) == 0
+    (record,) = [one for one in read_json(out)["records"] if one["split"] == "test"]
+    file = tiny_data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    assert record["value"] == pytest.approx(plain_score(folders(kind), rows), abs=1e-5)
+
+
+@pytest.mark.usefixtures("global_state")
+@pytest.mark.parametrize("kind", SCORED)
+def test_it_trains(
+    kind: str, folders: Any, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    def trained(text: str) -> Any:
+        run = tiny_run(text, folders(kind), tiny_data, tiny_corpus, dropout=0.2)
+        assert (run.shape.width, run.shape.depth) == (32, 4)
+        return train_run(run, tmp_path, "cpu")["outcome"]
+
+    if kind in DECODERS:  # SimCSE's own pooler takes [CLS]
+        refused(lambda: trained("simcse"), "which sees no other one in a decoder", "choose avg")
+    outcome = trained("simcse[pooler=avg]" if kind in DECODERS else "simcse")
+    assert (outcome["status"], outcome["steps"]) == ("finished", 4)
+    assert all(math.isfinite(point["loss"]) for point in outcome["curve"])
+
+
+def test_an_albert_has_a_pooler_of_its_own(folders: Any, tmp_path: Path) -> None:
+    from transformers import AutoModel
+
+    folder = Path(shutil.copytree(folders("albert"), tmp_path / "albert"))
+    change_weights(folder, lambda weights: weights | {"pooler.bias": torch.linspace(-1, 1, 32)})
+    encoder: Any = load_encoder(folder, pooler="cls")
+    model = AutoModel.from_pretrained(folder).eval()
+    for vector, tokens in zip(encoder.encode(SENTENCES), encoder.tokenize(SENTENCES), strict=True):
+        with torch.no_grad():
+            expected = model(torch.tensor([tokens])).pooler_output[0]
+        np.testing.assert_allclose(vector, expected, **CLOSE)
+
+
+def test_a_pooler_that_is_not_stored_is_not_needed(folders: Any, tmp_path: Path) -> None:
+    """As in checkpoints of a masked language model."""
+    folder = Path(shutil.copytree(folders("mpnet"), tmp_path / "mpnet"))
+    expected = load_encoder(folder, pooler="avg").encode(SENTENCES)
+    change_weights(
+        folder, lambda all: {key: value for key, value in all.items() if "pooler" not in key}
+    )
+    np.testing.assert_array_equal(load_encoder(folder, pooler="avg").encode(SENTENCES), expected)
+    refused(lambda: load_encoder(folder, pooler="cls"), "stores no pooler weights")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pooler", "words"),
+    [
+        ("bart", "avg", "holds a bart, whose encoder cannot be loaded without its decoder"),
+        ("vit", "avg", "holds a vit, which is no encoder of text"),
+        ("nystromformer", "avg", "depend on padding, and so on the other sentences of a batch"),
+        ("segments", "avg", "cannot be run (shape"),
+        ("gpt2", "cls", "stores no pooler weights"),
+    ],
+)
+def test_what_cannot_be_scored_is_one_sentence(
+    kind: str, pooler: str, words: str, folders: Any
+) -> None:
+    refused(partial(load_encoder, folders(kind), pooler=pooler), str(folders(kind)), words)
+
+
+def test_a_pooler_of_another_model_is_one_sentence(folders: Any, tmp_path: Path) -> None:
+    """A classifier's pooler is not one of the encoder."""
+    folder = Path(shutil.copytree(folders("deberta-v2"), tmp_path / "deberta"))
+    own = {"pooler.dense.weight": torch.eye(32), "pooler.dense.bias": torch.zeros(32)}
+    change_weights(folder, lambda weights: weights | own)
+    refused(
+        lambda: load_encoder(folder, pooler="cls"), "deberta-v2, which has no pooler of its own"
+    )
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_model_with_code_of_its_own_is_refused(
+    name: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """The library's own BERT would be scored in its place."""
+    from bench.registry.backbones import backbone
+
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "own"))
+    change(folder / name, auto_map={"AutoModel": "modeling.Own"})
+    for action in (lambda: load_encoder(folder, pooler="avg"), lambda: backbone(str(folder))):
+        refused(action, f"{folder / name} names code of the model's own (auto_map)")
+
+
+def broken(**_: Any) -> Any:
+    raise TypeError("unexpected\nkeyword")
+
+
+def shortened(input_ids: Tensor, **_: Any) -> Any:
+    return SimpleNamespace(hidden_states=[torch.zeros(*input_ids[:, ::2].shape, 8)])
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (broken, "(TypeError: unexpected)"),
+        (shortened, "(its layers have other positions than its tokens)"),
+        (lambda **_: SimpleNamespace(), "(AttributeError: "),
+    ],
+)
+def test_a_failure_of_a_model_is_one_sentence(call: Any, problem: str) -> None:
+    class Odd:
+        config = SimpleNamespace(model_type="odd")
+        __call__ = staticmethod(call)
+
+    batch = Batch.of([[5, 6, 7], [5]], 0)
+    refused(lambda: forward(Odd(), batch), "the model of type 'odd' cannot be run", problem)
+
+
+def test_an_unexpected_failure_leaves_the_other_models_scored(
+    folders: Any, tiny_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.stages import jobs
+
+    whole = jobs.score_encoder
+
+    def fails(encoder: Any, *given: Any) -> Any:
+        if encoder.model.config.model_type == "electra":
+            raise ZeroDivisionError("by zero")
+        return whole(encoder, *given)
+
+    monkeypatch.setattr(jobs, "score_encoder", fails)
+    models = [Model(str(folders(kind)), "avg") for kind in ("electra", "albert")]
+    records, errors = score_models(models, ["STS-B"], "test", tiny_data, tmp_path / "out", "cpu")
+    assert [label.endswith("albert[pooler=avg]") for label in records] == [True]
+    assert len(errors) == 1
+    assert "electra[pooler=avg]: ZeroDivisionError" in errors[0]

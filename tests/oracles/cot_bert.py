@@ -1,0 +1,65 @@
+"""CoT-BERT's loss of a batch (ZBWpro/CoT-BERT@3aa7bb4, models.py), one sentence at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.oracles.spans import log_sum, similarity
+
+
+def last_mask(ids: Sequence[int], mask_id: int) -> int:
+    (place,) = [i for i, one in enumerate(ids) if one == mask_id][-1:]
+    return place
+
+
+def state(model: Any, ids: Sequence[int], mask_id: int, first: int | None = None) -> Tensor:
+    """The last state at the last mask; positions from `first` on, by default the model's own."""
+    given = {}
+    if first is not None:
+        given["position_ids"] = torch.tensor([[first + i for i in range(len(ids))]])
+    states = model(
+        input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), **given
+    ).last_hidden_state
+    return states[0, last_mask(ids, mask_id)]
+
+
+def vector(
+    context: Any, template: str, text: str, longest: int, *, denoise: bool, aligned: bool
+) -> Tensor:
+    """models.py:196-229: the mask's state, less the state around padding, through the head."""
+    tokenizer, model = context.tokenizer, context.backbone
+    left, right = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
+    before, behind = tokenizer(left)["input_ids"][:-1], tokenizer(right)["input_ids"][1:]
+    words = tokenizer(text, add_special_tokens=False)["input_ids"][:longest]
+    found = state(model, [*before, *words, *behind], tokenizer.mask_token_id)
+    if denoise:
+        padding = [tokenizer.pad_token_id] * len(words)
+        roberta = model.config.model_type == "roberta"
+        first = (2 if roberta else 0) if aligned else None
+        found = found - state(model, [*before, *padding, *behind], tokenizer.mask_token_id, first)
+    dense = context.training_head[0]
+    return torch.tanh(dense.weight @ found + dense.bias)
+
+
+def loss(
+    anchors: Sequence[Tensor],
+    positives: Sequence[Tensor],
+    negatives: Sequence[Tensor],
+    temperature: float,
+    cross: bool,
+) -> Tensor:
+    """models.py:288-334: 3n candidates, the own positive the right one; no negatives: n."""
+    total, n = anchors[0].new_zeros(()), len(anchors)
+    for i in range(n):
+        candidates = [similarity(anchors[i], positives[j]) for j in range(n)]
+        for j in range(len(negatives)):
+            candidates.append(similarity(anchors[i], negatives[j]))
+            if cross:
+                candidates.append(similarity(positives[i], negatives[j]))
+        total = total + log_sum([one / temperature for one in candidates])
+        total = total - candidates[i] / temperature
+    return total / n

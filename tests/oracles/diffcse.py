@@ -1,0 +1,86 @@
+"""DiffCSE's loss from the formulas and the released code (voidism/DiffCSE@f724b2c), with
+transformers' own forward passes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.oracles.spans import info_nce, log_sum
+
+
+class Fixed(nn.Module):
+    """In the place of a transformer's embedding layer: it returns what it was given."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = output
+
+    def forward(self, **_: Any) -> Tensor:
+        return self.output
+
+
+def normalised(column: Tensor) -> Tensor:
+    """Batch normalisation of one feature (m): the batch's mean and biased variance."""
+    mean = column.sum() / len(column)
+    variance = ((column - mean) ** 2).sum() / len(column)
+    return (column - mean) / (variance + 1e-5).sqrt()
+
+
+def projected(vectors: Tensor, first: Tensor, scale: Tensor, shift: Tensor, last: Tensor) -> Tensor:
+    """diffcse/models.py:35-50, of all 2n rows together."""
+    inner = vectors @ first.T
+    inner = torch.stack([normalised(column) for column in inner.T], dim=1) * scale + shift
+    outer = torch.where(inner > 0, inner, 0) @ last.T
+    return torch.stack([normalised(column) for column in outer.T], dim=1)
+
+
+def detection(
+    discriminator: Any,
+    weight: Tensor,
+    bias: Tensor,
+    tokens: Sequence[Sequence[int]],
+    filled: Sequence[Sequence[int]],
+    vectors: Tensor,
+    pad: int,
+    padded: bool,
+) -> Tensor:
+    """models.py:183-200 and 260-273: cross-entropy over all positions, or over words alone."""
+    longest = max(map(len, tokens))
+    ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in filled])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in filled])
+    embedded = discriminator.embeddings(input_ids=ids)
+    embedded = torch.stack(
+        [torch.stack([vectors[i], *embedded[i, 1:]]) for i in range(len(tokens))]
+    )
+    reader = copy.copy(discriminator)
+    reader._modules = {**discriminator._modules, "embeddings": Fixed(embedded)}
+    states = reader(input_ids=ids, attention_mask=mask).last_hidden_state
+    total, count = vectors.new_zeros(()), 0
+    for i, (row, new) in enumerate(zip(tokens, filled, strict=True)):
+        for j in range(longest if padded else len(row)):
+            label = int(j < len(row) and row[j] != new[j])
+            logits = weight @ states[i, j] + bias
+            total, count = total + log_sum(list(logits)) - logits[label], count + 1
+    return total / count
+
+
+def filled_in(
+    generator: Any, masked: Sequence[Sequence[int]], first: Sequence[int]
+) -> list[list[int]]:
+    """models.py:183-187: the most likely token everywhere but at the first place."""
+    rows = []
+    for row, start in zip(masked, first, strict=True):
+        with torch.no_grad():
+            logits = generator(input_ids=torch.tensor([row])).logits[0]
+        rows.append([start, *logits.argmax(dim=-1).tolist()[1:]])
+    return rows
+
+
+def contrast(vectors: Tensor, temperature: float) -> Tensor:
+    first, second = vectors.chunk(2)
+    return info_nce(list(first), list(second), temperature)

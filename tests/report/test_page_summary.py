@@ -1,0 +1,77 @@
+"""The summary of a page.
+
+Mutations caught: verdicts in the order of the table; numbers that cannot be compared counted among
+those that can; the largest instead of the furthest difference; untrained methods counted against
+the baseline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.datasets.tasks import STS_TASKS
+from bench.report.page_summary import found, verdict_counts
+from bench.results.suite_results import SuiteResults, read_suite
+from tests.support.synthetic_suite import seeds, write_suite
+
+
+def rows(*values: float) -> list[dict[str, float]]:
+    return [dict.fromkeys(STS_TASKS, value) for value in values]
+
+
+def lines(suite: SuiteResults) -> dict[str, str]:
+    return dict(found(suite, cells(suite), leaderboard(suite, "sts"), 1))
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> SuiteResults:
+    runs = [
+        *seeds("simcse", rows(76.0, 76.25, 76.5)),
+        *seeds("sscl", rows(66.0, 66.25, 66.5)),
+        *seeds("is-cse", rows(86.0, 86.25, 86.5)),
+        {"method": "untrained", "setting": "paper", "scores": rows(50.0)[0]},
+    ]
+    made = read_suite(write_suite(tmp_path_factory.mktemp("suite"), runs))
+    return replace(made, baseline="simcse")
+
+
+def test_what_is_said(suite: SuiteResults) -> None:
+    said = lines(suite)
+    assert said["Averages"].startswith("Of ")
+    # 66.25 of ours beside 79.03 in print
+    assert said["Averages"].endswith("SSCL, Table 1, SSCL-SimCSE on bert-base-uncased, −12.78.")
+    assert said["Highest STS average"] == "bert-base-uncased: is-cse, 86.25 ± 0.25"
+    pairs = "1 better, 1 worse, 0 undecided, paired by seed on the STS average."
+    assert said["Trained methods against simcse"] == pairs
+    assert said["Print alone"].startswith("8 of 10 printed gains over SimCSE are within")
+    assert said["Print alone"].endswith("the audit has 1 finding.")
+
+
+def test_nothing_is_said_of_what_is_not_there(suite: SuiteResults, tmp_path: Path) -> None:
+    assert len(lines(replace(suite, baseline=""))) == 3
+    planned = read_suite(write_suite(tmp_path, [{"method": "simcse", "seed": 1}]))
+    said = lines(replace(planned, baseline="simcse"))
+    assert list(said) == ["Averages", "Print alone"]
+    assert said["Averages"] == "None can be compared with print."
+
+
+def test_averages_on_another_backbone_are_not_compared(tmp_path: Path) -> None:
+    runs = seeds("simcse", rows(50.0, 51.0), backbone="toy-bert")
+    names = {"bert-base-uncased": "toy-bert"}
+    suite = read_suite(write_suite(tmp_path, runs, stand_ins=names))
+    assert cells(suite)["verdict"].isin(["not comparable"]).any()
+    assert lines(suite)["Averages"] == "None can be compared with print."
+
+
+def test_verdicts_are_counted_in_one_order(suite: SuiteResults) -> None:
+    every = cells(suite)
+    counts = verdict_counts(every)
+    assert sum(counts.values()) == len(every)
+    assert 0 not in counts.values()
+    order = list(VERDICT_SYMBOLS)
+    assert sorted(counts, key=order.index) == list(counts) == list(verdict_counts(every[::-1]))

@@ -1,0 +1,64 @@
+"""Quoted scores beside ours."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from bench.comparison.reproduction import cells
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.report import quoted_table
+from bench.report.quoted_table import quoted_tables
+from bench.report.tables import leaderboards, render_tables
+from bench.results.suite_results import read_suite
+from tests.support.synthetic_suite import seeds, write_suite
+
+TEXTS = dict.fromkeys(STS_TASKS, "70.00 ± 1.00")
+ROWS = pd.DataFrame(
+    [
+        {"name": "SimCSE", "run": "simcse@official", "backbone": "bert-base-uncased"} | TEXTS,
+        {"name": "SimCSE", "run": "simcse@paper", "backbone": "bert-base-uncased"} | TEXTS,
+        {"name": "Other", "run": "", "backbone": "roberta-base"} | TEXTS,
+    ]
+).assign(quoted_from="someone/list@0123abc:README.md:1", Avg="70.10")
+
+
+@pytest.fixture
+def quotes(monkeypatch):
+    monkeypatch.setattr(
+        quoted_table, "quoted", lambda board: ROWS if board == "sts" else ROWS.iloc[:0]
+    )
+
+
+@pytest.mark.parametrize("backbone", ["bert-base-uncased", "toy-bert"])
+def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, quotes, backbone):
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (74.0, 76.0)]
+    runs = seeds("simcse", rows, backbone=backbone)
+    names = {"bert-base-uncased": "toy-bert"}
+    suite = read_suite(write_suite(tmp_path, runs, stand_ins=names))
+    (table,) = quoted_tables(suite, ["sts", "transfer"])
+    assert table.stem == "quoted_sts"
+    lines = table.shown[["Method", "Line", "STS12", "Avg"]].to_numpy().tolist()
+    assert lines == [
+        ["SimCSE", "quoted", "70.00 ± 1.00", "70.10"],
+        ["SimCSE", "ours, official, n = 2", "75.00 ± 1.41", "75.00 ± 1.41"],
+        ["SimCSE", "quoted", "70.00 ± 1.00", "70.10"],
+        ["Other", "quoted", "70.00 ± 1.00", "70.10"],
+    ]
+    assert ("Do not compare these numbers with any paper" in table.caption) == (
+        backbone == "toy-bert"
+    )
+
+
+def test_quoted_scores_are_rendered_and_not_judged(tmp_path):
+    """Without runs of these methods the files hold what is quoted."""
+    scores = dict.fromkeys((*STS_TASKS, *TRANSFER_TASKS), 75.0)
+    suite_dir = write_suite(tmp_path, seeds("simcse", [scores]))
+    suite = read_suite(suite_dir)
+    render_tables(suite_dir, tmp_path / "tables")
+    names = {table.stem for table in quoted_tables(suite, leaderboards(suite))}
+    assert "quoted_sts" in names
+    for name in names:
+        assert "quoted" in (tmp_path / "tables" / f"{name}.md").read_text(encoding="utf-8")
+    quoted_methods = {row.name for row in quoted_table.quoted("sts").itertuples(index=False)}
+    assert not quoted_methods & set(cells(suite)["method"])

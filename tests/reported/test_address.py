@@ -1,0 +1,92 @@
+"""Addresses name one printed number each, for ever; rows are found by the names of print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from bench.reported import LABEL, MEASURES, mapped, printed
+from bench.reported.address import (
+    address,
+    find_paper,
+    find_rows,
+    find_table,
+    reproduce_command,
+    row_name,
+)
+from bench.utils.errors import UserError
+from bench.utils.files import sha256_text
+
+# SHA-256 of all addresses in the order of print. Links from outside name them, so this changes
+# only if numbers are added or their labels corrected.
+ADDRESSES = "3310c3407e45337c67a24cf7d3258b7be7612081f5ef0916d8f212c49ed21439"
+
+
+def test_addresses_are_distinct_and_stay() -> None:
+    addresses = [address(number) for number in printed().itertuples()]
+    assert len(set(addresses)) == len(addresses) == 969
+    place = "gs-infonce-v2/table-2/gs-infonce/m-3x/bert-base-uncased/avg/test/spearman"
+    assert place in addresses
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789./-") for name in addresses)
+    assert sha256_text("\n".join(addresses)) == ADDRESSES
+
+
+def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
+    """Of every row that has a run; a search by slugs alone takes IS-CSE's `+ DCLR` for `DCLR`."""
+    numbers = mapped()
+    for number in numbers[numbers["metric"].isin(MEASURES)].drop_duplicates(LABEL).itertuples():
+        words = shlex.split(reproduce_command(number))
+        assert words[:4] == ["python", "-m", "bench", "reproduce"]
+        source, table, _, row, _, backbone = words[4:]
+        found = find_rows(source, table, row, backbone)
+        assert {tuple(label) for label in found[LABEL].to_numpy()} == {
+            tuple(getattr(number, name) for name in LABEL)
+        }
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "methods"),
+    [
+        ("Table 1", "DCLR", {"DCLR"}),
+        ("table-1", "+ DCLR", {"IS-CSE+DCLR"}),
+        ("TABLE 1", "dclr-roberta large (ours)", {"DCLR"}),
+        ("Table 4", "is-cse", {"IS-CSE"}),
+    ],
+)
+def test_rows_by_name(table: str, row: str, methods: set[str]) -> None:
+    assert set(find_rows("is-cse", find_table("is-cse", table), row)["method"]) == methods
+
+
+def test_a_method_means_all_of_its_rows() -> None:
+    assert find_rows("is-cse", "Table 4", "IS-CSE")["variant"].nunique() == 6
+    assert find_rows("is-cse", "Table 4", row_name("IS-CSE", "L=512"))["variant"].nunique() == 1
+    assert find_rows("is-cse", "Table 1", "SimCSE", "roberta-base")["task"].nunique() == 8
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "row", "backbone", "sentence"),
+    [
+        (
+            "gs-infonc-v2",
+            "",
+            "",
+            None,
+            "unknown paper 'gs-infonc-v2'; did you mean 'gs-infonce-v2'",
+        ),
+        ("sscl", "Tabel 2", "", None, "sscl has no table 'Tabel 2'; did you mean 'Table 2'?"),
+        ("sscl", "Table 2", "SimSCE", None, "has no row 'SimSCE'; did you mean 'SimCSE'?"),
+        ("SSCL", "Table 2", "SimCSE", "bert-base", "; did you mean 'bert-base-uncased'? (known:"),
+    ],
+)
+def test_unknown_names(
+    paper: str, table: str, row: str, backbone: str | None, sentence: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        _find(paper, table, row, backbone)
+
+
+def _find(paper: str, table: str, row: str, backbone: str | None) -> None:
+    source = find_paper(paper)
+    find_rows(source, find_table(source, table), row, backbone)

@@ -1,0 +1,180 @@
+"""Runs that need others: their spelling, order and identity, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import methods.rankcse as rankcse
+import methods.simcse as simcse
+from bench.runs import config as suites
+from bench.runs.needs import chains, split_run
+from bench.runs.resolve import resolve, run_of
+from bench.runs.run import Run
+from bench.runs.text import parse
+from bench.stages.jobs import planned
+from bench.utils.errors import UserError
+from methods.base import MODEL, ContrastiveHyper
+
+STUDENT = "rankcse[teacher=run:simcse]"
+
+
+def run(text: str, seed: int | None = 1, backbone: str = "toy-bert", **recipe: Any) -> Run:
+    return resolve(
+        text, backbone_name=backbone, corpus="world", data="world", seed=seed, recipe=recipe
+    )
+
+
+def suite(*methods: Any, **changes: Any) -> dict[str, Any]:
+    content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"]}
+    content |= {"seeds": [1, 2], "backbones": {"toy-bert": None}, "methods": list(methods)}
+    suites.validate(content | changes)
+    return content | changes
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled", "backbone"),
+    [
+        (STUDENT, "run:simcse@official", "toy-bert"),
+        ("rankcse[teacher=run: simcse@official]", "run:simcse@official", "toy-bert"),
+        (
+            "rankcse[teacher=run:simcse[dropout=0.2,epochs=1]@paper on toy-roberta]",
+            "run:simcse[dropout=0.2]@paper on toy-roberta",
+            "toy-roberta",
+        ),
+        ("gs-infonce+rankcse[teacher=run:simcse]", "run:simcse@official", "toy-bert"),
+    ],
+)
+def test_a_needed_run_has_one_spelling(text: str, spelled: str, backbone: str) -> None:
+    student = run(text)
+    ((name, teacher),) = student.needs.items()
+    assert (name, teacher.backbone.name) == (spelled, backbone)
+    assert (teacher.corpus, teacher.data, teacher.seed) == ("world", "world", 1)
+    assert run(student.arguments[0]).id == student.id
+    assert student.describe()["needs"] == {spelled: teacher.id}
+
+
+def test_a_text_may_hold_the_text_of_another_run() -> None:
+    text = "a[x=run:b[y=1,z=c@d]+e@paper,w=2]+f@official"
+    assert parse(text) == (
+        [("a", {"x": "run:b[y=1,z=c@d]+e@paper", "w": "2"}), ("f", {})], "official",
+    )  # fmt: skip
+    assert split_run("run:b[y=on x on z] on there") == ("b[y=on x on z]", "there")
+    assert split_run("run:b[y=on x on z]") == ("b[y=on x on z]", "")
+
+
+@pytest.mark.parametrize("text", ["a[x=1]b[y=2]", "a[x=b[c]", "a[x=1]]", "a]x[", "a[b=c]d[e=f]"])
+def test_brackets_that_do_not_match_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"unmatched bracket|cannot read"):
+        parse(text)
+
+
+def test_the_identity_contains_those_of_needed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if the name of a run stands for it in the identity."""
+    before, plain = run(STUDENT), run("rankcse")
+    ids = {before.id, run(STUDENT, seed=2).id, run(STUDENT, learning_rate=1e-3).id}
+    ids |= {run("rankcse[teacher=run:simcse[dropout=0.2]]").id, plain.id}
+    monkeypatch.setattr(simcse.SimCSE, "version", 99)
+    ids.add(run(STUDENT).id)
+    assert len(ids) == 6
+    assert run("rankcse").id == plain.id
+    twice = "rankcse[teacher=run:" + STUDENT + "]"
+    changed = run(twice).id
+    monkeypatch.undo()
+    assert run(twice).id != changed
+    assert before.id == run(STUDENT).id
+
+
+def test_a_change_of_the_suite_reaches_a_needed_run() -> None:
+    """RankCSE's own rate is 3e-5 and its batch 128, SimCSE's batch is 64: a run made again from its
+    description must find the teacher's recipe, too."""
+    student = run(STUDENT, batch_size=128, learning_rate=3e-5)
+    (teacher,) = student.needs.values()
+    assert (teacher.recipe.batch_size, student.recipe_changes) == (128, {"batch_size": 128})
+    again = run_of(student.describe())
+    assert again.id == student.id
+    own = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
+    assert [one.recipe.batch_size for one in (own, *own.needs.values())] == [32, 16]
+    assert run_of(own.describe()).id == own.id
+
+
+def test_a_needed_run_has_the_corpus_of_the_run_that_needs_it() -> None:
+    student = run("rankcse[corpus=nli,teacher=run:simcse]")
+    (teacher,) = student.needs.values()
+    assert teacher.corpus == "nli"
+    assert run_of(student.describe()).id == student.id
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rankcse[teacher=run:untrained]", "'run:untrained' in .* is not trained; name a method"),
+        ("published[model=run:simcse]", "is not trained, so it cannot use 'run:simcse'"),
+        ("rankcse[teacher=run:]", "names no run; write run:METHOD"),
+        ("rankcse[teacher=run:simcs]", "unknown method 'simcs'; did you mean 'simcse'"),
+        ("rankcse[teacher=run:simcse on toy-brt]", "did you mean 'toy-bert'"),
+    ],
+)
+def test_what_is_no_trained_run_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        run(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cycle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only defaults can make one, since a text cannot contain itself."""
+
+    @dataclass(frozen=True)
+    class Own(ContrastiveHyper):
+        teacher: str = field(default="run:rankcse", metadata=MODEL)
+
+    monkeypatch.setattr(simcse.SimCSE, "Hyper", Own)
+    monkeypatch.setattr(simcse.SimCSE, "clamp_to_backbone", lambda hyper, shape: hyper)
+    monkeypatch.setattr(rankcse.RankCSE, "paper", {"*": {"teacher": "run:simcse"}})
+    needs = "'rankcse', which needs 'simcse', which needs 'rankcse' again"
+    with pytest.raises(UserError, match=needs):
+        run("rankcse")
+
+
+def test_a_run_is_impossible_where_one_that_it_needs_is() -> None:
+    student = run("rankcse[teacher=run:sscl[layer=11]]")
+    assert (student.skip or "").startswith("it needs run:sscl[layer=11]@official: layer")
+
+
+def test_a_plan_adds_needed_runs_and_puts_them_first() -> None:
+    texts = [(one.run.text, one.run.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
+    spelled = run(STUDENT).text
+    everything = ("sts",)
+    assert texts == [
+        ("simcse", 1, everything), (spelled, 1, everything),
+        ("simcse", 2, everything), (spelled, 2, everything),
+    ]  # fmt: skip
+    listed = suite(STUDENT, {"method": "simcse", "tasks": ["STS-B"]}, seeds=[1])
+    assert [(one.run.text, one.tasks) for one in suites.planned(listed)] == [
+        ("simcse", ("STS-B",)),
+        (spelled, everything),
+    ]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_a_share_of_a_plan_has_what_its_runs_need(parts: int) -> None:
+    """Fails if runs are dealt one by one."""
+    listed = ["gs-infonce", STUDENT, "rankcse[ranking=listnet,teacher=run:simcse]"]
+    plan = suites.plan(suite(*listed, seeds=[1, 2, 3]))
+    shares = [planned(plan, part + 1, parts) for part in range(parts)]
+    assert sorted(one["id"] for share in shares for one in share) == sorted(
+        one["id"] for one in plan["runs"]
+    )
+    for share in shares:
+        ids = [one["id"] for one in share]
+        for place, one in enumerate(share):
+            assert set(one.get("needs", {}).values()) <= set(ids[:place])
+
+
+def test_chains_join_runs_that_share_a_need() -> None:
+    entries = [{"id": name} for name in "abcd"]
+    entries += [{"id": "e", "needs": {"x": "a", "y": "c"}}, {"id": "f", "needs": {"x": "e"}}]
+    names = [[one["id"] for one in group] for group in chains(entries)]
+    assert names == [["a", "c", "e", "f"], ["b"], ["d"]]

@@ -1,0 +1,169 @@
+"""Encoders that a configuration lists beside its methods, and the sums that identify them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.comparison.against_baseline import against, find
+from bench.comparison.reproduction import leaderboard
+from bench.models.load import load_encoder, save_encoder
+from bench.registry.encoders import files_sum, fingerprint
+from bench.report.tables import shown_leaderboard
+from bench.results.suite_results import read_suite
+from bench.runs import config as suites
+from bench.runs.config import Planned
+from bench.runs.resolve import resolve, run_of
+from bench.runs.run import Run
+from bench.stages import jobs
+from bench.stages.status import status
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from tests.support.tiny_suite import tiny_configuration
+
+Content = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def model(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A model folder of the test's own."""
+    return Path(shutil.copytree(tiny_bert, tmp_path / "models" / "mine"))
+
+
+@pytest.fixture
+def content(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Content:
+    def made(*encoders: Any, **changes: Any) -> dict[str, Any]:
+        given = {"methods": ["untrained[pooler=avg]"], "encoders": list(encoders)} | changes
+        return tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
+
+    return made
+
+
+def planned(content: dict[str, Any]) -> list[Planned]:
+    suites.validate(content)
+    return suites.planned(content)
+
+
+def published(folder: Path, **keys: str) -> Run:
+    text = ",".join(f"{key}={value}" for key, value in {"pooler": "avg", **keys}.items())
+    places = {"backbone_name": "none", "corpus": "world", "data": "world", "seed": None}
+    return resolve(f"published[model={folder},{text}]", **places)
+
+
+def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content: Content, model: Path) -> None:
+    entry = {"model": str(model), "label": "Ours", "pooler": "avg", "normalize": True}
+    _, one = planned(content(entry, tasks=["STS-B", "STS12"]))
+    assert (one.run.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
+    assert (one.run.trained, one.run.backbone.name, one.run.seed) == (False, "none", None)
+    hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
+    assert one.run.parts[0][2] == hyper
+    assert one.run.describe()["models"] == {str(model): fingerprint(str(model))}
+    assert run_of(one.describe(), corpus="world").id == one.run.id
+
+
+@pytest.mark.parametrize("prompt", [None, "", "query"])
+def test_every_prompt_can_be_named(content: Content, prompt: str | None, model: Path) -> None:
+    (model / "modules.json").write_text("[]")
+    given = {"model": str(model)} | ({} if prompt is None else {"prompt": prompt})
+    one = planned(content(given))[1]
+    assert (one.run.parts[0][2]["prompt"], one.run.parts[0][2]["pooler"]) == (prompt, None)
+    assert run_of(one.describe(), corpus="world").parts == one.run.parts
+
+
+def test_changed_files_are_another_run(model: Path) -> None:
+    """Fails if the folder's name identifies it, or if a file's time does."""
+    before = published(model).id
+    moved = shutil.copytree(model, model.with_name("moved"))
+    digest = before.rpartition("_")[2]
+    assert published(moved).id.rpartition("_")[2] == digest
+    os.utime(model / "config.json", (1, 1))
+    (model / ".hidden").write_text("of an editor")
+    assert published(model).id == before
+    for name in ("config.json", "README.md"):
+        with open(model / name, "a", encoding="utf-8") as file:
+            file.write(" ")
+        assert published(model).id != before
+        before = published(model).id
+    assert published(model, normalize="true").id != before
+
+
+def test_names_of_the_hub_identify_themselves(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fingerprint("a/b@main") == "a/b@main"
+    assert fingerprint("bert-base-uncased") == "bert-base-uncased"
+    monkeypatch.setenv("BENCH_MODELS", str(model.parent))
+    assert fingerprint("mine") == fingerprint(str(model)) == f"sha256-{files_sum(model)}"
+    with pytest.raises(UserError, match=r"model folder \./none does not exist"):
+        fingerprint("./none")
+
+
+def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    save_encoder(load_encoder(model, pooler="avg"), run / "encoder")
+    before = fingerprint(str(run))
+    (run / "log.jsonl").touch()
+    assert fingerprint(str(run)) == before == fingerprint(str(run / "encoder"))
+
+
+@pytest.mark.parametrize(
+    ("encoders", "message"),
+    [
+        ([{"model": "./none", "pooler": "avg"}], "'none': model folder ./none does not exist"),
+        (["{model}"], "names no pooler; set 'pooler' to one of cls,"),
+        ([{"model": "{model}", "pooler": "avg"}] * 2, "'mine' is listed twice; give each"),
+        (
+            [{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
+            "'b (outside encoder)' is the same as 'a (outside encoder)'; remove one",
+        ),
+        (
+            [{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
+            "'SimCSE' has the name of a method; give it another 'label'",
+        ),
+        ([{"model": "{model}", "pooler": "mean"}], "'pooler' of 'published' is one of"),
+        ([{"model": "{model}", "pooler": "avg", "prompt": "q"}], "without prompts; write"),
+        ([{"model": "a,b"}], "cannot be part of a run; link the folder under another name"),
+        (["bert-base-uncasd"], "did you mean 'bert-base-uncased'"),
+        (["json:loads"], "unknown backbone 'json:loads'"),
+        ([{"label": "a"}], "or as a map with the key 'model'"),
+        ([{"model": "a/b", "poler": "avg"}], "'encoders.0.poler'; did you mean 'pooler'"),
+        ([{"model": "a/b", "label": "two\nlines"}], "in one line of at most 60 characters"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_sentence(
+    content: Content, model: Path, encoders: list[Any], message: str
+) -> None:
+    text = json.dumps(encoders).replace("{model}", str(model))
+    with pytest.raises(UserError) as caught:
+        planned(content(*json.loads(text)))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("global_state")
+def test_its_row_stands_beside_those_of_methods(
+    content: Content, model: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """The same weights with the same pooler have the scores of the suite's own row."""
+    entry = {"model": str(model), "label": "Ours", "pooler": "avg"}
+    made = content(entry, {**entry, "label": "scaled", "normalize": True}, tasks=["STS-B"])
+    made |= {"compare": {"baseline": "Ours"}}
+    plan = suites.plan(made, planned(made))
+    write_json(tmp_path / "plan.json", plan)
+    list(jobs.run_plan(tmp_path, plan, jobs.planned(plan), "cpu"))
+    assert status(tmp_path).done == {"finished": 3}
+    suite = read_suite(tmp_path)
+    board = leaderboard(suite)
+    shown = shown_leaderboard(board).set_index("Method")
+    assert list(shown.loc["Ours (outside encoder)", ["Backbone", "Setting"]]) == ["none", "–"]
+    scores = board.set_index("label")["STS-B"]
+    own = scores["Untrained (pooler=avg)"]
+    np.testing.assert_allclose(scores.to_numpy(), own, atol=0.01)
+    assert find(suite, "Ours").label == "Ours (outside encoder)"
+    rows, _ = against(suite, "Ours")
+    assert set(rows["backbone"]) == {"none", tiny_bert.name}

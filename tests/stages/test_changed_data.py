@@ -1,0 +1,110 @@
+"""Data that change between two scorings: nothing old passes for new, and nothing is mixed.
+
+Mutations caught: the workflow's stamp as the sum of the data; no comparison of sums between runs; a
+path as the name of the data; no comparison of dev sets.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import main
+from bench.checks.verify import verify
+from bench.datasets.manifest import manifest
+from bench.evaluation.scoring import read_tasks
+from bench.results.provenance import task_sums
+from bench.runs import paths
+from bench.stages.jobs import score_run, train_run
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from tests.support.synthetic_suite import write_suite
+from tests.support.tiny_suite import tiny_run
+
+pytestmark = pytest.mark.usefixtures("global_state")
+
+
+@pytest.fixture
+def data(tiny_data: Path, tmp_path: Path) -> Path:
+    """A data folder to change, which is called "tiny" in its manifest."""
+    return Path(shutil.copytree(tiny_data, tmp_path / "mine"))
+
+
+def change(data: Path, split: str) -> None:
+    """Other gold scores of STS-B."""
+    path, draw = data / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", random.Random(3)
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    changed = [[*row[:4], f"{draw.uniform(0, 5):.3f}", *row[5:]] for row in rows]
+    path.write_text("".join("\t".join(row) + "\n" for row in changed))
+
+
+def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_corpus, tmp_path):
+    run, suite = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path / "suite"
+    stamp = paths.describe_input("data", str(data), suite)
+    assert stamp["name"] == manifest(data)["name"] == "tiny"
+    write_json(suite / "inputs" / "data.json", stamp)
+    change(data, "test")
+    out = paths.scores_file(suite, run.id)
+    score_run(run, suite, ["STS-B"], "test", out, "cpu")
+    described = read_json(out)["provenance"]
+    assert described["data"] == {"name": "tiny", **paths.data_sums(data)}
+    assert described["data"]["sha256"] != stamp["sha256"]
+    assert described["tasks"] == task_sums(read_tasks(["STS-B"], data))
+
+
+def test_a_result_on_own_data_is_confirmed_until_they_change(
+    tiny_bert, data, tiny_corpus, tmp_path
+):
+    run, suite = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path / "suite"
+    write_json(suite / "inputs" / "data.json", paths.describe_input("data", str(data), suite))
+    out = paths.scores_file(suite, run.id)
+    score_run(run, suite, ["STS-B"], "test", out, "cpu")
+    assert verify(out).confirmed
+    content = read_json(out)  # as earlier versions wrote it
+    content["provenance"]["data"]["name"] = str(data)
+    write_json(out, content)
+    assert verify(out).confirmed
+    change(data, "test")
+    assert verify(out).faults == [f"the data changed since (STS-B in {data})"]
+
+
+def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_corpus, tmp_path):
+    run, out = tiny_run("simcse", tiny_bert, data, tiny_corpus), tmp_path / "scores.json"
+    write_json(paths.trained_file(tmp_path, run.id), train_run(run, tmp_path, "cpu"))
+    change(data, "test")
+    score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
+    change(data, "dev")
+    with pytest.raises(UserError, match="was selected on; restore it"):
+        score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
+
+
+COMMANDS = {
+    "tables": ["--out", "tables"],
+    "figures": ["--out", "figures"],
+    "page": ["--figures", "figures", "--out", "page"],
+    "compare": ["--baseline", "simcse"],
+    "coverage": [],
+    "next": ["--hours", "1"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_scores_of_different_data_are_not_put_together(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    entries = [
+        {"method": method, "seed": 1, "scores": {"STS-B": 70.0}} for method in ("simcse", "sscl")
+    ]
+    suite = write_suite(tmp_path / "mixed", entries, name="smoke")
+    for number, digest in enumerate(["0123", "4567"]):
+        path = suite / "scores" / f"run{number:03d}.json"
+        content = read_json(path)
+        content["provenance"]["tasks"] = {"STS-B": {"dev": "same", "test": digest}}
+        write_json(path, content)
+    assert main([command, "--suite", str(suite), *COMMANDS[command]]) == 2
+    told = capsys.readouterr().err
+    assert "the scores of run000 and run001 in suite smoke are of different data" in told
+    assert "(STS-B test has the checksums 0123 and 4567)" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["mixed"]

@@ -1,0 +1,179 @@
+"""How far a suite is: a run that is done, one at work, one that failed, one that was killed, and
+one that is left; and one run's failure leaves the others alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli import main
+from bench.results.readers import read_plan
+from bench.runs import config, paths
+from bench.runs.cost import steps
+from bench.stages import jobs
+from bench.stages.activity import FAILURE, KILLED, last_failure, stage_at_work, working
+from bench.stages.status import report, status
+from bench.utils.errors import UserError
+from bench.utils.files import write_json, write_text
+from bench.utils.interrupts import Stopped
+from tests.support.tiny_suite import SMALL, tiny_configuration
+
+DEVICE = "NVIDIA H200"
+TRAINING, SCORING = 7200.0, 1800.0  # seconds
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A suite of six seeds: 1 is done, 2 trains at half its steps, the training of 3 failed, the
+    scoring of 4 was killed, 5 was stopped, and 6 is untouched."""
+    content: dict[str, Any] = {
+        "suite": "s",
+        "data": "senteval",
+        "corpus": "wiki1m",
+        "tasks": ["MR"],
+    }
+    content |= {"seeds": [1, 2, 3, 4, 5, 6], "backbones": {"bert-base-uncased": None}}
+    planned = config.planned(content | {"methods": ["simcse"]})
+    folder = tmp_path / "results" / "s"
+    write_json(folder / "plan.json", config.plan(content | {"methods": ["simcse"]}, planned))
+    first, second, third, fourth, fifth, _ = (one.run for one in planned)
+    outcome = {"status": "finished", "steps": 100, "work": {"seconds": TRAINING}}
+    origin: dict[str, Any] = {"run": first.describe(), "outcome": outcome}
+    origin |= {"device": {"name": DEVICE}}
+    origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
+    write_json(paths.scores_file(folder, first.id), {"provenance": origin, "records": []})
+    write_json(paths.trained_file(folder, first.id), {"outcome": outcome})
+    rows = [json.dumps({"step": step}) for step in (1, steps(second) // 2)]
+    log = paths.run_folder(folder, second.id) / "log.jsonl"
+    write_text(log, "\n".join(rows) + '\n{"step": 9')  # a line that is being written
+    with pytest.raises(UserError), working(folder, third.id, "train"):
+        raise UserError("memory is full; use less")
+    write_json(paths.trained_file(folder, fourth.id), {"outcome": outcome})
+    (paths.run_folder(folder, fourth.id)).mkdir()
+    (paths.run_folder(folder, fourth.id) / "score.lock").touch()
+    with pytest.raises(Stopped), working(folder, fifth.id, "train"):
+        raise Stopped("SIGTERM")
+    write_text(folder / "logs" / "train" / f"{third.id}.log", "error: memory is full; use less\n")
+    return folder
+
+
+def seeds(found: list[Any]) -> list[str]:
+    return [run.id.split("_")[3] for run in found]
+
+
+def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
+    second = read_plan(suite / "plan.json")["runs"][1]["id"]
+    with working(suite, second, "train"):
+        found = status(suite)
+    assert (found.planned, found.done) == (6, {"finished": 1})
+    by_state = {
+        state: [one for one in found.open if one.state == state]
+        for state in ("running", "failed", "left")
+    }
+    assert {state: seeds(runs) for state, runs in by_state.items()} == {
+        "running": ["s2"], "failed": ["s3", "s4"], "left": ["s5", "s6"],
+    }  # fmt: skip
+    (running,), (failed, killed) = by_state["running"], by_state["failed"]
+    assert (running.stage, running.step) == ("train", 7812)
+    assert (failed.stage, failed.error) == ("train", "memory is full; use less")
+    assert Path(failed.log).read_text().startswith("error: memory")
+    assert (killed.stage, killed.error, killed.log) == ("score", KILLED, "")
+    # Seed 2 has half its training left, 3, 5 and 6 a whole one; all five are scored.
+    assert found.left is not None
+    assert (found.left.device, found.left.measured, found.left.unknown) == (DEVICE, 9, 0)
+    assert found.left.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
+
+
+def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_text(
+        suite / "logs" / "corpus-wiki1m.log", "Traceback (most recent call last):\nOSError: x"
+    )
+    assert main(["status", "--suite", str(suite)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
+    assert "train: memory is full; use less\n" in text
+    assert f"  corpus-wiki1m: OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
+    assert main(["status", "--suite", str(suite), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in found["open"]] == ["left", "failed", "failed", "left", "left"]
+    assert found["steps"][0]["step"] == "corpus-wiki1m"
+
+
+def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
+    last = read_plan(suite / "plan.json")["runs"][-1]["id"]
+    log = suite / "logs" / "train" / f"{last}.log"
+    write_text(log, "waiting for a GPU\n")
+    assert status(suite).open[-1].state == "left"
+    write_text(log, "waiting for a GPU\nerror: nvidia-smi fails; repair it\n")
+    assert status(suite).open[-1].error == "nvidia-smi fails; repair it"
+
+
+def test_nothing_is_measured_yet(suite: Path) -> None:
+    first = read_plan(suite / "plan.json")["runs"][0]["id"]
+    paths.scores_file(suite, first).unlink()
+    assert status(suite).left is None
+    assert "hours left: unknown until a run is done" in report(status(suite))
+
+
+def test_a_look_leaves_no_trace_and_blocks_no_work(suite: Path) -> None:
+    """A lock of one who looks excludes nobody: two processes may be at a run, as scoring allows."""
+    name = read_plan(suite / "plan.json")["runs"][0]["id"]
+    with working(suite, name, "score"), working(suite, name, "analyse"):
+        assert stage_at_work(suite, name) == "score"
+    assert stage_at_work(suite, name) == ""
+    assert last_failure(suite, name, "score") == ""
+    assert not paths.run_folder(suite, name).exists()
+
+
+def test_a_second_process_at_a_stage_does_not_hide_the_first(suite: Path) -> None:
+    name = read_plan(suite / "plan.json")["runs"][0]["id"]
+    with working(suite, name, "train"):
+        with pytest.raises(UserError), working(suite, name, "train"):
+            raise UserError("another process is training this run; wait for it")
+        assert stage_at_work(suite, name) == "train"
+    assert last_failure(suite, name, "train") == ""
+
+
+def test_the_next_attempt_forgets_the_failure(suite: Path) -> None:
+    third = read_plan(suite / "plan.json")["runs"][2]["id"]
+    assert last_failure(suite, third, "train") == "memory is full; use less"
+    with working(suite, third, "train"):
+        assert not (paths.run_folder(suite, third) / FAILURE).exists()
+
+
+@pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
+def test_a_failed_run_does_not_stop_the_others(
+    error: Exception,
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    content = tiny_configuration(
+        tiny_bert, tiny_data, tiny_corpus, methods=["simcse"], seeds=[1, 2], tasks=["STS12"],
+        recipe=SMALL,
+    )  # fmt: skip
+    suite = tmp_path / "results" / "tiny"
+    write_json(suite / "plan.json", config.plan(content))
+    train: Callable[..., Any] = jobs.train_run
+
+    def failing(run: Any, *rest: Any) -> Any:
+        if run.seed == 1:
+            raise error
+        return train(run, *rest)
+
+    monkeypatch.setattr(jobs, "train_run", failing)
+    assert main(["runs", "--suite", str(suite)]) == 2
+    assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
+    found = status(suite)
+    assert found.done == {"finished": 1}
+    assert [(one.state, one.stage) for one in found.open] == [("failed", "train")]
+    monkeypatch.setattr(jobs, "train_run", train)
+    assert main(["runs", "--suite", str(suite)]) == 0
+    assert status(suite).done == {"finished": 2}
