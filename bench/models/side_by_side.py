@@ -8,7 +8,7 @@ own lose no more than the core that is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeVar
 
@@ -35,12 +35,15 @@ def side_by_side(
         then: called with each result in the order of items, in the calling thread.
     """
     threads, stopped = torch.get_num_threads(), Event()
-    workers = min(most, threads, len(items))
+    workers, errors = min(most, threads, len(items)), list[BaseException]()
 
     def run(item: Item) -> Result:
+        if stopped.is_set():  # before the calling thread could cancel this item
+            raise CancelledError
         try:
             return work(item, stopped.is_set)
-        except BaseException:
+        except BaseException as error:
+            errors.append(error)
             stopped.set()
             raise
 
@@ -52,6 +55,9 @@ def side_by_side(
         with ThreadPoolExecutor(workers, "", torch.set_num_threads, (threads // workers,)) as pool:
             try:
                 for done in [pool.submit(run, item) for item in items]:
+                    wait([done])
+                    if errors:  # of any item: what the others return then is not whole
+                        raise errors[0]
                     then(done.result())
             finally:
                 stopped.set()  # an interrupt arrives here, in the main thread

@@ -45,15 +45,17 @@ def test_items_at_once_divide_the_threads(
 def test_an_error_ends_the_others() -> None:
     torch.set_num_threads(2)
     begun: list[int] = []
+    results: list[int] = []
 
-    def work(item: int, is_stopped: Callable[[], bool]) -> None:
+    def work(item: int, is_stopped: Callable[[], bool]) -> int:
         begun.append(item)
         if item == 1:
             raise ValueError("this one")
         while not is_stopped():
             pass
+        return item
 
     with pytest.raises(ValueError, match="this one"):
-        side_by_side(work, range(1000), 2)
-    assert len(begun) < 1000
+        side_by_side(work, range(1000), 2, results.append)
+    assert (sorted(begun), results) == ([0, 1], [])
     assert torch.get_num_threads() == 2
