@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.methods.outside import run_of
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
 DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
 GONE = "which does not exist; write its new path or name"
+RELEASED = "docs/released-code.md"
+# Methods whose tables state their settings as the text of a run.
+NEWER = {
+    "focal-infonce", "mixcse", "simcse-plus-plus", "cot-bert", "rankcse", "diffcse", "sup-simcse",
+    "cropping",
+}  # fmt: skip
 # docs/protocol.md names its tests as `package/file: test, test`.
 PROTOCOL = r"`([\w-]+/\w+): (\w+)`((?:,\s+`\w+`)*)"
 
@@ -72,14 +80,38 @@ def test_named_files_and_functions_exist(document: str) -> None:
             assert name in functions(path), f"{document} names {path}::{name}, {GONE}"
 
 
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if "/released-code" in name])
-def test_functions_beside_released_code_exist(document: str) -> None:
+def test_functions_beside_released_code_exist() -> None:
     """Our side of the tables is written `path:name`."""
-    named = re.findall(r"`((?:bench|methods)/[\w/]+\.py):([\w.]+)`", text(document))
-    assert len(named) > 50
+    named = re.findall(r"`((?:bench|methods)/[\w/]+\.py):([\w.]+)`", text(RELEASED))
+    assert len(named) > 500
     for path, name in named:
-        assert (ROOT / path).is_file(), f"{document} names {path}, {GONE}"
-        assert name in names(path), f"{document} names {path}:{name}, {GONE}"
+        assert (ROOT / path).is_file(), f"{RELEASED} names {path}, {GONE}"
+        assert name in names(path), f"{RELEASED} names {path}:{name}, {GONE}"
+
+
+def test_rows_beside_released_code_are_whole() -> None:
+    """Four columns, the last with a verdict of the legend; a table for each released code."""
+    rows = re.findall(r"^\| (?!Point)[^-].*$", text(RELEASED), re.MULTILINE)
+    assert len(rows) > 400
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 4, f"{RELEASED}: not four columns: {row}"
+        assert re.match(r"(yes|no|shift|own|not confirmed)\b", cells[-1]), f"{RELEASED}: {row}"
+    named = r"[\w-]+/[\w.-]+@[0-9a-f]{7}\b"
+    sources = text("docs/methods.md").partition("| method | paper | code |")[2].partition("\n\n")[0]
+    missing = set(re.findall(named, sources)) - set(re.findall(named, text(RELEASED)))
+    assert not missing, f"{RELEASED} has no table for {missing}"
+
+
+def test_settings_beside_released_code_are_those_of_the_registry() -> None:
+    """`method[key=released value]@setting on backbone` is the run without the keys."""
+    stated = re.findall(r"`([\w+-]+)\[([^]]+)\](@\w+) on ([\w-]+)`", text(RELEASED))
+    assert {method for method, *_ in stated} >= NEWER
+    for method, keys, setting, backbone in stated:
+        run = run_of(f"{method}[{keys}]{setting}", backbone)
+        assert run.id == run_of(method + setting, backbone).id, (
+            f"{RELEASED}: ours is not {run.text}"
+        )
 
 
 def test_sections_named_in_comments_exist() -> None:
