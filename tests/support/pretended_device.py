@@ -51,7 +51,10 @@ class Record:
 
 
 def _described(leaf: Any) -> Any:
-    """An argument in a trace. A host's scalar is part of a launch, so its value counts."""
+    """An argument in a trace. A host's scalar is part of a launch, so its value counts. A generator
+    stands for itself: another one may later have its address, and so its text."""
+    if isinstance(leaf, torch._C.Generator):
+        return leaf
     if not isinstance(leaf, Tensor):
         return repr(leaf)
     if not (leaf.dim() or isinstance(leaf, OnDevice)):
