@@ -24,6 +24,7 @@ from bench.results.suite_results import Key, RunResults, SuiteResults, read_suit
 from bench.runs import config as configurations
 from bench.runs.config import Planned, mode_of
 from bench.runs.cost import NOT_COUNTED, Measured, predict
+from bench.runs.run import Run
 from bench.utils.errors import UserError
 
 
@@ -204,7 +205,7 @@ def _plan(config: Mapping[str, Any], suite: SuiteResults) -> dict[Experiment, Pl
         )
     found: dict[Experiment, Planned] = {}
     for one in planned:
-        experiment = Experiment(f"{one.run.text}@{one.run.setting}", one.run.backbone.name)
+        experiment = _of(one.run)
         known = found.get(experiment, one)
         tasks = tuple(dict.fromkeys((*known.tasks, *one.tasks)))
         analyses = tuple(name for name in known.analyses if name in one.analyses)
@@ -218,6 +219,10 @@ def _tasks_for(key: Key, planned: Sequence[str]) -> Sequence[str]:
     return single[:1] or planned
 
 
+def _of(run: Run) -> Experiment:
+    return Experiment(f"{run.text}@{run.setting}", run.backbone.name)
+
+
 def _experiment(run: RunResults) -> Experiment:
     return Experiment(f"{run.plan['method']}@{run.plan['setting']}", run.plan["backbone"])
 
@@ -226,16 +231,26 @@ def jobs_to_decide(
     suite: SuiteResults, plan: Mapping[Experiment, Planned], cell: Any
 ) -> frozenset[Job]:
     """The jobs of `runs_to_decide`. A run that was never scored does all that was planned for it,
-    others only what the verdict needs."""
+    as do runs that it needs; others only what the verdict needs."""
     known = {(_experiment(run), run.plan["seed"]): run for run in suite.runs}
     jobs: set[Job] = set()
-    for experiment, seed in runs_to_decide(suite, cell):
-        works = {*_tasks_for(key_of(cell), plan[experiment].tasks)}
-        run = known.get((experiment, seed))
-        if not run or run.status == "missing":
+
+    def add(experiment: Experiment, seed: int, tasks: Sequence[str]) -> None:
+        run, works = known.get((experiment, seed)), {*tasks}
+        if _is_left(run):
             works |= {TRAIN, *(run.plan.get("tasks", ()) if run else ())}
-        jobs |= {Job(experiment, seed, work) for work in works}
+            for needed in map(_of, plan[experiment].run.needs.values()):
+                if _is_left(known.get((needed, seed))):
+                    add(needed, seed, plan[needed].tasks)
+        jobs.update(Job(experiment, seed, work) for work in works)
+
+    for experiment, seed in runs_to_decide(suite, cell):
+        add(experiment, seed, _tasks_for(key_of(cell), plan[experiment].tasks))
     return frozenset(jobs)
+
+
+def _is_left(run: RunResults | None) -> bool:
+    return run is None or run.status == "missing"
 
 
 def with_seeds(
@@ -246,6 +261,8 @@ def with_seeds(
     names = {backbone(name).name: name for name in config["backbones"]}
     entries = []
     for (experiment, tasks), seeds in Step(chosen, 0, 0.0).seeds.items():
+        if experiment.backbone not in names:  # only needed by a run of another, which plans it
+            continue
         entry: dict[str, Any] = {"method": experiment.method}
         entry |= {"backbones": [names[experiment.backbone]], "seeds": seeds, "tasks": list(tasks)}
         if plan[experiment].analyses:

@@ -55,7 +55,7 @@ DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
 CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
 NOT_COUNTED = (
     "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, "
-    "files."
+    "files, what a method encodes beside two views of a batch (teachers, a second model)."
 )
 
 

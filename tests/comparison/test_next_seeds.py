@@ -34,6 +34,8 @@ from bench.runs import config as configurations
 from bench.runs.cost import NOT_COUNTED, Measured, predict
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from methods.base import overlay
+from methods.dclr import DCLR
 from tests.support.page_project import png
 from tests.support.synthetic_suite import write_suite
 
@@ -303,6 +305,33 @@ def test_new_seeds_get_the_tasks_that_their_questions_need(tmp_path: Path) -> No
     lines = predict(added, "test", "h200", Measured({}, {}, {}))
     hours = sum(line.seconds for line in lines) / 3600
     assert sum(step.hours for step in growth.steps) == pytest.approx(hours)
+
+
+@pytest.mark.parametrize("on", ["", " on roberta-base"])
+def test_runs_that_a_new_seed_needs_are_counted(
+    on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if the hours of a teacher, or its runs, are left out."""
+    needed = "simcse[dropout=0.3]"
+    table = overlay(DCLR.official, {"*": {"complement": f"run:{needed}{on}"}})
+    monkeypatch.setattr(DCLR, "official", table)
+    config = CONFIG | {"methods": ["dclr"]}
+    rows = printed().query("source == 'is-cse' and table == 'Table 1' and method == 'DCLR'")
+    rows = rows[(rows["backbone"] == BERT) & (rows["variant"] == "")]
+    points = dict(zip(rows["task"], rows["value"], strict=True))
+    entries = []
+    for one in configurations.planned(config):
+        above = 0.5 * SPREAD[one.run.seed - 42] - 0.7
+        scores = {task: points[task] + above for task in STS_TASKS}
+        entries.append(entry_of(one) | {"scores": scores})
+    growth = grow(write_suite(tmp_path / "paper", entries), config, 200, "h200")
+    runs = {(job.experiment, job.seed) for step in growth.steps for job in step.jobs}
+    other = Experiment(f"{needed}@official", "roberta-base" if on else BERT)
+    new = {seed for experiment, seed in runs if experiment.method == "dclr@official"}
+    assert min(new) == 47
+    assert {seed for experiment, seed in runs if experiment == other} == new
+    more = (seconds(growth.config) - seconds(config)) / 3600
+    assert sum(step.hours for step in growth.steps) == pytest.approx(more)
 
 
 def test_planned_runs_without_scores_are_told(tmp_path: Path) -> None:

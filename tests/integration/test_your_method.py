@@ -17,6 +17,7 @@ from bench.datasets.tasks import expand_tasks, is_probing
 from bench.evaluation.scoring import read_tasks
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
+from methods.base import Context, Contrastive
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")
@@ -40,6 +41,28 @@ def plain(output: str) -> list[str]:
 def test_a_row_a_comparison_and_a_figure_cost_fewer_than_60_lines() -> None:
     lines = [line for name in OWN_CODE for line in FILES[name].splitlines()]
     assert len(lines) < 60
+
+
+# What the formula calls by itself.
+NOT_SLOTS = {"joins", "loss"}
+
+
+def names_in(section: str) -> set[str]:
+    """The names in the first column of a section's table."""
+    text = TEXT.partition(f"\n### {section}\n")[2].partition("\n### ")[0]
+    return set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE))))
+
+
+def test_it_names_every_slot() -> None:
+    own = {name for name in vars(Contrastive) if name.islower() and not name.startswith("_")}
+    slots = {name for name in own if callable(getattr(Contrastive, name))} - NOT_SLOTS
+    assert names_in("Every slot") == slots | {"items"}
+    assert {"quiet", "in_parts", "contrast"} <= slots
+
+
+def test_it_names_everything_of_a_context() -> None:
+    members = {name for name in vars(Context) if not name.startswith("_")}
+    assert names_in("The context") == members | set(Context.__annotations__)
 
 
 @pytest.mark.slow

@@ -254,3 +254,20 @@ def test_on_roberta_templates_and_scores_are_the_released_ones() -> None:
     texts = ["The man sleeps", "the old dog sees two birds .", "'s", "2 dogs ?"]
     expected = np.stack([released_vector(base, text) for text in texts])
     np.testing.assert_allclose(encoder.encode(texts), expected, rtol=1e-4, atol=2e-5)
+
+
+def test_sentences_of_one_length_share_the_noise_of_their_template(make: Make) -> None:
+    """Its dropout, too; without a sentence there is no padding."""
+    context, method = make()
+    torch.nn.ModuleList(context.modules()).train()
+    alone: list[Any] = []
+    plain = method._template_alone
+    method._template_alone = lambda *given: alone.append(plain(*given)) or alone[-1]
+    prompt, row = method.prompts[0], context.tokens()[3]
+    inner = [row[1:2], row[2:3], row[1:4], []]
+    noise = method._alone(context, prompt, prompt.around([[0, *words, 0] for words in inner]))
+    first, same, longer, none = noise(-1)
+    assert torch.equal(first, same)
+    assert not any(torch.allclose(first, other) for other in (longer, none))
+    pad = context.tokenizer.pad_token_id
+    assert [tokens.count(pad) for tokens in alone[0][0]] == [0, 1, 3]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import methods.cropping as cropping
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
 from methods.cropping import Cropping
-from tests.methods.outside import Runs, run_of, step
+from tests.methods.outside import Patch, Runs, run_of, step
 
 SENTENCES = [f"a{row} b{row} c{row} d{row} e{row}" for row in range(10)]
 DOCUMENTS = [range(0, 3), range(3, 8), range(8, 10)]
@@ -29,21 +30,22 @@ def crops(method: Cropping, rows: Sequence[int], index: int = 0) -> Any:
     return method.crops(SENTENCES, Step(index, 1000, len(rows), 3, rows))
 
 
-def test_crops_of_a_document_are_successive_lines_with_different_starts() -> None:
-    """Literally: of five lines, two lines from each of the four starts, all pairs alike often."""
+def of_documents() -> bool:
+    """Whether, of five lines, there are two lines from each of the four starts, different ones in
+    both views, and all pairs alike often."""
     method, seen = built(lines=2), Counter[tuple[str, str]]()
-    starts = {f"{SENTENCES[at]} {SENTENCES[at + 1]}": at for at in range(3, 7)}
+    starts = [f"{SENTENCES[at]} {SENTENCES[at + 1]}" for at in range(3, 7)]
     for index in range(1200):
-        ((first, second),), rows = crops(method, [1], index)
+        (pair,), rows = crops(method, [1], index)
         assert rows == [3]
-        seen[first, second] += 1
-    pairs = [(one, other) for one in starts for other in starts if one != other]
-    assert set(seen) == set(pairs)
-    assert all(60 < seen[pair] < 140 for pair in pairs)  # 100 of 1,200; standard deviation 9.6
+        seen[pair] += 1
+    often = all(60 < count < 140 for count in seen.values())  # 100; standard deviation 9.6
+    return often and set(seen) == {(a, b) for a in starts for b in starts if a != b}
 
 
-def test_crops_of_a_sentence_are_successive_words() -> None:
-    """Of five words at a share of 0.4, three; both views are drawn by themselves."""
+def of_sentences() -> bool:
+    """Whether, of five words at a share of 0.4, there are three; both views are drawn by
+    themselves."""
     method, seen = built(unit="sentence", cut=0.4), Counter[tuple[str, str]]()
     words = SENTENCES[4].split()
     parts = [" ".join(words[start : start + 3]) for start in range(3)]
@@ -51,8 +53,49 @@ def test_crops_of_a_sentence_are_successive_words() -> None:
         (pair,), rows = crops(method, [4], index)
         assert rows == [4]
         seen[pair] += 1
-    assert set(seen) == {(one, other) for one in parts for other in parts}
-    assert all(65 < count < 140 for count in seen.values())  # 100 of 900; 9.4
+    often = all(65 < count < 140 for count in seen.values())  # 100 of 900; 9.4
+    return often and set(seen) == {(a, b) for a in parts for b in parts}
+
+
+@pytest.mark.parametrize("hold", [of_documents, of_sentences])
+def test_crops_are_successive_and_all_are_drawn(hold: Callable[[], bool]) -> None:
+    assert hold()
+
+
+def drawn(name: str, change: Callable[..., torch.Tensor]) -> Callable[[Patch], None]:
+    plain = getattr(torch, name)
+    return lambda patch: patch.setattr(
+        torch, name, lambda count, *given, **named: change(plain, count, *given, **named)
+    )
+
+
+MUTATIONS: dict[str, tuple[Callable[[], bool], Callable[[Patch], None]]] = {
+    "one crop for both views": (of_documents, drawn(
+        "randperm", lambda plain, count, generator: plain(count, generator=generator)[[0, 0]])),
+    "starts may be alike": (of_documents, drawn(
+        "randperm", lambda plain, count, generator: torch.randint(
+            count, (2,), generator=generator))),
+    "the last start never": (of_documents, drawn(
+        "randperm", lambda plain, count, generator: plain(count - 1, generator=generator))),
+    "the earlier crop always first": (of_documents, drawn(
+        "randperm", lambda plain, count, generator: plain(
+            count, generator=generator)[:2].sort().values)),
+    "one start for both views of a sentence": (of_sentences, drawn(
+        "randint", lambda plain, count, size, generator: plain(
+            count, (1,), generator=generator).expand(2))),
+    "the last words never": (of_sentences, drawn(
+        "randint", lambda plain, count, size, generator: plain(
+            count - 1, size, generator=generator))),
+    "the share that stays is cut": (of_sentences, lambda patch: patch.setattr(
+        cropping, "round", lambda size: 5 - round(size), raising=False)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
+    hold, mutate = MUTATIONS[name]
+    mutate(monkeypatch)
+    assert not hold()
 
 
 @pytest.mark.parametrize(

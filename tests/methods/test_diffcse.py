@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 import methods.diffcse as diffcse
 from bench.training.context import RunContext
+from bench.world.corpus import sample_document
 from methods.base import Refusal, Step
 from methods.declutr import masked_pieces
 from methods.diffcse import DiffCSE
@@ -234,3 +236,45 @@ def test_settings() -> None:
             assert (hyper.padded, hyper.batchnorm) == (setting == "official", True)
             assert run.evaluation_pooler == "cls_before_pooler"
     assert run_of("diffcse", "toy-bert").build().hyper.generator == "backbone"
+
+
+def test_where_nothing_is_masked_the_label_is_1_where_the_generator_does_not_copy(
+    runs: Runs, monkeypatch: Patch
+) -> None:
+    context, method = started(runs)
+    tokens = [context.tokens()[row] for row in ROWS]
+    monkeypatch.setattr(diffcse, "masked_pieces", lambda rows, *given: (rows, None, None))
+    seen: list[Tensor] = []
+    plain = F.cross_entropy
+    monkeypatch.setattr(
+        diffcse.F,
+        "cross_entropy",
+        lambda logits, labels: seen.append(labels) or plain(logits, labels),
+    )
+    given = torch.zeros(len(tokens), method.shape.width, dtype=torch.float64)
+    method.detection(context, tokens, given, step(0, ROWS))
+    guesses = context.guesses(method.generator, tokens)
+    longest = max(map(len, tokens))
+    expected = [
+        int(0 < place < len(row) and row[place] != guess[place])
+        for row, guess in zip(tokens, guesses.tolist(), strict=True)
+        for place in range(longest)
+    ]
+    assert seen[0].tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+
+
+def test_a_trained_generator_restores_most_masked_words(tmp_path: Path) -> None:
+    """toy-bert's own, on sentences of its language, so that few masked words have label 1."""
+    rng = random.Random(5)
+    lines = [sentence for _ in range(20) for sentence in sample_document(rng)]
+    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n")
+    run = run_of("diffcse", "toy-bert", tmp_path / "lines.txt", "world")
+    context, method = RunContext(run, tmp_path, "cpu"), run.build()
+    method.prepare(context)
+    tokens, draw = context.tokens(), step(0, range(len(lines)))
+    masked, words, chosen = masked_pieces(tokens, context.tokenizer, 0.3, draw)
+    guesses = context.guesses(method.generator.eval(), masked)
+    filled = [guess[: len(row)] for row, guess in zip(tokens, guesses, strict=True)]
+    replaced = (torch.cat(filled) != words)[chosen]
+    assert 0 < replaced.float().mean() < 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 from typing import Any
 
@@ -126,3 +127,11 @@ def test_a_batch_of_one_costs_nothing() -> None:
     )
     assert loss.item() == 0
     assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_a_duplicate_outweighs_the_positive() -> None:
+    """Equal sentences: the own logit is 1/t, each of the n - 1 others (1 + m)/t."""
+    vectors = torch.ones(4, 3, dtype=torch.float64)
+    loss = build((FocalInfoNCE, {})).contrast(vectors, vectors, [], None)
+    others = 3 * math.exp((1 + 0.3) / 0.05 - 1 / 0.05)
+    assert loss.item() == pytest.approx(math.log1p(others), rel=1e-12)

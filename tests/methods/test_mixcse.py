@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from methods.base import Views
+from methods.base import Views, cosine
 from methods.gs_infonce import GSInfoNCE
 from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
@@ -146,3 +146,15 @@ def test_mixtures_raise_the_loss() -> None:
             for which in ("none", "all")
         )
         assert mixed > plain
+
+
+def test_with_a_whole_share_mixtures_are_the_sentences() -> None:
+    """lambda = 1, which a run may not have: m_j = z'_j, so block B is the batch's own cosines."""
+    method = build((MixCSE, {}))
+    method.hyper = replace(method.hyper, share=1.0)
+    first, second = batch("random", 0).views
+    views = Views((first, second), lambda layer: ())
+    for group, larger in zip(method.negatives(first, views, step(0)), (-1, 1), strict=True):
+        zeroed = torch.eye(len(first), dtype=torch.bool).roll(larger, 1)
+        expected = cosine(first, second).masked_fill(zeroed, 0)
+        torch.testing.assert_close(group.cosines, expected, rtol=0, atol=1e-15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,19 @@ def test_hub_ids_and_labels() -> None:
     model = "princeton-nlp/unsup-simcse-roberta-large"
     label = f"Published checkpoint (model={model}, pooler=cls_before_pooler)"
     assert run_of(f"published[model={model}]").label == label
+
+
+def test_checkpoints_that_the_documentation_lists_can_be_written_as_runs() -> None:
+    page = Path(__file__, "../../../docs/methods.md").resolve().read_text(encoding="utf-8")
+    section = page.partition("\n### Published\n")[2].partition("\n### ")[0]
+    listed = re.findall(r"^\|[^|]*\|?[^|]*?`([\w-]+/[\w.-]+)`.*\| `(\w+)`", section, re.MULTILINE)
+    models = {model: pooler for model, pooler in listed if model.count("/") == 1}
+    assert models["SupstarZh/whitenedcse-bert-base"] == "cls_before_pooler"
+    assert models["princeton-nlp/sup-simcse-bert-base-uncased"] == "cls"
+    assert len(models) >= 10
+    for model, pooler in models.items():
+        hyper = run_of(f"published[model={model},pooler={pooler}]").build().hyper
+        assert (hyper.model, hyper.pooler) == (model, pooler)
 
 
 def test_an_unknown_pooler_is_refused() -> None:

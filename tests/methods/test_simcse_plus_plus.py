@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import methods.simcse_plus_plus as module
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
-from methods.base import Negatives, Step, Views, cosine
+from methods.base import Negatives, Step, Views, cosine, info_nce
 from methods.gs_infonce import GSInfoNCE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
@@ -167,9 +167,30 @@ def test_the_second_term_sees_neither_place_nor_scale_of_a_feature() -> None:
     assert term_of(scale * first + shift, second) == pytest.approx(term_of(first, second), rel=1e-4)
 
 
-def test_a_batch_of_one_has_no_second_term() -> None:
-    one = torch.randn(1, 5)
-    assert build((SimCSEPlusPlus, {})).terms(one, one, 0.05, step(0)) == []
+def loss_of(first: Tensor, second: Tensor, quiet: Tensor, **hyper: Any) -> Tensor:
+    views = Views((first, second), lambda layer: (), quiet={NAME: [quiet]})
+    return build((SimCSEPlusPlus, hyper)).loss(views, step(0))
+
+
+def test_without_any_dropout_the_first_term_is_infonce_of_a_view_against_itself() -> None:
+    found = vectors("random", 6, 5)
+    loss = loss_of(found, found, found, weight=0.0)
+    torch.testing.assert_close(loss, info_nce(found, found, 0.05), rtol=1e-12, atol=0)
+
+
+def test_a_batch_of_one_costs_nothing() -> None:
+    first, second, quiet = vectors("random", 3, 1, 5)
+    assert build((SimCSEPlusPlus, {})).terms(first, second, 0.05, step(0)) == []
+    assert loss_of(first, second, quiet).item() == 0
+
+
+def test_of_two_sentences_each_correlation_is_1_or_minus_1() -> None:
+    """A dimension of two values has -1 and 1 after standardising: C_kl = -1/T or 1/T."""
+    first, second = 1e3 * vectors("random", 2, 2, 5)
+    signs = torch.outer((first[0] - first[1]).sign(), (second[0] - second[1]).sign())
+    expected = F.cross_entropy(signs / 5, torch.arange(5))
+    assert term_of(first, second) == pytest.approx(expected.item(), rel=1e-6)
+    assert abs(expected.item() - math.log(5)) <= 2 / 5
 
 
 def test_the_third_pass_is_made_only_where_it_is_needed(runs: Runs, monkeypatch: Patch) -> None:

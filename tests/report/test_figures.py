@@ -176,6 +176,35 @@ def test_an_encoder_without_a_backbone_stands_in_for_none(tmp_path):
     assert not [title for title in titles if "none" in title]
 
 
+@pytest.mark.parametrize(
+    ("labels", "title"),
+    [
+        (["Word overlap"], "no backbone"),
+        (["Mine (outside encoder)"], "outside encoder"),
+        (["Mine (outside encoder)", "Yours (outside encoder)"], "outside encoders"),
+        (["Word overlap", "Mine (outside encoder)"], "no backbone, outside encoder"),
+    ],
+)
+def test_a_panel_without_a_backbone_says_what_its_rows_are(labels, title, tmp_path):
+    texts = [f"published[model=a/{number}]" for number in range(len(labels))]
+    runs = [
+        {"method": text, "setting": "paper", "backbone": "none", "label": label, "scores": ROWS[0]}
+        for text, label in zip(texts, labels, strict=True)
+    ]
+    trained = seeds("simcse", ROWS, backbone="roberta-base")
+    suite = read_suite(write_suite(tmp_path, [*trained, *runs]))
+    with matplotlib.rc_context(STYLE):
+        figure = board_figure(suite, leaderboard(suite))
+    found = [panel.get_title(loc="left") for panel in figure.axes]
+    assert sorted(found) == sorted(["roberta-base", title])
+    rows, claims = against(suite, "published[model=a/0]" if len(labels) > 1 else "simcse")
+    rows = rows[(rows["board"] == "sts") & (rows["task"] == "Avg")]
+    with matplotlib.rc_context(STYLE):
+        figure = versus_figure(suite, rows, claims)
+    found = [panel.get_title(loc="left") for panel in figure.axes]
+    assert found == ["roberta-base", "outside encoder"][: len(labels)]
+
+
 def test_a_panel_without_scores_names_no_stand_in(tmp_path):
     run = {"method": "simcse", "seed": 1, "backbone": "toy-bert"}  # planned
     own = read_suite(write_suite(tmp_path, [run], stand_ins={"bert-base-uncased": "toy-bert"}))

@@ -160,8 +160,7 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
     note = suite.remark_on(board["backbone"].unique())
     figure, drawn = panels(board, names, title, note, handles, scale)
-    for panel, backbone, table in drawn:
-        style.heading(panel, backbone if backbone != "none" else "no backbone")
+    for panel, _, table in drawn:
         for y, row in enumerate(table.to_dict("records")):
             panel.plot(row["averages"], [y] * len(row["averages"]), **_board_look(row), zorder=3)
             if row["averages"]:

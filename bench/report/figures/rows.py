@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
+from bench.registry.backbones import NO_BACKBONE
 from bench.report.figures.style import (
     GREY,
     INK,
@@ -29,6 +30,7 @@ from bench.report.figures.style import (
     key_columns,
     wrapped,
 )
+from bench.results.records import is_outside
 
 # Inches: margins, least height of a row, height of a line of its name and space between two names,
 # extra height of a panel.
@@ -89,7 +91,7 @@ def panels(
         panel.set_axisbelow(True)
         across = panel.get_yaxis_transform()
         panel.hlines(range(count), 0, 1, transform=across, color=PALE, lw=0.6, zorder=0)
-        heading(panel, backbone)
+        heading(panel, place(backbone, part))
         axes.append(panel)
         top = bottom
     for last in axes[-1:]:  # there are none if the suite has no data
@@ -98,6 +100,16 @@ def panels(
         last.set_xlabel(scale)
     frame(figure, title, note, handles, keys)
     return figure, [(axis, *part) for axis, part in zip(axes, parts.items(), strict=True)]
+
+
+def place(backbone: str, rows: pd.DataFrame) -> str:
+    """A backbone, or what its rows are that have none."""
+    if backbone != NO_BACKBONE.name:
+        return backbone
+    outside = [is_outside(label) for label in rows.get("label", ())]
+    kinds = [] if outside and all(outside) else ["no backbone"]
+    kinds += ["outside encoder" + "s" * (sum(outside) > 1)] * any(outside)
+    return ", ".join(kinds)
 
 
 def aside(panel: Axes, y: float, text: str, *, color: str = INK, bold: bool = False) -> None:
