@@ -133,7 +133,7 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
-    names = list(dict.fromkeys((*read_analyses(out), *names)))
+    names = list(dict.fromkeys((*read_analyses(out)[0], *names)))
     read = [
         *(() if run.trained else run.corpora),
         *([run.corpus] if set(names) & set(ON_CORPUS) else ()),
