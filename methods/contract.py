@@ -254,7 +254,7 @@ class Method(nn.Module):
     title: ClassVar[str]  # in tables
     own_corpus_note: ClassVar[str] = ""  # after the title if trained on its own recipe's corpus
     version: ClassVar[int] = 1  # part of a run's identity; increased when the numbers change
-    reference: ClassVar[str]  # paper and code
+    reference: ClassVar[str] = ""  # paper and code
     Hyper: ClassVar[type[HyperParameters]] = HyperParameters
     # Conditions on hyper-parameters that are not None, as Python expressions of their names; those
     # of base classes hold too. And the values of hyper-parameters that have few.

@@ -20,16 +20,17 @@ for stage, folder in FOLDERS.items():
             # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to
             # the end while other cores are idle.
             priority: PER_JOB > 1 and (2 if stage == "train" else 1) * len(RUNS) - number
-            # A stopped or killed training resumes (docs/unbreakable.md).
+            # A stopped or killed training resumes; one that failed for good is not tried again (docs/unbreakable.md).
             retries: 3 if stage == "train" else None
             threads: of_job(job_threads, stage, ids)
             resources:
                 gpu=1,
                 together=TOGETHER,
+                attempt=lambda wildcards, attempt: attempt,
             params:
                 plan=of_job(plan_part, stage, ids),
                 stage=stage,
                 suite=suite_folder,
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages {params.stage} --together {resources.together}"
-                " --json {params.plan:q} > {log:q} 2>&1"
+                " --attempt {resources.attempt} --json {params.plan:q} > {log:q} 2>&1"

@@ -19,6 +19,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # process from finishing what they wait for. OpenMP reads this when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
 RESUMABLE = {
@@ -40,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 on success, 1 if the command found a fault, 2 for a user's mistake, 75 if
-        SIGTERM or SIGUSR1 stopped it, 130 if it was interrupted.
+        SIGTERM or SIGUSR1 stopped it, 130 if it was interrupted, 141 if its output was closed.
     """
     words = list(sys.argv[1:] if words is None else words)
     if words == ["--version"]:  # without loading the parser
@@ -55,13 +56,18 @@ def main(words: Sequence[str] | None = None) -> int:
         from bench.cli.program import run
 
         with interrupts.handle_signals():
-            return run(words)
+            status = run(words)
+            sys.stdout.flush()
+            return status
     except interrupts.Stopped as stopped:
         print(f"{stopped}; {again}", file=sys.stderr)
         return interrupts.EXIT_TEMPFAIL
     except KeyboardInterrupt:
         print(f"interrupted; {again}", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # who read the output has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_SIGPIPE
     except UserError as error:
         message = str(error)
     except PermissionError as error:

@@ -285,6 +285,13 @@ def runs(
     together: Annotated[
         int, opt("Number of runs that share the device.", **whole_number("together"))
     ] = 1,
+    attempt: Annotated[
+        int,
+        opt(
+            "Number of this attempt; from the second on, runs that failed for good are left out.",
+            **whole_number("attempt"),
+        ),
+    ] = 1,
 ) -> int:
     """Train, score and analyse runs of a plan, without a workflow.
 
@@ -305,11 +312,12 @@ def runs(
             from bench.stages.together import run_together
 
             common = ["runs", "--suite", str(suite), "--stages", *stages]
+            common += ["--attempt", str(attempt)]
             common += ["--json", text] if text else []
             shares = [groups[first::processes] for first in range(processes)]
             ids = [[entry["id"] for group in share for entry in group] for share in shares]
             return run_together([[*common, "--only", *share] for share in ids])
         with Progress(len(entries), "runs", "run") as progress:
-            for run in run_plan(suite, content, entries, device, stages):
+            for run in run_plan(suite, content, entries, device, stages, attempt > 1):
                 progress.advance(note=run.id)
     return 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.datasets.tasks import kind_of
+from bench.datasets.tasks import KNOWN_TASKS, OWN_PROBING, OWN_STS, kind_of
 from bench.download import read_lines
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
 
 TABLES = ("sts", "transfer", "probing")  # sizes of tasks in a manifest
@@ -47,7 +47,28 @@ def manifest(data: Path) -> dict[str, Any]:
         )
     if unknown := sorted(content.keys() - KEYS):
         raise UserError(f"{path} has an unknown key '{unknown[0]}'{did_you_mean(unknown[0], KEYS)}")
+    for kind in TABLES:
+        _check_tasks(content.get(kind, {}), kind, path)
+    listed, files = content.get("sts", {}), content.get("sts_files", {})
+    if isinstance(files, dict) and (unlisted := sorted(files.keys() - listed.keys())):
+        hint = did_you_mean(unlisted[0], listed)
+        raise UserError(
+            f"{path} describes files of '{unlisted[0]}', which its table \"sts\" lacks{hint}"
+        )
     return content
+
+
+def _check_tasks(tasks: Iterable[str], kind: str, path: Path) -> None:
+    """Raise `UserError` for a task that no table of this kind can have, such as a misspelt one."""
+    known = [task for task in KNOWN_TASKS if kind_of(task) == kind]
+    own = {"sts": OWN_STS, "probing": OWN_PROBING}.get(kind)
+    for task in tasks:
+        if task not in known and not (own and task.startswith(own) and task != own):
+            named = f"; a set of your own is called {own}NAME" if own else ""
+            raise UserError(
+                f"{path}: the table \"{kind}\" has an unknown task '{task}'"
+                f"{did_you_mean(task, known)}{named}"
+            )
 
 
 def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
@@ -65,7 +86,8 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     counts = listed.get(kind, {}).get(task)
     if not counts:
         name = listed["name"]
-        raise UserError(f"the data set {name} has no task {task}; choose another task or data set")
+        near = suggestion(task, listed.get(kind, {})) or "; choose another task or data set"
+        raise UserError(f"the data set {name} has no task {task}{near}")
     for part, size in counts.items():
         if type(size) is not int or size < 1:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Sets that the manifest of a data folder describes."""
+"""Sets that the manifest of a data folder describes, and those that trainings need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.datasets import probing, sts
+from bench.datasets.manifest import manifest
 from bench.datasets.tasks import OWN_PROBING, is_described
+from bench.utils.errors import UserError
 
 
 def check_own(tasks: Iterable[str], data: Path) -> None:
@@ -21,3 +23,30 @@ def check_own(tasks: Iterable[str], data: Path) -> None:
                 sts.read(task, data, split)
         elif task.startswith(OWN_PROBING):
             probing.read(task, data)
+
+
+def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:
+    """Check the dev sets on which trainings select their weights.
+
+    Args:
+        tasks: the sets, of `Recipe.selection`.
+        data: the data folder.
+        present: whether all files of the folder are at hand, and are read.
+
+    Raises:
+        UserError: the manifest lists no dev set of a task, or its file is missing or invalid.
+    """
+    listed = manifest(data)
+    counts = listed.get("sts", {})
+    for task in tasks:
+        if "dev" not in counts.get(task, {}):
+            others = [name for name, parts in counts.items() if "dev" in parts]
+            remedy = "list one in its manifest.json"
+            if others:
+                remedy = f"set 'select_on' in 'recipe' to {' or '.join(others)}"
+            raise UserError(
+                f"the data set {listed['name']} has no dev set of {task}, on which trainings "
+                f"select their weights; {remedy}"
+            )
+        if present:
+            sts.read(task, data, "dev")

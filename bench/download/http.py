@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError, UserError
 
 T = TypeVar("T")
 # As huggingface_hub's `http_backoff`.
@@ -37,11 +37,22 @@ _REASONS = {  # class of an error of huggingface_hub or httpx2 -> what went wron
     "InvalidURL": f"{{server}} {_NO_ADDRESS}",
     "HTTPError": "the connection to {server} broke; try again later",
 }
+_LASTING = {  # those of them that another attempt meets again
+    "OfflineModeIsEnabled",
+    "GatedRepoError",
+    "RepositoryNotFoundError",
+    "RevisionNotFoundError",
+    "EntryNotFoundError",
+    "HFValidationError",
+    "UnsupportedProtocol",
+    "InvalidURL",
+}
 
 
 @contextmanager
 def one_sentence(what: str, alternative: str) -> Iterator[None]:
-    """Turn errors of the network and of the hub into a `UserError` of one sentence.
+    """Turn errors of the network and of the hub into a `UserError` of one sentence, which is a
+    `TransientError` if another attempt may succeed.
 
     Args:
         what: the file or repository that is fetched.
@@ -56,7 +67,8 @@ def one_sentence(what: str, alternative: str) -> Iterator[None]:
         is_hidden = type(error).__name__ == "LocalEntryNotFoundError"
         cause = (is_hidden and error.__cause__) or error
         names = [kind.__name__ for kind in type(cause).__mro__]
-        reason = next((_REASONS[name] for name in names if name in _REASONS), None)
+        known = next((name for name in names if name in _REASONS), "")
+        reason, kind = _REASONS.get(known), UserError if known in _LASTING else TransientError
         if type(cause) is OSError and cause.errno is None:  # how http_get reports a wrong size
             reason = "it does not have the size that its server announces; fetch it again"
         if reason is None:
@@ -65,9 +77,9 @@ def one_sentence(what: str, alternative: str) -> Iterator[None]:
         status = getattr(getattr(cause, "response", None), "status_code", None)
         is_denied = names[0] == "HfHubHTTPError" and status in (401, 403)
         if is_denied and server == constants.ENDPOINT:
-            reason = f"the hub denies access (status {status}); {_TOKEN}"
+            reason, kind = f"the hub denies access (status {status}); {_TOKEN}", UserError
         reason = reason.format(server=server, status=status, limit=limit)
-        raise UserError(f"cannot fetch {what}: {reason}, or {alternative}") from None
+        raise kind(f"cannot fetch {what}: {reason}, or {alternative}") from None
 
 
 def _server(error: BaseException) -> str:

@@ -86,7 +86,8 @@ def _origin(run: ExportedRun) -> dict[str, Any]:
 
 def _analyses(suite_dir: Path, run: ExportedRun) -> Iterator[dict[str, Any]]:
     """Each number of a run's analyses with its path in the file; other values are left out."""
-    for name, result in read_analyses(paths.analyses_file(suite_dir, run.id)).items():
+    analyses, _ = read_analyses(paths.analyses_file(suite_dir, run.id))
+    for name, result in analyses.items():
         for path, value in _numbers(result):
             yield {"analysis": name, "path": path, "value": value}
 

@@ -221,8 +221,10 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
         yield f"{told}; use lower-case letters, digits and dashes"
     for attribute in ("title", "reference"):
         value = getattr(cls, attribute, "")
-        if not isinstance(value, str) or not value.strip():
-            yield f"{cls.__name__} has no {attribute}; write {attribute} = '...' beside its name"
+        if attribute == "title" and not (isinstance(value, str) and value.strip()):
+            yield f"{cls.__name__} has no title; write title = '...' beside its name"
+        elif not isinstance(value, str):
+            yield f"the {attribute} of {cls.__name__} is {value!r}; write a text, or leave it out"
         elif len(value.splitlines()) > 1:
             yield f"the {attribute} of {cls.__name__} has several lines; use one"
     if type(cls.version) is not int:

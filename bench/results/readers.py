@@ -83,6 +83,20 @@ class Trained(TypedDict):
     provenance: NotRequired[dict[str, Any]]
 
 
+class Corpus(TypedDict):
+    """A corpus that was read."""
+
+    name: str
+    sha256: str
+
+
+class Read(TypedDict):
+    """What the provenance of a result says that it read: sums of tasks by split, and corpora."""
+
+    tasks: NotRequired[dict[str, dict[str, str]]]
+    corpora: NotRequired[list[Corpus]]
+
+
 _hints = cache(partial(typing.get_type_hints, include_extras=True))
 
 
@@ -202,18 +216,21 @@ def analyses_damage(path: Path) -> AbstractContextManager[None]:
     return report_damage(path, "a file of analyses", "move it away and analyse again")
 
 
-def read_analyses(path: Path) -> dict[str, Any]:
-    """Results of `bench.stages.analyse` by name; empty if the file does not exist.
+def read_analyses(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Results of `bench.stages.analyse` by name, and their provenance; empty if the file does not
+    exist.
 
     Raises:
         UserError: the file has another form.
     """
     if not path.exists():
-        return {}
+        return {}, {}
     content = read_json(path)
     with analyses_damage(path):
-        check_form(content, {"analyses": dict[str, dict[str, Any]]})
-        return content["analyses"]
+        check_form(
+            content, {"analyses": dict[str, dict[str, Any]], "provenance": NotRequired[Read]}
+        )
+        return content["analyses"], content.get("provenance", {})
 
 
 def read_trained(path: Path) -> Trained:

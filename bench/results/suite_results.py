@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NotRequired
+from typing import Any
 
 from bench.datasets.tasks import (
     AGGREGATIONS,
@@ -50,6 +50,7 @@ class RunResults:
             ("TokSim", "test", "token_similarity") if they were analysed.
         provenance: of its scores; empty if there are none.
         analyses: results of `bench.stages.analyse`, by name.
+        analysed: provenance of the analyses; empty if there are none.
     """
 
     plan: Mapping[str, Any]  # a `readers.PlanEntry`
@@ -59,6 +60,7 @@ class RunResults:
     scores: Mapping[Key, float]
     provenance: Mapping[str, Any] = field(default_factory=dict)
     analyses: Mapping[str, Any] = field(default_factory=dict)
+    analysed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def experiment(self) -> tuple[Any, Any]:
@@ -153,23 +155,37 @@ class SuiteResults:
 
 
 def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
-    """Check that all runs were scored on the same sentences and labels of a task.
+    """Check that all scores and analyses read the same sentences and labels of a task, and the same
+    text of a corpus.
 
     Raises:
-        UserError: two were not; their scores must not be compared.
+        UserError: two did not; they must not be compared.
     """
-    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    seen: dict[str, tuple[str, str]] = {}
     for run in runs:
-        for task, splits in (run.provenance.get("tasks") or {}).items():
-            for split, digest in splits.items():
-                name = run.plan["id"]
-                first, other = seen.setdefault((task, split), (digest, name))
+        for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed)):
+            what = f"the {kind} of {run.plan['id']}"
+            for part, digest in _sums(run.plan, provenance):
+                first, other = seen.setdefault(part, (digest, what))
                 if first != digest:
                     raise UserError(
-                        f"the scores of {other} and {name} in suite {suite} are of different data "
-                        f"({task} {split} has the checksums {first} and {digest}); "
-                        "score the runs with the outdated one again"
+                        f"{other} and {what} in suite {suite} are of different data "
+                        f"({part} has the checksums {first} and {digest}); "
+                        "make those with the outdated one again"
                     )
+
+
+def _sums(plan: Mapping[str, Any], provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a result read, and its checksum.
+
+    Of corpora only the run's own, by name: one given by path is part of the run's identity.
+    """
+    for task, splits in (provenance.get("tasks") or {}).items():
+        for split, digest in splits.items():
+            yield f"{task} {split}", digest
+    named = [one for one in provenance.get("corpora") or () if one["name"] == plan.get("corpus")]
+    for corpus in named[:1]:
+        yield f"corpus {corpus['name']}", corpus["sha256"]
 
 
 def _derived(
@@ -204,13 +220,9 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
     with scores_damage(path):
         readers.check_form(
             provenance,
-            {
-                "run": dict,
-                "data": {"name": str},
-                "outcome": readers.Outcome,
-                "tasks": NotRequired[dict[str, dict[str, str]]],
-            },
+            {"run": dict, "data": {"name": str}, "outcome": readers.Outcome},
         )
+        readers.check_form(provenance, readers.Read)
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
         check_averages(records)
@@ -222,11 +234,11 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
         ): float(record["value"])
         for record in records
     }
-    analyses = readers.read_analyses(analysed)
+    analyses, origin = readers.read_analyses(analysed)
     with readers.analyses_damage(analysed):
         scores |= dict(_derived(scores, outcome, analyses))
     status, reason = outcome["status"], outcome.get("reason") or ""
-    return RunResults(plan, status, reason, data, scores, provenance, analyses)
+    return RunResults(plan, status, reason, data, scores, provenance, analyses, origin)
 
 
 def _check_same_run(scored: Mapping[str, Any], plan: Mapping[str, Any]) -> None:

@@ -31,9 +31,9 @@ from bench.runs import paths
 from bench.runs.needs import chains
 from bench.runs.resolve import run_of
 from bench.runs.run import Run
-from bench.stages.activity import working
+from bench.stages.activity import check_retry, is_transient, working
 from bench.training.context import RunContext
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError, UserError
 from bench.utils.files import read_json, write_json
 from methods.base import Refusal
 
@@ -59,7 +59,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
         origins = [origin for name, _, _ in run.parts if (origin := method_origin(name))]
         if not origins:
             raise
-        raise UserError(
+        raise (TransientError if is_transient(error) else UserError)(
             f"training {run.text} failed ({describe_error(error)}); "
             f"find the error with: python -m bench check-method {origins[0].place}"
         ) from error
@@ -73,7 +73,8 @@ def _after_needs(run: Run, suite: Path) -> Run:
         try:
             outcome = _ended(needed, suite)["outcome"]
         except UserError as error:
-            raise UserError(f"'{run.text}' needs the encoder of {name}: {error}") from None
+            told = f"'{run.text}' needs the encoder of {name}: {error}"
+            raise TransientError(told) from None  # the next attempt may train that run first
         if outcome["status"] != "finished":
             return replace(run, skip=f"it needs {name}, whose training {outcome['status']}")
     return run
@@ -132,7 +133,7 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
-    names = list(dict.fromkeys((*read_analyses(out), *names)))
+    names = list(dict.fromkeys((*read_analyses(out)[0], *names)))
     read = [
         *(() if run.trained else run.corpora),
         *([run.corpus] if set(names) & set(ON_CORPUS) else ()),
@@ -247,6 +248,7 @@ def run_plan(
     entries: Sequence[dict[str, Any]],
     device: str,
     stages: Sequence[str] = STAGES,
+    retry: bool = False,
 ) -> Iterator[Run]:
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
@@ -259,6 +261,7 @@ def run_plan(
         entries: some of its runs, from `planned`.
         device: torch device.
         stages: a subset of `STAGES`.
+        retry: whether runs whose last attempt failed for good are not tried again.
 
     Raises:
         UserError: some runs failed.
@@ -266,6 +269,8 @@ def run_plan(
     errors: list[str] = []
     for entry in entries:
         try:
+            if retry:
+                check_retry(suite, entry["id"], stages)
             yield _run_stages(suite, plan, entry, device, stages)
         except Exception as error:
             if len(entries) == 1:

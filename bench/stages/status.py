@@ -36,6 +36,8 @@ class RunStatus:
         stage: the stage that it is at, that failed, or that comes next.
         step: optimiser steps of its training so far; None if there are none.
         error: of the last attempt, if it failed.
+        attempts: how many have failed.
+        final: whether another attempt would fail in the same way.
         log: file with the messages of that job; empty without a workflow.
     """
 
@@ -45,6 +47,8 @@ class RunStatus:
     step: int | None = None
     error: str = ""
     log: str = ""
+    attempts: int = 0
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,11 +156,12 @@ def _open_run(suite: Path, name: str, stage: str, started: Mapping[str, str]) ->
 
     if at := stage_at_work(suite, name):
         return RunStatus(name, "running", at, step if at == "train" else None, log=log(at))
-    error = last_failure(suite, name, stage)
-    if not error and started[stage] == name:  # a job may fail before it reaches a run
-        error = _error(Path(log(stage)))
-    if error:
-        return RunStatus(name, "failed", stage, step, error, log(stage))
+    if failure := last_failure(suite, name, stage):
+        told, attempts, final = failure.error, failure.attempts, failure.final
+        return RunStatus(name, "failed", stage, step, told, log(stage), attempts, final)
+    # A job may fail before it reaches a run.
+    if error := _error(Path(log(stage))) if started[stage] == name else "":
+        return RunStatus(name, "failed", stage, step, error, log(stage), 1)
     return RunStatus(name, "left", stage, step)
 
 
@@ -276,8 +281,10 @@ def report(found: SuiteStatus) -> str:
         lines += ["", f"{state}:"] if runs else []
         for run in runs:
             step = f", step {run.step}" if run.step and run.stage == "train" else ""
+            tried = f", {run.attempts} {'attempts' if run.attempts > 1 else 'attempt'}"
+            tried = (tried + ", final" * run.final) * bool(run.attempts)
             error = f": {run.error}" if run.error else ""
-            lines.append(f"  {run.id}, {run.stage}{step}{error}")
+            lines.append(f"  {run.id}, {run.stage}{step}{tried}{error}")
             lines += [f"    {run.log}"] if run.log and run.error else []
     lines += ["", "failed steps:"] if found.steps else []
     for one in found.steps:

@@ -10,7 +10,7 @@ from typing import Any
 
 from filelock import lock_descriptor
 
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError
 from bench.utils.files import disk_errors, write_error
 
 
@@ -28,7 +28,7 @@ class Log:
             raise write_error(path, error.errno) from error
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self._file.close()
-            raise UserError(
+            raise TransientError(
                 f"{path} is locked: another process is training this run; wait for it"
             ) from None
 

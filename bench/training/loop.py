@@ -34,7 +34,7 @@ from bench.training.optimiser import apply_gradients, make_optimiser, set_learni
 from bench.training.schedule import SYNC_EVERY, Schedule
 from bench.training.state import TrainingState
 from bench.utils import interrupts
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError, UserError
 from bench.utils.files import read_json, remove_partial, write_json
 from bench.utils.memory import fewer_together, is_memory_full
 from bench.utils.progress import Progress
@@ -347,13 +347,13 @@ class Training:
 
     @contextmanager
     def _memory_errors(self, step: int, batch: Sequence[int]) -> Iterator[None]:
-        """Raise UserError for errors that mean that memory is full."""
+        """Raise TransientError for errors that mean that memory is full."""
         try:
             yield
         except (MemoryError, RuntimeError) as error:
             if not is_memory_full(error):
                 raise
-            raise UserError(
+            raise TransientError(
                 f"memory is full at step {step} of {self.run.id}, in a batch of "
                 f"{self._size(batch)}; {fewer_together()}set a smaller batch_size or max_length "
                 "(which makes it another run), or use a larger device"

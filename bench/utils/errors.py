@@ -1,4 +1,4 @@
-"""`UserError` and the suggestions of its messages."""
+"""`UserError`, `TransientError`, and the suggestions of its messages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ class UserError(Exception):
     The message says what is wrong, where, and what to do. The command line prints it without a
     traceback and exits with status 2.
     """
+
+
+class TransientError(UserError):
+    """An error of the machine or the network, which another attempt may not meet."""
 
 
 LISTED = 10  # most names that a message lists; the closest come first if one is meant

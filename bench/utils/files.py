@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError, UserError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -22,7 +22,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def write_error(path: Path, number: int | None) -> UserError:
     """Return the error for a path that cannot be written; `number` is the `errno`, if known."""
     if number in DISK_FULL:
-        return UserError(
+        return TransientError(
             f"no space left on the device for {path}; "
             "free some and start again, finished work is kept"
         )

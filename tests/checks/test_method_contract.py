@@ -399,7 +399,7 @@ LENGTH, FROZEN, HYPER = "length: int = 4", "@dataclass(frozen=True)", "Hyper = Q
         (changed(('name = "queue"', 'name = "My Queue"')), "is 'My Queue'; use lower-case letters"),
         (changed(('    title = "Queue"\n', "")), "Queue has no title; write title = '...' beside"),
         (changed(('"Queue"', '"Que\\nue"')), "the title of Queue has several lines; use one"),
-        (changed(('    reference = "a test"\n', "")), "Queue has no reference"),
+        (changed(('"a test"', "2010")), "the reference of Queue is 2010; write a text, or"),
         (changed((LENGTH, "length: list = ()")), "'length' of QueueHyper is of type list; use"),
         (changed((LENGTH, "length: int")), r"imported \(TypeError in HERE \d+: .*default"),
         (changed((FROZEN + "\n", "")), r"'length' of QueueHyper is not a field; write @dataclass"),
@@ -420,9 +420,15 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(source, said, write):
         assert not [name for name in set(sys.modules) - before if name.startswith("_method_")]
 
 
+def test_a_method_may_leave_its_reference_out(write):
+    plugins.add_method_paths([write(changed(('    reference = "a test"\n', "")))])
+    assert registered.method_classes()["queue"].reference == ""
+
+
 def test_the_methods_of_the_project_are_whole():
     for cls in registered.method_classes().values():
         assert list(plugins.interface_errors(cls)) == []
+        assert cls.reference
 
 
 def test_files_and_folders_are_found_and_do_not_clash(write, monkeypatch, tmp_path):

@@ -103,6 +103,15 @@ def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch: pytest.Monk
     assert terminal.buffer.getvalue() == b"\xb1 1 \\u2248\n"
 
 
+def test_a_reader_that_ends_early_is_no_error() -> None:
+    command = [sys.executable, "-m", "bench", "audit"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=ROOT, **pipes)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+
+
 def test_a_folder_for_a_file_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@ language."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -243,6 +244,54 @@ def test_equal_keys_of_a_manifest_are_refused(folder: Path) -> None:
     path.write_text(path.read_text().replace('"name": "own"', '"name": "own", "name": "mine"'))
     with pytest.raises(UserError, match=r"manifest\.json .*the key 'name' is twice in it"):
         manifest(folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"sts:german": {"test"', '"sts:germna": {"test"',
+         "describes files of 'sts:german', which its table \"sts\" lacks; did you mean"),
+        ('"sts:german": {"test"', '"german": {"test"',
+         "the table \"sts\" has an unknown task 'german' (known: CNSD-STS-B, SICK-R, STS-B, STS12, "
+         "STS13, STS14, STS15, STS16); a set of your own is called sts:NAME"),
+        ('"sts:german": {"test"', '"STS-b": {"dev": 2}, "sts:german": {"test"',
+         "the table \"sts\" has an unknown task 'STS-b'; did you mean 'STS-B'?"),
+        ('"name": "own"', '"name": "own", "transfer": {"SST": {"dev": 2}}',
+         "the table \"transfer\" has an unknown task 'SST'; did you mean 'SST2'?"),
+        ('"name": "own"', '"name": "own", "probing": {"Lenght": {"te": 2}}',
+         "the table \"probing\" has an unknown task 'Lenght'; did you mean 'Length'?"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_task_of_a_manifest_is_named(
+    old: str, new: str, message: str, folder: Path
+) -> None:
+    path = folder / "manifest.json"
+    text = json.dumps(read_json(path))
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=re.escape(message)):
+        manifest(folder)
+
+
+def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder: Path) -> None:
+    content: dict[str, Any] = {"suite": "mine", "data": str(folder), "corpus": "world"}
+    content |= {"seeds": [1], "tasks": ["sts:german"], "backbones": {"toy-bert": None}}
+    without = content | {"methods": ["word-overlap", "untrained[pooler=avg]"]}
+    assert len(suites.planned(without)) == 2  # nothing is selected
+    said = "the data set own has no dev set of {}, on which trainings select their weights; set "
+    said += "'select_on' in 'recipe' to CNSD-STS-B"
+    for select_on in ("STS-B", "SICK-R", "sts:german"):
+        other = content | {"methods": ["simcse"], "recipe": {"select_on": select_on}}
+        with pytest.raises(UserError, match=re.escape(said.format(select_on))):
+            suites.planned(other)
+        one = content | {"methods": ["simcse", f"simcse[select_on={select_on}]"]}
+        with pytest.raises(UserError, match="own has no dev set of"):
+            suites.planned(one | {"recipe": {"select_on": "CNSD-STS-B"}})
+    right = content | {"methods": ["simcse"], "recipe": {"select_on": "CNSD-STS-B"}}
+    assert len(suites.planned(right)) == 1
+    (folder / "downstream" / "CNSD-STS-B" / "cnsd-sts-dev.txt").unlink()
+    with pytest.raises(UserError, match=r"cnsd-sts-dev\.txt does not exist"):
+        suites.planned(right)
 
 
 def test_an_unknown_key_of_a_manifest_is_named(folder: Path) -> None:

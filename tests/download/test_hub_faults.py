@@ -22,7 +22,7 @@ from huggingface_hub import constants
 from bench import download
 from bench.download import archive, http, pins
 from bench.models.load import load_encoder
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError, UserError
 from tests.support.fake_hub import FakeHub, Fault, use_endpoint
 from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, fetch, left_behind, member, tar
 
@@ -168,6 +168,29 @@ def test_faults_of_a_corpus(
     assert fetch(tmp_path, "corpus", "wiki1m") == 0
     assert final.read_bytes() == TEXT
     assert left_behind(tmp_path / "cache") == [CORPUS]
+
+
+@pytest.mark.parametrize(
+    ("name", "transient"),
+    [
+        ("no server", True),
+        ("503, always", True),
+        ("the connection is reset half-way, always", True),
+        ("the file is too short", True),
+        ("404, no such repository", False),
+        ("401", False),
+        ("403, gated", False),
+        ("HF_ENDPOINT is not a web address", False),
+        ("HF_HUB_OFFLINE is set, and the cache is empty", False),
+    ],
+)
+def test_faults_that_another_attempt_may_not_meet(
+    name: str, transient: bool, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FAULTS[name](hub, monkeypatch)
+    with pytest.raises(UserError) as caught:
+        download.fetch_corpus("wiki1m")
+    assert isinstance(caught.value, TransientError) == transient
 
 
 @pytest.mark.parametrize("name", [*ARCHIVES, *MODELS])

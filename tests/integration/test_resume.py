@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.report.render import render
 from bench.runs.run import Run
+from bench.stages.status import status
 from tests.support.kills import PHASES, ROOT, Sitting, Trainings
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run
 from tests.training.test_checkpoint import fit, left
@@ -231,6 +233,56 @@ def test_a_killed_worker_is_retried_and_goes_on(
     assert f"{run.id} resumes after step " in log
     fit(run, tmp_path / "whole")
     assert left(folder) == left(tmp_path / "whole")
+
+
+BROKEN = """
+import os
+from methods.base import SHARED_RECIPE, Contrastive
+
+class Broken(Contrastive):
+    name, title, recipe = "broken", "Broken", SHARED_RECIPE
+
+    def step_loss(self, context, step):
+        with open(os.environ["TRIALS"], "a") as file:
+            file.write("x")
+        raise ValueError("three vectors for two sentences")
+"""
+
+
+def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Snakemake's retries repeat its message; tables of the other runs can be rendered."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.setenv("TRIALS", str(trials := tmp_path / "trials"))
+    methods, given = ["broken", "simcse"], {"recipe": SMALL, "method_paths": ["broken.py"]}
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, methods=methods, **given)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+    words = ["--configfile", "config.yaml", "--keep-going", "--keep-incomplete"]
+    workflow = snakemake(*words, cwd=tmp_path)
+    said, _ = workflow.communicate(timeout=900)
+    assert workflow.returncode == 1
+    assert said.count("Trying to restart") == 3
+    assert trials.read_text() == "x"
+    suite = tmp_path / "results" / "tiny"
+    (log,) = (suite / "logs" / "train").glob("broken*.log")
+    first, last = log.read_text().splitlines()
+    assert first.startswith("not tried again")
+    told = r"error: training broken failed \(ValueError in .*broken\.py, line 11: three vectors .*"
+    assert re.fullmatch(told, last)
+    found = status(suite)
+    assert found.done == {"finished": 1}
+    (failed,) = found.open
+    assert (f"error: {failed.error}", failed.attempts, failed.final) == (last, 1, True)
+    assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
+    render(suite, tmp_path / "partial")
+    (table,) = (tmp_path / "partial" / "tables").glob("sts.md")
+    assert "Partial: 1 of 2 runs have been made." in (text := table.read_text())
+    assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
 
 
 # What is equal to rounding

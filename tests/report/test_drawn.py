@@ -217,6 +217,17 @@ def test_alignment(suite):
     assert len(set(light)) == 8
 
 
+def test_names_of_axes_keep_away_from_the_edge(suite):
+    """Numbers of one point have the most digits."""
+    measured = figure_data(FIGURES["I8"], suite)
+    with matplotlib.rc_context(STYLE):
+        one = measured.table[:1].assign(alignment=0.1624)
+        figure = draw(suite, FIGURES["I8"], replace(measured, table=one))
+    FigureCanvasAgg(figure).draw()
+    label = figure.axes[0].yaxis.label.get_window_extent()
+    assert label.x0 / figure.dpi > 0.08  # inches; the title begins at 0.1
+
+
 def test_path_begins_hollow_and_ends_full(suite):
     figure, table = drawn("Z1", suite)
     (panel,) = figure.axes

@@ -30,6 +30,7 @@ from bench.report.order_table import order_text, summaries
 from bench.report.page import render_page
 from bench.report.page_runs import CURVE, CURVE_POINTS, curve_columns
 from bench.report.page_runs import commands as commands_of
+from bench.report.page_summary import verdict_counts
 from bench.reported import LABEL, mapped, printed_text
 from bench.reported.address import address as address_of
 from bench.reported.audit import Finding, findings
@@ -128,6 +129,27 @@ def test_foreign_text_is_text(page):
     assert text.count("<script") == text.count("</script") == 2
     assert [run["reason"] for run in outline.data["runs"] if run.get("seed") == 7] == [NASTY]
     assert any(NASTY in text for origin in outline.data["origins"] for _, text in origin)
+
+
+def test_what_was_found_stands_before_the_leaderboards(page, all_cells):
+    """With the number of each verdict, and the first in the list of sections."""
+    out, outline = page
+    sections = [values["id"] for values, _ in outline.all("h2")]
+    assert sections[:3] == ["found", "leaderboards", "printed"]
+    links = [values["href"] for values, _ in outline.all("a", "href")]
+    assert [link for link in links if link.removeprefix("#") in sections][:2] == [
+        "#found", "#leaderboards",
+    ]  # fmt: skip
+    text = (out / "index.html").read_text(encoding="utf-8")
+    before, rest = text.split('<h2 id="found">')
+    assert "<table" not in before
+    summary = Outline(rest.partition("</h2>")[2].partition("</section>")[0])
+    counts = [text for values, text in summary.all("span", "data-verdict")]
+    assert counts == [
+        f"{VERDICT_SYMBOLS[kind]} {count} {kind}"
+        for kind, count in verdict_counts(all_cells).items()
+    ]
+    assert len(summary.all("dd")) >= 3
 
 
 def test_a_comparison_stands_with_its_leaderboard(page):

@@ -63,7 +63,7 @@ def runs(**changes: Any) -> list[Run]:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}, {"recipe": {"select_on": "sts:other"}}],
+    [{"tasks": ["STS-B", "MR"]}, {"tasks": ["sts:other"]}],
 )
 def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
     changes: dict[str, Any], tiny_data: Path

@@ -1,11 +1,12 @@
 """Data that change between two scorings: nothing old passes for new, and nothing is mixed.
 
 Mutations caught: the workflow's stamp as the sum of the data; no comparison of sums between runs; a
-path as the name of the data; no comparison of dev sets.
+path as the name of the data; no comparison of dev sets; analyses left out of the comparison.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -17,6 +18,7 @@ from bench.checks.verify import verify
 from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import read_tasks
 from bench.results.provenance import task_sums
+from bench.results.suite_results import read_suite
 from bench.runs import paths
 from bench.stages.jobs import score_run, train_run
 from bench.utils.errors import UserError
@@ -105,6 +107,54 @@ def test_scores_of_different_data_are_not_put_together(command, tmp_path, monkey
         write_json(path, content)
     assert main([command, "--suite", str(suite), *COMMANDS[command]]) == 2
     told = capsys.readouterr().err
-    assert "the scores of run000 and run001 in suite smoke are of different data" in told
+    assert "the scores of run000 and the scores of run001 in suite smoke are of different" in told
     assert "(STS-B test has the checksums 0123 and 4567)" in told
     assert [path.name for path in tmp_path.iterdir()] == ["mixed"]
+
+
+@pytest.mark.parametrize(
+    ("read", "part"),
+    [
+        ({"tasks": {"STS-B": {"train": "8", "test": "SUM"}}}, "STS-B test"),
+        ({"corpora": [{"name": "wiki1m", "sha256": "SUM", "rows": 3}]}, "corpus wiki1m"),
+    ],
+)
+@pytest.mark.parametrize("other", ["scores", "analyses"])
+def test_analyses_of_different_data_are_not_put_together(other, read, part, tmp_path):
+    """Neither with scores nor with other analyses."""
+    results = {"alignment": {"STS-B": {"all": {"uniformity": -2.0}}}}
+    entries = [
+        {"method": method, "seed": 1, "scores": {"STS-B": 70.0}, "analyses": results}
+        for method in ("simcse", "sscl")
+    ]
+    suite = write_suite(tmp_path / "mixed", entries, name="smoke")
+
+    def record(kind: str, number: int, digest: str) -> None:
+        path = suite / kind / f"run{number:03d}.json"
+        content = read_json(path)
+        content["provenance"] |= json.loads(json.dumps(read).replace("SUM", digest))
+        write_json(path, content)
+
+    record(other, 0, "0123")
+    record("analyses", 1, "0123")
+    assert len(read_suite(suite).runs) == 2
+    record("analyses", 1, "4567")
+    told = f"the {other} of run000 and the analyses of run001 in suite smoke are of different data "
+    told += rf"\({part} has the checksums 0123 and 4567\); make those with"
+    with pytest.raises(UserError, match=told):
+        read_suite(suite)
+
+
+def test_corpora_of_one_name_at_different_paths_are_different_corpora(tmp_path):
+    """The sum of a corpus given by path is part of its runs' identity."""
+    entries = [
+        {"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}, "corpus": f"./{place}/mine.txt"}
+        for place in "ab"
+    ]
+    suite = write_suite(tmp_path / "own", entries)
+    for number, place in enumerate("ab"):
+        path = suite / "scores" / f"run{number:03d}.json"
+        content = read_json(path)
+        content["provenance"]["corpora"] = [{"name": "mine", "sha256": place}]
+        write_json(path, content)
+    assert len(read_suite(suite).runs) == 2

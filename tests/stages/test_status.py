@@ -3,22 +3,32 @@ one that is left; and one run's failure leaves the others alone."""
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bench.cli import main
 from bench.results.readers import read_plan
 from bench.runs import config, paths
 from bench.runs.cost import steps
 from bench.stages import jobs
-from bench.stages.activity import FAILURE, KILLED, last_failure, stage_at_work, working
+from bench.stages.activity import (
+    FAILURE,
+    KILLED,
+    Failure,
+    is_transient,
+    last_failure,
+    stage_at_work,
+    working,
+)
 from bench.stages.status import report, status
-from bench.utils.errors import UserError
-from bench.utils.files import write_json, write_text
+from bench.utils.errors import TransientError, UserError
+from bench.utils.files import write_error, write_json, write_text
 from bench.utils.interrupts import Stopped
 from tests.support.tiny_suite import SMALL, tiny_configuration
 
@@ -50,8 +60,9 @@ def suite(tmp_path: Path) -> Path:
     rows = [json.dumps({"step": step}) for step in (1, steps(second) // 2)]
     log = paths.run_folder(folder, second.id) / "log.jsonl"
     write_text(log, "\n".join(rows) + '\n{"step": 9')  # a line that is being written
-    with pytest.raises(UserError), working(folder, third.id, "train"):
-        raise UserError("memory is full; use less")
+    for _ in range(2):
+        with pytest.raises(UserError), working(folder, third.id, "train"):
+            raise TransientError("memory is full; use less")
     write_json(paths.trained_file(folder, fourth.id), {"outcome": outcome})
     (paths.run_folder(folder, fourth.id)).mkdir()
     (paths.run_folder(folder, fourth.id) / "score.lock").touch()
@@ -80,6 +91,7 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     (running,), (failed, killed) = by_state["running"], by_state["failed"]
     assert (running.stage, running.step) == ("train", 7812)
     assert (failed.stage, failed.error) == ("train", "memory is full; use less")
+    assert (failed.attempts, failed.final) == (2, False)
     assert Path(failed.log).read_text().startswith("error: memory")
     assert (killed.stage, killed.error, killed.log) == ("score", KILLED, "")
     # Seed 2 has half its training left, 3, 5 and 6 a whole one; all five are scored.
@@ -95,7 +107,7 @@ def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFix
     assert main(["status", "--suite", str(suite)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
-    assert "train: memory is full; use less\n" in text
+    assert "train, 2 attempts: memory is full; use less\n" in text
     assert f"  corpus-wiki1m: OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
     assert main(["status", "--suite", str(suite), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -125,7 +137,7 @@ def test_a_look_leaves_no_trace_and_blocks_no_work(suite: Path) -> None:
     with working(suite, name, "score"), working(suite, name, "analyse"):
         assert stage_at_work(suite, name) == "score"
     assert stage_at_work(suite, name) == ""
-    assert last_failure(suite, name, "score") == ""
+    assert last_failure(suite, name, "score") is None
     assert not paths.run_folder(suite, name).exists()
 
 
@@ -135,14 +147,58 @@ def test_a_second_process_at_a_stage_does_not_hide_the_first(suite: Path) -> Non
         with pytest.raises(UserError), working(suite, name, "train"):
             raise UserError("another process is training this run; wait for it")
         assert stage_at_work(suite, name) == "train"
-    assert last_failure(suite, name, "train") == ""
+    assert last_failure(suite, name, "train") is None
 
 
-def test_the_next_attempt_forgets_the_failure(suite: Path) -> None:
+def failure(suite: Path, name: str) -> Failure:
+    found = last_failure(suite, name, "train")
+    assert found is not None
+    return found
+
+
+def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Path) -> None:
     third = read_plan(suite / "plan.json")["runs"][2]["id"]
-    assert last_failure(suite, third, "train") == "memory is full; use less"
+    assert failure(suite, third).error == "memory is full; use less"
     with working(suite, third, "train"):
         assert not (paths.run_folder(suite, third) / FAILURE).exists()
+    with pytest.raises(UserError), working(suite, third, "train"):
+        raise UserError("it is broken; mend it")
+    assert (failure(suite, third).attempts, failure(suite, third).final) == (1, True)
+
+
+def test_attempts_that_were_killed_count(suite: Path) -> None:
+    last = read_plan(suite / "plan.json")["runs"][-1]["id"]
+    lock = paths.run_folder(suite, last) / "train.lock"
+    for attempt in (1, 2, 3):
+        with working(suite, last, "train"):
+            left = lock.read_bytes()
+        lock.parent.mkdir(exist_ok=True)
+        lock.write_bytes(left)  # as SIGKILL leaves it
+        assert (failure(suite, last).attempts, failure(suite, last).error) == (attempt, KILLED)
+    with pytest.raises(ValueError, match="a bug"), working(suite, last, "train"):
+        raise ValueError("a bug")
+    found = failure(suite, last)
+    assert (found.attempts, found.final, found.error) == (4, True, "ValueError('a bug')")
+    assert found.traceback.startswith("Traceback (most recent call last)")
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (UserError("'sscl' cannot be trained: 'layer' is 9"), False),
+        (write_error(Path("log.jsonl"), errno.ENAMETOOLONG), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied (8x64 and 32x64)"), False),
+        (KeyError("projector"), False),
+        (write_error(Path("log.jsonl"), errno.ENOSPC), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (RuntimeError("CUDA error: unspecified launch failure"), True),
+        (MemoryError(), True),
+        (OSError(errno.EIO, "Input/output error"), True),
+    ],
+    ids=str,
+)
+def test_what_another_attempt_may_not_meet_again(error: Exception, transient: bool) -> None:
+    assert is_transient(error) == transient
 
 
 @pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
@@ -173,7 +229,15 @@ def test_a_failed_run_does_not_stop_the_others(
     assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
     found = status(suite)
     assert found.done == {"finished": 1}
-    assert [(one.state, one.stage) for one in found.open] == [("failed", "train")]
+    (failed,) = found.open
+    assert (failed.state, failed.stage, failed.attempts) == ("failed", "train", 1)
+    assert failed.final
     monkeypatch.setattr(jobs, "train_run", train)
+    # The workflow's retry: nothing is tried again, and the message is the same.
+    assert main(["runs", "--suite", str(suite), "--attempt", "2"]) == 2
+    assert f"error: {failed.id}: {failed.error}\n" in (said := capsys.readouterr().err)
+    assert ("Traceback" in said) == isinstance(error, ValueError)
+    assert status(suite) == found
+    # Its next start.
     assert main(["runs", "--suite", str(suite)]) == 0
     assert status(suite).done == {"finished": 2}

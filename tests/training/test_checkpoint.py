@@ -28,7 +28,7 @@ from bench.training.loop import train
 from bench.training.schedule import batches
 from bench.training.state import TrainingState
 from bench.utils import interrupts
-from bench.utils.errors import UserError
+from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file, write_json
 from bench.utils.memory import TOGETHER
 from bench.utils.progress import Progress
@@ -414,7 +414,7 @@ def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:
     with Log(tmp_path / "run" / "log.jsonl") as log:
         log.write({"step": 1})
         with pytest.raises(
-            UserError, match=r"log\.jsonl is locked: another process is training this run"
+            TransientError, match=r"log\.jsonl is locked: another process is training this run"
         ):
             fit(make(), tmp_path / "run")
         assert (tmp_path / "run" / "log.jsonl").read_text() == '{"step": 1}\n'
@@ -632,7 +632,7 @@ def test_a_row_that_does_not_fit_leaves_none_of_it(disk: Path) -> None:
         log.write({"step": 1})
         free = os.statvfs(disk)
         (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_bsize))
-        with pytest.raises(UserError, match=r"no space left on the device for .*log\.jsonl"):
+        with pytest.raises(TransientError, match=r"no space left on the device for .*log\.jsonl"):
             log.write({"step": 2, "text": "x" * 5000})  # a part fits in the rest of its page
         assert (disk / "log.jsonl").read_text() == '{"step": 1}\n'
         (disk / "filler").unlink()
@@ -663,7 +663,7 @@ def test_the_allocator_says_how_large_the_batch_was(
     """A hundred million million noise vectors: torch's own allocator refuses."""
     if shared:
         monkeypatch.setenv(TOGETHER, shared)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(TransientError) as caught:
         fit(make("gs-infonce[multiple=1e13]"), tmp_path / "run")
     assert "memory is full at step 1 of gs-infonce" in str(caught.value)
     assert "a batch of 8 sentences with " in str(caught.value)

@@ -88,7 +88,7 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
         handles.append(key("a seed", color=GREY, marker=".", ms=3, ls=""))
     if len(means) > means.index.get_level_values("backbone").nunique():
         handles.append(key("one backbone", color=GREY, lw=0.9))
-    drawn, (panel,) = grid(title, note, handles, height=3.2, left=0.66, right=0.85, above=PLAIN)
+    drawn, (panel,) = grid(title, note, handles, height=3.2, left=0.78, right=0.85, above=PLAIN)
     averages = means["average"].dropna()
     room = 0.1 if np.ptp(averages) > 1 else 0.5 if len(averages) else 0.0
     ends = (averages.min() - room, averages.max() + room) if len(averages) else (0, 1)
