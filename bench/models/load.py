@@ -18,6 +18,7 @@ from bench.download import fetch_backbone
 from bench.models import sentence_transformers
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.poolers import POOLER_NAMES, check_pooler
+from bench.models.transformer import check_folder
 from bench.registry.backbones import UnknownBackbone, backbone
 from bench.registry.encoders import SAVED, is_path, no_folder
 from bench.registry.methods import method_classes
@@ -60,22 +61,33 @@ def load_encoder(
     """
     if pooler is not None:
         check_pooler(pooler)
-        if prompt:
-            what = f"--pooler uses only the transformer of {model}, without prompts"
-            raise UserError(f"{what}; omit --prompt")
     folder = find_model(model)
+    check_files(folder, pooler, prompt)
     if (folder / SAVED).is_file():
-        if prompt:
-            raise UserError(f"{folder} was saved with a fixed prompt; omit --prompt")
         return _load_saved(folder, pooler, device)
     if pooler is None and (folder / sentence_transformers.LIST).is_file():
         return sentence_transformers.load_modular(folder, prompt, device)
-    if prompt:
-        raise UserError(f"{model} has no prompts; omit --prompt")
     if pooler is None:
         what = f"{model} stores no pooler"
         raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+
+
+def check_files(folder: Path, pooler: str | None, prompt: str | None) -> None:
+    """Raise `UserError` if `load_encoder` would refuse a folder for what its files are, without its
+    weights."""
+    if pooler and prompt:
+        what = f"--pooler uses only the transformer of {folder}, without prompts"
+        raise UserError(f"{what}; omit --prompt")
+    if (folder / SAVED).is_file():
+        if prompt:
+            raise UserError(f"{folder} was saved with a fixed prompt; omit --prompt")
+    elif pooler is None and (folder / sentence_transformers.LIST).is_file():
+        sentence_transformers.parts_of(folder, prompt)
+    else:
+        check_folder(folder)
+        if prompt:
+            raise UserError(f"{folder} has no prompts; omit --prompt")
 
 
 def find_model(model: str | Path) -> Path:

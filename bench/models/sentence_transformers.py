@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.poolers import LAYERS, layer_weights
-from bench.models.transformer import load_backbone
+from bench.models.transformer import check_folder, load_backbone
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 from methods.base import Mapped
@@ -53,11 +53,27 @@ class Module(NamedTuple):
     folder: Path
 
 
+class Parts(NamedTuple):
+    """What a folder describes.
+
+    Attributes:
+        first: the Transformer or StaticEmbedding.
+        pooler: empty of a StaticEmbedding.
+        prompt: the text before each sentence.
+        counted: whether the pooling counts the tokens of the prompt.
+        behind: the modules after the pooling, without a final Normalize: it does not change
+            cosines, and SentEval's classifiers get unnormalised vectors.
+    """
+
+    first: Module
+    pooler: str
+    prompt: str
+    counted: bool
+    behind: list[Module]
+
+
 def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     """Load the encoder of a folder.
-
-    A final Normalize is dropped: it does not change cosines, and SentEval's classifiers get
-    unnormalised vectors.
 
     Args:
         folder: of a model.
@@ -66,8 +82,25 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         device: of a transformer.
 
     Raises:
-        UserError: a module or the pooling is not supported, the prompt is unknown, or a file is
-            broken.
+        UserError: as `parts_of`, or a file is broken.
+    """
+    parts = parts_of(folder, prompt)
+    first = parts.first.folder
+    encoder: Any = _transformer(first, parts.pooler, device) if parts.pooler else None
+    encoder = encoder or StaticEncoder.read(first)
+    if parts.prompt:
+        encoder = Prompted(encoder, parts.prompt, parts.counted)
+    for module in parts.behind:
+        encoder = Normalised(encoder) if module.kind == "Normalize" else _dense(encoder, module)
+    return encoder
+
+
+def parts_of(folder: Path, prompt: str | None = None) -> Parts:
+    """Read what a folder describes, without its weights; `prompt` as for `load_modular`.
+
+    Raises:
+        UserError: a module or the pooling is not supported, the prompt is unknown, or the folder
+            lacks a file.
     """
     modules, text = _modules(folder), _prompt(folder, prompt)
     at = 2 if [each.kind for each in modules[1:2]] == ["WeightedLayerPooling"] else 1
@@ -84,13 +117,9 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         behind.pop()
     if text and not counted and pooler != "avg":
         raise _unsupported(f"{folder} excludes its prompt from a pooling other than the mean")
-    first = modules[0].folder
-    encoder: Any = StaticEncoder.read(first) if is_static else _transformer(first, pooler, device)
-    if text:
-        encoder = Prompted(encoder, text, counted)
-    for module in behind:
-        encoder = Normalised(encoder) if module.kind == "Normalize" else _dense(encoder, module)
-    return encoder
+    if pooler:
+        check_folder(modules[0].folder)
+    return Parts(modules[0], pooler, text, counted, behind)
 
 
 def _unsupported(what: str) -> UserError:
@@ -181,7 +210,7 @@ def _prompt(folder: Path, name: str | None) -> str:
         return ""
     if chosen not in prompts:
         hint = did_you_mean(str(chosen), prompts)
-        raise UserError(f"{folder} has no prompt '{chosen}'{hint}; --prompt '' uses none")
+        raise UserError(f"{folder} has no prompt '{chosen}'{hint}; an empty --prompt uses none")
     return prompts[chosen] or ""
 
 

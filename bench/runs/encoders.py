@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.registry.backbones import backbone
-from bench.registry.encoders import SAVED, encoder_folder
+from bench.registry.encoders import SAVED, encoder_folder, no_folder
 from bench.registry.methods import method_classes
 from bench.results.records import OUTSIDE
 from bench.runs.resolve import resolve
@@ -33,14 +34,18 @@ def encoder_runs(config: Mapping[str, Any]) -> Iterator[Run]:
     for entry in config.get("encoders", ()):
         given = {"model": entry} if isinstance(entry, str) else dict(entry)
         model = given["model"]
-        label = given.pop("label", None) or Path(model).name
-        where = f"the encoder '{label}'"
-        if label.lower() in taken:
+        label = given.pop("label", None) or Path(model).name or Path(model).resolve().name
+        where = f"the encoder '{' '.join(label.split())}'"
+        if re.split(r"[\[+@]", label.lower())[0] in taken:
             raise UserError(f"{where} has the name of a method; give it another 'label'")
-        if label in labels:
+        if label.lower() in labels:
             raise UserError(f"{where} is listed twice; give each a 'label' of its own")
-        labels.add(label)
-        _check_model(where, model, given.get("pooler"))
+        labels.add(label.lower())
+        try:
+            _check_model(model, given.get("pooler"), given.get("prompt"))
+        except UserError as error:  # whose options are the keys of a configuration
+            problem = re.sub(r"--(\w+)", r"'\1'", str(error))
+            raise UserError(f"{where}: {problem}") from None
         text = spell("published", {"pooler": None, **given})
         run = resolve(
             f"{text}@paper", backbone_name="none", corpus="", data=config["data"], seed=None
@@ -48,22 +53,30 @@ def encoder_runs(config: Mapping[str, Any]) -> Iterator[Run]:
         yield replace(run, label=f"{label}{OUTSIDE}")
 
 
-def _check_model(where: str, model: str, pooler: str | None) -> None:
-    """Refuse a model that is not here, cannot be written in a run's text, or needs a pooler."""
-    if set(model) & set(",[]") or model != model.strip() or not model:
+def _check_model(model: str, pooler: str | None, prompt: str | None) -> None:
+    """Refuse a model that is not here, cannot be written in a run's text, or cannot be loaded."""
+    if set(model) & set(",[]") or model != model.strip() or not model.isprintable():
         raise UserError(
-            f"{where} is '{model}', and a name with a comma, a bracket or white space at its ends "
-            "cannot be part of a run; link the folder under another name"
+            f"{model!r} has a comma, a bracket or white space at its ends, so it cannot be part "
+            "of a run; link the folder under another name"
         )
-    try:
-        folder = encoder_folder(model)
-        if folder is None and "/" not in model:  # a model of the hub has an owner
+    if ":" in model and not Path(model).is_dir():
+        raise UserError(
+            f"'{model}' is no folder and no model of the hub; a run is listed under 'methods', and "
+            "functions are scored by bench evaluate"
+        )
+    if Path(model).is_file():
+        raise UserError(f"{model} is a file; give the folder of a model")
+    folder = encoder_folder(model)
+    if folder is None:
+        if "/" not in model:  # a model of the hub has an owner
             backbone(model)
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
-    own = pooler or folder is None or any((folder / name).is_file() for name in _NAMES_POOLER)
-    if not own:
+        elif Path(model).parent.is_dir():
+            raise no_folder(model)
+        return
+    from bench.models.load import check_files  # imports torch's models
+
+    check_files(folder, pooler, prompt)
+    if not (pooler or any((folder / name).is_file() for name in _NAMES_POOLER)):
         listed = ", ".join(POOLERS)
-        raise UserError(
-            f"{where} is {model}, which names no pooler; set 'pooler' to one of {listed}"
-        )
+        raise UserError(f"{model} names no pooler; set 'pooler' to one of {listed}")

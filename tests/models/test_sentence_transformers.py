@@ -341,7 +341,7 @@ def test_a_dense_module_without_its_tensors_is_refused(copy: Path, rows: dict[st
 def test_unknown_prompts_are_reported(copy: Path) -> None:
     prompts(write(copy, [pooling(**MEAN)]), query="a ", document="b ")
     meant = "no prompt 'querry'; did you mean 'query'?"
-    refused(partial(load_encoder, copy, prompt="querry"), meant, "--prompt ''")
+    refused(partial(load_encoder, copy, prompt="querry"), meant, "an empty --prompt uses none")
     refused(partial(load_encoder, copy, prompt="query", pooler="avg"), "omit --prompt")
     prompts(copy, default="gone", query="a ")
     refused(partial(load_encoder, copy), "no prompt 'gone'")

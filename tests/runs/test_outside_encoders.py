@@ -46,6 +46,18 @@ def content(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Content:
     return made
 
 
+def make_modular(folder: Path) -> None:
+    """Give a transformer's folder the files of sentence-transformers, with a prompt `query`."""
+    kinds = {"": "Transformer", "pool": "Pooling"}
+    modules = [
+        {"path": path, "type": f"sentence_transformers.models.{kind}"}
+        for path, kind in kinds.items()
+    ]
+    write_json(folder / "modules.json", modules)
+    write_json(folder / "pool" / "config.json", {"pooling_mode": "mean"})
+    write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "a "}})
+
+
 def planned(content: dict[str, Any]) -> list[Planned]:
     suites.validate(content)
     return suites.planned(content)
@@ -70,7 +82,7 @@ def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content: Content, model
 
 @pytest.mark.parametrize("prompt", [None, "", "query"])
 def test_every_prompt_can_be_named(content: Content, prompt: str | None, model: Path) -> None:
-    (model / "modules.json").write_text("[]")
+    make_modular(model)
     given = {"model": str(model)} | ({} if prompt is None else {"prompt": prompt})
     one = planned(content(given))[1]
     assert (one.run.parts[0][2]["prompt"], one.run.parts[0][2]["pooler"]) == (prompt, None)
@@ -126,10 +138,26 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
             "'SimCSE' has the name of a method; give it another 'label'",
         ),
         ([{"model": "{model}", "pooler": "mean"}], "'pooler' of 'published' is one of"),
-        ([{"model": "{model}", "pooler": "avg", "prompt": "q"}], "without prompts; write"),
+        ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
+         "'pooler' uses only the transformer of {model}, without prompts; omit 'prompt'"),
         ([{"model": "a,b"}], "cannot be part of a run; link the folder under another name"),
         (["bert-base-uncasd"], "did you mean 'bert-base-uncased'"),
-        (["json:loads"], "unknown backbone 'json:loads'"),
+        (["json:loads"], "no model of the hub; a run is listed under 'methods', and functions are"),
+        (["run:simcse"], "'run:simcse' is no folder and no model of the hub"),
+        (["{parent}/none"], "model folder {parent}/none does not exist"),
+        (["{model}/config.json"], "{model}/config.json is a file; give the folder of a model"),
+        (["{parent}/empty"], "{parent}/empty holds no config.json; give a folder"),
+        ([{"model": "{parent}/pickled", "pooler": "avg"}],
+         "holds only pickled weights (model.bin), which can run code; convert them"),
+        ([{"model": "{parent}/modular", "prompt": "quary"}],
+         "has no prompt 'quary'; did you mean 'query'? (known: query); an empty 'prompt' uses"),
+        (["{parent}/broken"], "modules.json is not a readable JSON file"),
+        ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("A", "a")],
+         "'a' is listed twice; give each a 'label' of its own"),
+        ([{"model": "{model}", "pooler": "avg", "label": "simcse@official"}],
+         "'simcse@official' has the name of a method"),
+        ([{"model": "a/b", "label": " a"}], "in one line of at most 60 characters without blanks"),
+        (["a/b\nc"], "cannot be part of a run; link the folder under another name"),
         ([{"label": "a"}], "or as a map with the key 'model'"),
         ([{"model": "a/b", "poler": "avg"}], "'encoders.0.poler'; did you mean 'pooler'"),
         ([{"model": "a/b", "label": "two\nlines"}], "in one line of at most 60 characters"),
@@ -138,11 +166,32 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
 def test_mistakes_are_one_sentence(
     content: Content, model: Path, encoders: list[Any], message: str
 ) -> None:
-    text = json.dumps(encoders).replace("{model}", str(model))
+    parent = model.parent
+    (parent / "empty").mkdir()
+    for name in ("pickled", "modular", "broken"):
+        shutil.copytree(model, parent / name)
+    (parent / "pickled" / "model.safetensors").rename(parent / "pickled" / "model.bin")
+    (parent / "broken" / "modules.json").write_text("{")
+    make_modular(parent / "modular")
+
+    def filled(text: str) -> str:
+        return text.replace("{model}", str(model)).replace("{parent}", str(parent))
+
+    text = filled(json.dumps(encoders))
     with pytest.raises(UserError) as caught:
         planned(content(*json.loads(text)))
-    assert message in str(caught.value)
+    assert filled(message) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_missing_is_no_model_of_the_hub(
+    content: Content, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`models/none` could be an owner and a name, but `models` is a folder here."""
+    monkeypatch.chdir(model.parents[1])
+    with pytest.raises(UserError, match="'none': model folder models/none does not exist"):
+        planned(content("models/none"))
+    assert planned(content("owner/none"))[1].run.label == "none (outside encoder)"
 
 
 @pytest.mark.usefixtures("global_state")
