@@ -47,7 +47,7 @@ def printed_table(
         parts += [fill(legend(judged), WIDTH)] if suite_dir else []
         if (judged["run"] != "").any() and rows is None:
             words = shlex.join([source, name])
-            parts.append(f"One row again: python -m bench reproduce {words} --row ROW")
+            parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
     if len(stated):
         parts += [f"{SOURCES[source]}, {name}: {CAPTION}.", _text(shown_hyperparameters(stated))]
     return "\n\n".join(parts)

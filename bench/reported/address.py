@@ -51,13 +51,15 @@ def find_paper(word: str) -> str:
 
 
 def find_table(source: str, word: str) -> str:
-    """The name of a paper's table, as printed, that a word means.
+    """The name of a paper's table, as printed, that a word means: its name, or its number.
 
     Raises:
         UserError: the paper has no such table; the message has the nearest.
     """
     names = [*printed().query("source == @source")["table"].unique()]
-    if not (found := [name for name in names if slug(name) == slug(word)]):
+    meant = slug(word).replace("-", "")
+    found = [name for name in names if slug(name).replace("-", "") in (meant, f"table{meant}")]
+    if not found:
         raise UserError(f"{source} has no table '{word}'{did_you_mean(word, names)}")
     return str(found[0])
 

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from bench.cli import main
+from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.download import present
+from bench.report import printed_table
+from bench.reported import SOURCES, printed
+from bench.reported.address import find_paper, find_table
+from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.stages import workflow
 from bench.utils.interrupts import Stopped
@@ -50,6 +55,27 @@ def test_a_table_with_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "ours, official, n = 3" in shown
     assert "76.20 ± 0.10" in shown
     assert "– not run: no scores in this suite" in shown
+
+
+def test_a_suite_of_several_papers_stands_in_all_their_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table has verdicts for just the rows of which the suite has scores."""
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
+    methods = ["simcse", "is-cse", "sscl", "gs-infonce"]
+    suite = write_suite(tmp_path / "s", [run for name in methods for run in seeds(name, rows)])
+    judged = cells(read_suite(suite))
+    monkeypatch.setattr(printed_table, "cells", lambda _: judged)
+    numbers = printed()[["source", "table"]].drop_duplicates()
+    with_scores = set()
+    for source, table in numbers.itertuples(index=False):
+        own = judged[(judged["source"] == source) & (judged["table"] == table)]
+        shown = printed_table.printed_table(source, find_table(source, table), suite)
+        assert find_paper(source) == source
+        assert ("ours, official, n = 3" in shown) == (own["n"] > 0).any(), (source, table)
+        assert "nan" not in shown
+        with_scores |= {source} if "n = 3" in shown else set()
+    assert with_scores == set(SOURCES)
 
 
 def test_a_table_of_hyper_parameters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,8 @@ def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
         ("Table 1", "DCLR", {"DCLR"}),
         ("table-1", "+ DCLR", {"IS-CSE+DCLR"}),
         ("TABLE 1", "dclr-roberta large (ours)", {"DCLR"}),
+        ("table1", "DCLR", {"DCLR"}),
+        ("1", "DCLR", {"DCLR"}),
         ("Table 4", "is-cse", {"IS-CSE"}),
     ],
 )
