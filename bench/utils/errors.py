@@ -1,9 +1,10 @@
-"""`UserError` and the suggestions of its messages."""
+"""`UserError` and the suggestions of its messages; warnings."""
 
 from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable
 
 
@@ -13,6 +14,11 @@ class UserError(Exception):
     The message says what is wrong, where, and what to do. The command line prints it without a
     traceback and exits with status 2.
     """
+
+
+def warn(message: str) -> None:
+    """Print a line to stderr at once."""
+    print(message, file=sys.stderr, flush=True)
 
 
 LISTED = 10  # most names that a message lists; the closest come first if one is meant
