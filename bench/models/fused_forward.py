@@ -24,10 +24,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from bench.models.packed_forward import BERT_LIKE, Batch, States, Work, is_packed
+from bench.models.packed_forward import BERT_LIKE, Batch, Layer, Rows, States, Work, is_packed
 
 HEAD = 8  # the kernel of attention takes heads whose width is a multiple of this
 PRODUCTS = 8  # copied tensors of a layer: weight and bias of four products
+NORMS = 4  # other weights of a layer: weight and bias of two layer norms
+# Trainings fill packed states up to a multiple of so many rows (`Batch.of`), so that few numbers of
+# rows occur, of which a CUDA graph pays off. Two views of 64 sentences of wiki1m have 3,000 tokens.
+BLOCK = 128
 # Operations of torch that have no function of their own; named with their overload, they are found
 # faster.
 _attend = torch.ops.aten._efficient_attention_forward.default
@@ -47,6 +51,25 @@ def is_fused(model: Any, device: str) -> bool:
     return model.config.hidden_size // model.config.num_attention_heads % HEAD == 0
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What layers need of a batch beside its packed states.
+
+    Attributes:
+        ends, firsts, spread: as in `Batch`.
+        longest: most rows of a sequence, or more.
+    """
+
+    ends: Tensor
+    firsts: Tensor
+    spread: Rows
+    longest: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> Layout:
+        return cls(batch.ends, batch.firsts, batch.spread, batch.longest)
+
+
 class FusedLayers:
     """The layers of a transformer of `BERT_LIKE`, with its own weights."""
 
@@ -54,8 +77,8 @@ class FusedLayers:
         """Take a model for which `is_fused` holds, and the type of its products."""
         self.model, self.kind = model, kind
         self._groups: list[int] = []  # sizes of the groups of weights that are one product
-        self._weights: list[Tensor] = []
-        self._norms: list[list[Tensor]] = []
+        weights: list[Tensor] = []
+        norms: list[Tensor] = []
         for layer in model.encoder.layer:
             own, output = layer.attention.self, layer.attention.output
             joined = (own.query, own.key, own.value)
@@ -64,9 +87,10 @@ class FusedLayers:
             ):  # fmt: skip
                 for name in ("weight", "bias"):
                     self._groups.append(len(modules))
-                    self._weights += [getattr(module, name) for module in modules]
-            norms = (output.LayerNorm, layer.output.LayerNorm)
-            self._norms.append([each for norm in norms for each in (norm.weight, norm.bias)])
+                    weights += [getattr(module, name) for module in modules]
+            for norm in (output.LayerNorm, layer.output.LayerNorm):
+                norms += [norm.weight, norm.bias]
+        self.weights = [*weights, *norms]  # of products, then of layer norms
 
     def forward(
         self, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
@@ -79,18 +103,34 @@ class FusedLayers:
             work: counts the pass.
             inputs: more inputs of the embedding layer, such as `position_ids`.
         """
-        model = self.model
         if work is not None:
-            work.count(model.config, batch.lengths, first_only)
+            work.count(self.model.config, batch.lengths, first_only)
         # The embedding layer runs padded, because methods hook into it.
-        layers = [batch.pack(model.embeddings(input_ids=batch.ids, **inputs))]
-        copies = cast(Any, _Copies.apply(self.kind, self._groups, *self._weights))
-        for index, (layer, norms) in enumerate(zip(model.encoder.layer, self._norms, strict=True)):
-            last = first_only and index == len(self._norms) - 1
-            call = _Call.of(layer, batch, self.kind, last, model.training)
-            weights = copies[PRODUCTS * index : PRODUCTS * (index + 1)]
-            layers.append(cast(Tensor, _Layer.apply(call, layers[-1], *weights, *norms)))
-        return States(layers, batch, first_only)
+        states = batch.pack(self.model.embeddings(input_ids=batch.ids, **inputs))
+        layers = self.run(states, Layout.of(batch), first_only)
+        return States([states, *layers], batch, first_only)
+
+    def run(self, states: Tensor, layout: Layout, first_only: bool) -> Sequence[Layer]:
+        """Packed states of each layer after the embeddings, which are (rows, d)."""
+        return self.compute(states, layout, first_only, self.weights)
+
+    def compute(
+        self, states: Tensor, layout: Layout, first_only: bool, weights: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """`run` with other tensors as `weights`. It reads nothing on the device from the host, and
+        has no other input on the device."""
+        count = sum(self._groups)
+        norms, layers = weights[count:], self.model.encoder.layer
+        copies = cast(Any, _Copies.apply(self.kind, self._groups, *weights[:count]))
+        found: list[Tensor] = []
+        for index, layer in enumerate(layers):
+            last = first_only and index == len(layers) - 1
+            call = _Call.of(layer, layout, self.kind, last, self.model.training)
+            own = copies[PRODUCTS * index : PRODUCTS * (index + 1)]
+            own += tuple(norms[NORMS * index : NORMS * (index + 1)])
+            states = cast(Tensor, _Layer.apply(call, states, *own))
+            found.append(states)
+        return found
 
 
 class _Copies(torch.autograd.Function):
@@ -126,9 +166,9 @@ class _Call:
     """What a layer's passes need beside tensors with gradients."""
 
     kind: torch.dtype  # of products
-    batch: Batch
+    layout: Layout
     first_only: bool
-    asked: Tensor  # ends of the queries of each sequence, as `Batch.ends` of keys and values
+    asked: Tensor  # ends of the queries of each sequence, as `Layout.ends` of keys and values
     heads: int
     rate: float  # of dropout of the products' outputs
     rate_inside: float  # of dropout in attention
@@ -137,14 +177,14 @@ class _Call:
 
     @classmethod
     def of(
-        cls, layer: Any, batch: Batch, kind: torch.dtype, first_only: bool, training: bool
+        cls, layer: Any, layout: Layout, kind: torch.dtype, first_only: bool, training: bool
     ) -> _Call:
-        attention, ends = layer.attention.self, batch.ends
+        attention, ends = layer.attention.self, layout.ends
         if first_only:
             ends = torch.arange(len(ends), dtype=ends.dtype, device=ends.device)
         return cls(
             kind,
-            batch,
+            layout,
             first_only,
             asked=ends,
             heads=attention.num_attention_heads,
@@ -157,11 +197,11 @@ class _Call:
     @property
     def lengths(self) -> tuple[Tensor, Tensor, int, int]:
         """Ends of queries, ends of keys, and the largest lengths of both."""
-        longest = int(self.batch.lengths.max())
-        return self.asked, self.batch.ends, 1 if self.first_only else longest, longest
+        longest = self.layout.longest
+        return self.asked, self.layout.ends, 1 if self.first_only else longest, longest
 
     def split(self, joined: Tensor, count: int) -> tuple[Tensor, ...]:
-        """(tokens, count * d) -> `count` tensors (1, tokens, heads, d / heads)."""
+        """(rows, count * d) -> `count` tensors (1, rows, heads, d / heads)."""
         return joined.view(1, len(joined), count, self.heads, -1).unbind(2)
 
     def drop(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -176,14 +216,15 @@ class _Call:
 
 
 class _Layer(torch.autograd.Function):
-    """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
+    """One layer of BERT or RoBERTa: (rows, d) -> (rows, d), or (sequences, d) if
+    `first_only`."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, states: Tensor, *weights: Tensor) -> Tensor:
         joined, biases, mix, mix_bias, up, up_bias, down, down_bias, *norms = weights
         rows, width, computed, asking = states.to(call.kind), states.shape[1], states, states
         if call.first_only:
-            computed = states.index_select(0, call.batch.firsts)
+            computed = states.index_select(0, call.layout.firsts)
             asking = computed.to(call.kind)
             (queries,) = call.split(F.linear(asking, joined[:width], biases[:width]), 1)
             keys, values = call.split(F.linear(rows, joined[width:], biases[width:]), 2)
@@ -254,7 +295,7 @@ def _unjoin(
     """Gradients of the weight and the bias of queries, keys and values, and of the states.
 
     Args:
-        gradients: of queries, keys and values, each (1, tokens, heads, d / heads).
+        gradients: of queries, keys and values, each (1, rows, heads, d / heads).
         rows, asking: inputs of keys and values, and of queries.
         joined: the weight.
         residual: gradient of the states, or of the first ones, from the rest of the layer.
@@ -266,5 +307,5 @@ def _unjoin(
     own = gradients[0].reshape(-1, width)
     joint = torch.stack(tuple(gradients[1:]), dim=2).view(-1, 2 * width)
     weights, biases = zip(_products(own, asking), _products(joint, rows), strict=True)
-    spread = call.batch.spread.of(residual + own @ joined[:width])
+    spread = call.layout.spread.of(residual + own @ joined[:width])
     return (torch.cat(weights), torch.cat(biases)), spread + joint @ joined[width:]

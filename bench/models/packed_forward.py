@@ -11,7 +11,7 @@ forward pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
@@ -29,6 +29,7 @@ Tokens = Sequence[Sequence[int]]
 
 BERT_LIKE = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 PACKED = (*BERT_LIKE, "modernbert")
+LENGTHS = 8  # the longest sequence of a batch is rounded up to a multiple of this for kernels
 _COUNTING = Lock()  # encoders count in several threads
 
 
@@ -87,7 +88,7 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """Rows to take from a matrix.
 
     Attributes:
@@ -108,7 +109,7 @@ class _Take(torch.autograd.Function):
     zeros would give the same bits, but deterministic kernels of a GPU sort for it."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, there: _Rows, back: _Rows) -> Tensor:
+    def forward(ctx: Any, matrix: Tensor, there: Rows, back: Rows) -> Tensor:
         ctx.back = back
         return there.of(matrix)
 
@@ -132,30 +133,55 @@ def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Te
     ]
 
 
+def _next_multiple(number: int, of: int) -> int:
+    return -(-number // of) * of
+
+
+def _longest(lengths: np.ndarray) -> int:
+    return _next_multiple(int(lengths.max()), LENGTHS)
+
+
+def _filling(tokens: int, longest: int, block: int) -> np.ndarray:
+    """Lengths of the sequences, of 1 to `longest` tokens each and as equal as possible, that fill
+    up `tokens` others to a multiple of `block`; their number depends on `longest`, which is 2 or
+    more, and on `block` alone."""
+    if block < 2:
+        return np.zeros(0, np.int64)
+    count = -(-(block - 1) // (longest - 1))
+    missing = _next_multiple(tokens + count, block) - tokens
+    return np.arange(missing, missing + count) // count
+
+
 @dataclass(frozen=True)
 class Batch:
     """Token sequences of one forward pass.
+
+    The packed states have one row per token, then the rows of the filler, zeros at first: sequences
+    that nobody reads, so that few numbers of rows occur. `s` sequences are n and the filler.
 
     Attributes:
         ids: token ids, padded on the right, int64 (n, length).
         mask: 1 for tokens, 0 for padding, int64 (n, length).
         lengths: positions of each sequence that are computed, int64 (n,), on the host.
-        places: their indices in the flattened (n * length); None if all positions are computed.
-        firsts: indices of the first tokens in the packed states, (n,).
+        filler: rows of each sequence of the filler, int64, on the host.
+        packed: rows of the flattened (n * length) in the packed states, zeros in the filler; None
+            if the packed states are all positions.
+        firsts: indices of the first tokens in the packed states, (s,).
         ragged: whether any position is padding, which attention ignores.
         unpacked: rows of the packed states at all positions, zeros at padding.
-        spread: rows of (n, d) at the first tokens in the packed states, zeros at others.
-        ends: where each sequence ends in the packed states, after a 0, int32 (n + 1,).
+        spread: rows of (s, d) at the first tokens in the packed states, zeros at others.
+        ends: where each sequence ends in the packed states, after a 0, int32 (s + 1,).
     """
 
     ids: Tensor
     mask: Tensor
     lengths: np.ndarray
-    places: Tensor | None
+    filler: np.ndarray
+    packed: Rows | None
     firsts: Tensor
     ragged: bool
-    unpacked: _Rows
-    spread: _Rows
+    unpacked: Rows
+    spread: Rows
     ends: Tensor
 
     @classmethod
@@ -165,16 +191,20 @@ class Batch:
         pad_id: int,
         device: str | torch.device = "cpu",
         positions: int | None = None,
+        block: int = 0,
     ) -> Batch:
         """Pad at least one non-empty token sequence with `pad_id` and copy it to a device.
 
         Args:
             positions: pad to this length and compute the states of padding too; by default the
                 longest sequence's length, with padding skipped.
+            block: without `positions`, fill the packed states up to a multiple of so many rows; 0
+                adds none.
 
         Raises:
             UserError: a sequence is longer than `positions`.
         """
+        assert not (block and positions)
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
         if positions is not None and lengths.max() > positions:
             what = f"a sentence has {lengths.max()} tokens, but the pooler averages {positions}"
@@ -185,41 +215,61 @@ class Batch:
         ragged, flat = not real.all(), real.ravel()
         if positions is not None:
             lengths = np.full_like(lengths, positions)
-        ends = np.concatenate([[0], lengths.cumsum()])
+        filler = _filling(int(lengths.sum()), _longest(lengths), block)
+        every = np.concatenate([lengths, filler])
+        ends = np.concatenate([[0], every.cumsum()])
         later = np.ones((ends[-1], 1), bool)
         later[ends[:-1]] = False
-        arrays = [ids, real.astype(np.int64), flat.nonzero()[0], ends[:-1], flat.cumsum() - 1]
-        arrays += [~flat[:, None], np.arange(len(lengths)).repeat(lengths), later]
-        copied = _copied([*arrays, ends.astype(np.int32)], device)
-        ids_there, mask, places, firsts, sources, padding, owners, later_there, ends_there = copied
+        filled = np.arange(ends[-1])[:, None] >= lengths.sum()
+        places = np.concatenate([flat.nonzero()[0], np.zeros(filler.sum(), np.int64)])
+        arrays = [ids, real.astype(np.int64), places, ends[:-1], flat.cumsum() - 1]
+        arrays += [~flat[:, None], np.arange(len(every)).repeat(every), later]
+        arrays += [ends.astype(np.int32), filled]
+        ids_there, mask, index, firsts, sources, padding, owners, later_there, ends_there, zero = (
+            _copied(arrays, device)
+        )
+        packed = Rows(index, zero if len(filler) else None)
         return cls(
             ids_there,
             mask,
             lengths,
-            places if ragged and positions is None else None,
+            filler,
+            packed if len(filler) or (ragged and positions is None) else None,
             firsts,
             ragged,
-            _Rows(sources, padding),
-            _Rows(owners, later_there),
+            Rows(sources, padding),
+            Rows(owners, later_there),
             ends_there,
         )
 
+    @property
+    def longest(self) -> int:
+        """Length of the longest sequence, rounded up, so that few numbers occur."""
+        return _longest(self.lengths)
+
     def pack(self, states: Tensor) -> Tensor:
-        """(n, length, d) -> (tokens, d)."""
+        """(n, length, d) -> (rows, d)."""
         flat = states.reshape(-1, states.shape[-1])
-        if self.places is None:
+        if self.packed is None:
             return flat
-        return cast(Tensor, _Take.apply(flat, _Rows(self.places), self.unpacked))
+        return cast(Tensor, _Take.apply(flat, self.packed, self.unpacked))
 
     def pad(self, rows: Tensor) -> Tensor:
-        """(tokens, d) -> (n, length, d), with zeros as padding."""
-        if self.places is not None:
-            rows = cast(Tensor, _Take.apply(rows, self.unpacked, _Rows(self.places)))
+        """(rows, d) -> (n, length, d), with zeros as padding."""
+        if self.packed is not None:
+            rows = cast(Tensor, _Take.apply(rows, self.unpacked, self.packed))
         return rows.view(*self.ids.shape, rows.shape[-1])
 
     def first(self, rows: Tensor) -> Tensor:
-        """(tokens, d) -> (n, d): the first token of each sequence."""
-        return cast(Tensor, _Take.apply(rows, _Rows(self.firsts), self.spread))
+        """(rows, d) -> (n, d): the first token of each sequence."""
+        return self.real(cast(Tensor, _Take.apply(rows, Rows(self.firsts), self.spread)))
+
+    def real(self, firsts: Tensor) -> Tensor:
+        """(s, d) -> (n, d): without the filler."""
+        return firsts[: len(self.lengths)] if len(self.filler) else firsts
+
+
+Layer = Tensor | Callable[[], Tensor]  # packed states of a layer, or what returns them if read
 
 
 class States(Sequence[Tensor]):
@@ -230,7 +280,7 @@ class States(Sequence[Tensor]):
     `LookupError`.
     """
 
-    def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
+    def __init__(self, layers: Sequence[Layer], batch: Batch, first_only: bool = False) -> None:
         self._layers, self._batch, self._first_only = layers, batch, first_only
 
     def __len__(self) -> int:
@@ -243,12 +293,16 @@ class States(Sequence[Tensor]):
         if self._is_first_only(index):
             # Not IndexError, which would silently end an iteration before the last layer.
             raise LookupError("only the first tokens of the last layer were computed")
-        return self._batch.pad(self._layers[index])
+        return self._batch.pad(self._rows(index))
 
     def first(self, index: int) -> Tensor:
         """States of the first tokens in one layer, (n, d)."""
+        rows = self._rows(index)
+        return self._batch.real(rows) if self._is_first_only(index) else self._batch.first(rows)
+
+    def _rows(self, index: int) -> Tensor:
         rows = self._layers[index]
-        return rows if self._is_first_only(index) else self._batch.first(rows)
+        return rows if isinstance(rows, Tensor) else rows()
 
     def _is_first_only(self, index: int) -> bool:
         return self._first_only and index in (-1, len(self) - 1)

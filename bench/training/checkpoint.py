@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +22,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, warn
 from bench.utils.files import atomic_file, disk_errors, fsync, sha256_file
 
 # Seconds between checkpoints, the most that a kill costs. A checkpoint of BERT-base is 1.7 GB, and
@@ -116,11 +115,6 @@ class Checkpoints:
             # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return Checkpoint(path, tensors | metadata["facts"])
-
-
-def warn(message: str) -> None:
-    """Print a line to stderr at once."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def forget(folder: Path) -> None:

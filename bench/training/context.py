@@ -19,7 +19,8 @@ from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
-from bench.models.fused_forward import FusedLayers, is_fused
+from bench.models.fused_forward import BLOCK, is_fused
+from bench.models.fused_graphs import GraphedLayers
 from bench.models.load import find_model, load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
@@ -96,7 +97,7 @@ class RunContext:
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
-        self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
+        self._fused: dict[nn.Module, GraphedLayers] = {}  # of the models that run on a GPU
         # Transforms check their corpus before the training and use it after.
         self._others: dict[str, list[str]] = {}
         self._files: dict[str, Path] = {}
@@ -254,11 +255,12 @@ class RunContext:
         positions: int | None = None,
         **inputs: Any,
     ) -> tuple[States, Tensor]:
-        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
-        chosen = model or self.backbone
-        if positions is None and is_fused(chosen, self.device):
+        chosen, pad_id = model or self.backbone, self.tokenizer.pad_token_id
+        fused = positions is None and is_fused(chosen, self.device)
+        batch = Batch.of(tokens, pad_id, self.device, positions, block=BLOCK if fused else 0)
+        if fused:
             if chosen not in self._fused:
-                self._fused[chosen] = FusedLayers(chosen, self.kind)
+                self._fused[chosen] = GraphedLayers(chosen, self.kind)
             with self.products():
                 states = self._fused[chosen].forward(batch, work=self.work, **inputs)
             return states, batch.mask

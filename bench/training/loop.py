@@ -27,14 +27,14 @@ from bench.models.load import save_encoder
 from bench.models.roofline import peak, record
 from bench.results.provenance import provenance, task_sums
 from bench.runs.run import Run
-from bench.training.checkpoint import Checkpoint, Checkpoints, forget, warn
+from bench.training.checkpoint import Checkpoint, Checkpoints, forget
 from bench.training.context import RunContext
 from bench.training.log import Log
 from bench.training.optimiser import apply_gradients, make_optimiser, set_learning_rate
 from bench.training.schedule import SYNC_EVERY, Schedule
 from bench.training.state import TrainingState
 from bench.utils import interrupts
-from bench.utils.errors import TransientError, UserError
+from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import read_json, remove_partial, write_json
 from bench.utils.memory import fewer_together, is_memory_full
 from bench.utils.progress import Progress

@@ -1,9 +1,10 @@
-"""`UserError`, `TransientError`, and the suggestions of its messages."""
+"""`UserError`, `TransientError`, and the suggestions of their messages; warnings."""
 
 from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable
 
 
@@ -17,6 +18,11 @@ class UserError(Exception):
 
 class TransientError(UserError):
     """An error of the machine or the network, which another attempt may not meet."""
+
+
+def warn(message: str) -> None:
+    """Print a line to stderr at once."""
+    print(message, file=sys.stderr, flush=True)
 
 
 LISTED = 10  # most names that a message lists; the closest come first if one is meant

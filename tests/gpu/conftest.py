@@ -10,7 +10,7 @@ import pytest
 from bench.datasets.corpora import NLI_COLUMNS
 from bench.models import roofline
 from bench.runs.run import Run
-from tests.conftest import make_sentences
+from tests.conftest import WORDS, make_sentences
 from tests.gpu.cases import RECIPE, TRIPLES
 from tests.methods.outside import run_of
 from tests.support.pretended_device import PretendedDevice, pretended_device
@@ -56,6 +56,17 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text("".join(f"{row}\n" for row in make_sentences(16, seed=4, lengths=(3, 9))))
     documents = "".join(f"{1 + 4 * row}\t4\n" for row in range(4))
     path.with_name("tiny.docs.tsv").write_text(f"first\tlines\n{documents}")
+    return path
+
+
+@pytest.fixture
+def equal_lengths(tmp_path: Path) -> Path:
+    """Sentences of six words, each a single token."""
+    path = tmp_path / "equal.txt"
+    rows = [[WORDS[(7 * row + place) % len(WORDS)] for place in range(6)] for row in range(64)]
+    path.write_text("".join(f"{' '.join(row)}\n" for row in rows))
+    documents = "".join(f"{1 + 4 * row}\t4\n" for row in range(16))
+    path.with_name("equal.docs.tsv").write_text(f"first\tlines\n{documents}")
     return path
 
 

@@ -45,8 +45,8 @@ def host_labels(patch: Patch) -> None:
 
 
 def batch_without_to(patch: Patch) -> None:
-    def made(*args: Any) -> Batch:
-        batch = plain(*args)
+    def made(*args: Any, **more: Any) -> Batch:
+        batch = plain(*args, **more)
         return replace(batch, firsts=batch.firsts.cpu())
 
     plain = Batch.of

@@ -22,10 +22,15 @@ CLOSE = {torch.float32: 5e-6, torch.float16: 1e-2}
 
 
 def states(
-    model: Any, fused: bool, kind: torch.dtype, first_only: bool, work: Work | None = None
+    model: Any,
+    fused: bool,
+    kind: torch.dtype,
+    first_only: bool,
+    block: int = 0,
+    work: Work | None = None,
 ) -> tuple[States, Batch]:
     device = next(model.parameters()).device
-    batch = Batch.of(TOKENS, model.config.pad_token_id, device)
+    batch = Batch.of(TOKENS, model.config.pad_token_id, device, block=block if fused else 0)
     if fused:
         layers = FusedLayers(model, kind)
         return layers.forward(batch, first_only=first_only, work=work), batch
@@ -35,28 +40,32 @@ def states(
 
 def objective(states: States, batch: Batch, first_only: bool) -> Tensor:
     """A number that depends on a lower layer and on the last one."""
-    last = states.first(-1) if first_only else batch.pack(states[-1])
-    return last.float().square().mean() + batch.pack(states[2]).sin().mean()
+    tokens = sum(map(len, TOKENS))
+    last = states.first(-1) if first_only else batch.pack(states[-1])[:tokens]
+    return last.float().square().mean() + batch.pack(states[2])[:tokens].sin().mean()
 
 
-def found(model: Any, *how: Any) -> dict[str, Tensor]:
+def found(
+    model: Any, fused: bool, kind: torch.dtype, first_only: bool, block: int = 0
+) -> dict[str, Tensor]:
     """Objective, first tokens of the last layer and gradients, by name."""
-    made, batch = states(model, *how)
-    loss = objective(made, batch, how[-1])
+    made, batch = states(model, fused, kind, first_only, block)
+    loss = objective(made, batch, first_only)
     loss.backward()
     named = {name: weight.grad for name, weight in model.named_parameters()}
     tensors = {"loss": loss, "first": made.first(-1), **named}
     return {name: value.detach() for name, value in tensors.items() if value is not None}
 
 
+@pytest.mark.parametrize("block", [0, 16])
 @pytest.mark.parametrize("first_only", [False, True])
 @pytest.mark.parametrize("kind", CLOSE)
 def test_equals_the_packed_pass(
-    tiny_backbone: Path, device: PretendedDevice, kind: torch.dtype, first_only: bool
+    tiny_backbone: Path, device: PretendedDevice, kind: torch.dtype, first_only: bool, block: int
 ) -> None:
     model = load_backbone(tiny_backbone, dropout=0.0)[0].to("cuda").train()
     with device.recorded() as seen:
-        own = found(model, True, kind, first_only)
+        own = found(model, True, kind, first_only, block)
     assert not seen.waits
     model.zero_grad()
     packed = found(model, False, kind, first_only)
@@ -68,16 +77,17 @@ def test_equals_the_packed_pass(
         assert (own[name] - value).abs().max() <= size, name
 
 
+@pytest.mark.parametrize("block", [0, 16])
 @pytest.mark.parametrize("first_only", [False, True])
 def test_the_backward_pass_has_the_masks_of_the_forward_pass(
-    tiny_bert: Path, device: PretendedDevice, first_only: bool
+    tiny_bert: Path, device: PretendedDevice, first_only: bool, block: int
 ) -> None:
     """The gradient along a direction is the slope of the objective with the same draws."""
     model = load_backbone(tiny_bert, dropout=0.3)[0].to("cuda").train()
 
     def value(seed: int = 1) -> Tensor:
         seed_torch(seed, "cuda")
-        return objective(*states(model, True, torch.float32, first_only), first_only)
+        return objective(*states(model, True, torch.float32, first_only, block), first_only)
 
     value().backward()
     weights = [weight for weight in model.parameters() if weight.grad is not None]
@@ -107,7 +117,8 @@ def test_counts_the_work_and_refuses_what_it_cannot_run(
         setattr(other.config, field, wrong)
         assert not is_fused(other, "cuda:0"), field
     model = model.to("cuda")
-    works = Work(), Work()
-    for work, fused in zip(works, (True, False), strict=True):
-        states(model, fused, torch.float32, True, work)
-    assert works[0] == works[1]
+    works = {}
+    for fused, block in ((False, 0), (True, 0), (True, 16)):
+        works[fused, block] = Work()
+        states(model, fused, torch.float32, True, block, works[fused, block])
+    assert len({str(work) for work in works.values()}) == 1

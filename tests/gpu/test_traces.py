@@ -15,7 +15,6 @@ import pytest
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.loop import Training
-from tests.conftest import WORDS
 from tests.gpu.cases import TRAINED, some_slow
 from tests.gpu.conftest import Make
 from tests.support.pretended_device import PretendedDevice
@@ -40,17 +39,6 @@ DIFFERENT = {
 }
 
 
-@pytest.fixture
-def equal_lengths(tmp_path: Path) -> Path:
-    """Sentences of six words, each a single token."""
-    path = tmp_path / "equal.txt"
-    rows = [[WORDS[(7 * row + place) % len(WORDS)] for place in range(6)] for row in range(64)]
-    path.write_text("".join(f"{' '.join(row)}\n" for row in rows))
-    documents = "".join(f"{1 + 4 * row}\t4\n" for row in range(16))
-    path.with_name("equal.docs.tsv").write_text(f"first\tlines\n{documents}")
-    return path
-
-
 def differences(run: Run, device: PretendedDevice, folder: Path) -> set[tuple[str, int]]:
     """Operations in which steps differ from the one before, and in how many arguments."""
     training = Training(run, RunContext(run, folder, "cuda"), {})
@@ -73,8 +61,14 @@ def differences(run: Run, device: PretendedDevice, folder: Path) -> set[tuple[st
 
 @pytest.mark.parametrize("text", some_slow(TRAINED, quick=1))
 def test_steps_of_equal_shape(
-    text: str, make: Make, device: PretendedDevice, equal_lengths: Path, tmp_path: Path
+    text: str,
+    make: Make,
+    device: PretendedDevice,
+    equal_lengths: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("SENTBENCH_GRAPHS", "0")
     longer = text.replace("drawn=12", "drawn=36")  # Contrastive Tension draws its sentences
     run = make(longer, corpus=str(equal_lengths), precision="mixed", select_every=100)
     found = differences(run, device, tmp_path)

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
 
 from tests.support.device_operations import CUDA, OnDevice, is_device, mapped
+from tests.support.pretended_graphs import Pool, graphed_callables
 
 if TYPE_CHECKING:
     from tests.support.pretended_device import PretendedDevice
@@ -259,6 +260,8 @@ def _cuda(device: PretendedDevice) -> dict[str, Any]:
         "manual_seed": seed,
         "manual_seed_all": seed,
         "get_rng_state": lambda *_: device.random,
+        "graph_pool_handle": Pool,
+        "make_graphed_callables": graphed_callables(device),
         "set_rng_state": restore,
     }
 
