@@ -300,12 +300,15 @@ def runs(
     from bench.results.readers import read_plan
     from bench.runs.needs import chains
     from bench.stages import gpu_lease
+    from bench.stages.activity import check_retry
     from bench.stages.jobs import planned, run_plan
     from bench.utils.progress import Progress
 
     part, parts = _share(share)
     content = read_json_text(text) if text else read_plan(suite / "plan.json")
     entries = planned(content, part, parts, only or [])
+    if attempt > 1 and len(entries) == 1:  # before it waits for a device
+        check_retry(suite, entries[0]["id"], stages)
     with gpu_lease.lease() as device:
         groups = chains(entries)
         if (processes := min(together, len(groups))) > 1:

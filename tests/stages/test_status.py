@@ -16,7 +16,7 @@ from bench.cli import main
 from bench.results.readers import read_plan
 from bench.runs import config, paths
 from bench.runs.cost import steps
-from bench.stages import jobs
+from bench.stages import gpu_lease, jobs
 from bench.stages.activity import (
     FAILURE,
     KILLED,
@@ -237,6 +237,11 @@ def test_a_failed_run_does_not_stop_the_others(
     assert main(["runs", "--suite", str(suite), "--attempt", "2"]) == 2
     assert f"error: {failed.id}: {failed.error}\n" in (said := capsys.readouterr().err)
     assert ("Traceback" in said) == isinstance(error, ValueError)
+    with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
+        patch.setattr(gpu_lease, "lease", lambda: pytest.fail("a device is leased"))
+        alone = ["runs", "--suite", str(suite), "--only", failed.id, "--attempt", "2"]
+        assert main(alone) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.error}"
     assert status(suite) == found
     # Its next start.
     assert main(["runs", "--suite", str(suite)]) == 0
