@@ -191,6 +191,8 @@ def render(
     from bench.export.archive import unpack_suite
     from bench.report.render import render as render_all
 
+    if not source.exists():
+        raise UserError(f"{source} does not exist; name a suite's folder or an archive of one")
     if source.is_file():
         unpack_suite(source, out)
         source = out

@@ -129,3 +129,13 @@ def test_what_cannot_be_packed_or_unpacked(suite: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "s.tar.gz").read_bytes()[:300])
     with pytest.raises(UserError, match="cannot be unpacked"):
         unpack_suite(tmp_path / "cut.tar.gz", tmp_path / "out")
+
+
+def test_a_source_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "s.tar.gz"
+    assert main(["render", str(source), "--out", str(tmp_path / "out")]) == 2
+    said = f"error: {source} does not exist; name a suite's folder or an archive of one\n"
+    assert capsys.readouterr().err == said
+    assert not (tmp_path / "out").exists()
