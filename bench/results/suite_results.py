@@ -164,8 +164,8 @@ def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
     seen: dict[str, tuple[str, str]] = {}
     for run in runs:
         for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed)):
-            what = f"the {kind} of {run.plan['id']}"
             for part, digest in _sums(run.plan, provenance):
+                what = f"the {kind} of {run.plan['id']}"
                 first, other = seen.setdefault(part, (digest, what))
                 if first != digest:
                     raise UserError(
