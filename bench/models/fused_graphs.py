@@ -65,9 +65,10 @@ class GraphedLayers(FusedLayers):
         replays: passes that graphs computed.
     """
 
-    def __init__(self, model: Any, kind: torch.dtype) -> None:
+    def __init__(self, model: Any, kind: torch.dtype, allowed: bool = True) -> None:
+        """As `FusedLayers`; without graphs, unless they are `allowed` and wanted."""
         super().__init__(model, kind)
-        self.replays, self._enabled = 0, are_wanted()
+        self.replays, self._enabled = 0, allowed and are_wanted()
         # Whether results have the lower layers. A graph would copy zeros for unused gradients.
         self._whole = False
         self._passes: Counter[_Size] = Counter()

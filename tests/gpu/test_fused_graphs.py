@@ -120,8 +120,7 @@ def trained(run: Run, folder: Path) -> tuple[list[float], str, int]:
     for batch in islice(training.batches(), 6):
         training.step(batch)
     losses = [row["loss"] for row in training.sync()]
-    layers = training.context._fused.values()
-    return losses, bits_of(training.weights), sum(each.replays for each in layers)
+    return losses, bits_of(training.weights), training.context.replays
 
 
 @pytest.mark.parametrize("text", some_slow(TRAINED, quick=3))
