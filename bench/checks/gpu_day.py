@@ -1,9 +1,10 @@
 """What is to be done when a GPU is at hand: device tests, and the times that plans need.
 
-Four parts, each of which writes a file of results with their provenance:
+Five parts, each of which writes a file of results with their provenance:
 
 * `losses`: the first losses of every kind of training, on the GPU beside the processor;
 * `timing`: trainings of published shapes, by parts, and their memory;
+* `graphs`: steps of these trainings with CUDA graphs and without;
 * `classifiers`: those of a transfer task and of the probing tasks;
 * `smoke`: the runs of the smoke suite, against its reference, which processors measured.
 
@@ -28,7 +29,15 @@ import torch
 
 from bench import world
 from bench.checks import regression
-from bench.checks.timing import EVERY, PAIRS, SHAPES, Clock, PublishedShape, time_shape
+from bench.checks.timing import (
+    EVERY,
+    PAIRS,
+    SHAPES,
+    Clock,
+    PublishedShape,
+    compare_graphs,
+    time_shape,
+)
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -69,6 +78,7 @@ class Day:
         device: torch device.
         shapes: published shapes by name.
         steps, every, pairs: as in `bench.checks.timing.time_shape`.
+        graph_steps: of a training with CUDA graphs, and of one without.
         classified: as `CLASSIFIED`.
         width: of the vectors that are classified.
     """
@@ -83,6 +93,7 @@ class Day:
     steps: int = 500
     every: int = EVERY
     pairs: int = PAIRS
+    graph_steps: int = 2 * EVERY
     classified: Mapping[str, tuple[Mapping[str, int], int]] = field(
         default_factory=lambda: CLASSIFIED
     )
@@ -204,6 +215,12 @@ def _timing(day: Day) -> Measurements:
         yield name, partial(time_shape, name, shape, day.steps, day.device, **sizes)
 
 
+def _graphs(day: Day) -> Measurements:
+    for name, shape in day.shapes.items():
+        how = (name, shape, day.graph_steps, day.device)
+        yield name, partial(compare_graphs, *how, pairs=day.pairs)
+
+
 def _classifiers(day: Day) -> Measurements:
     for task, (sizes, count) in day.classified.items():
         yield task, partial(time_classifiers, sizes, count, day)
@@ -245,6 +262,7 @@ def time_classifiers(sizes: Mapping[str, int], count: int, day: Day) -> Row:
 PARTS: Mapping[str, Callable[[Day], Measurements]] = {
     "losses": _losses,
     "timing": _timing,
+    "graphs": _graphs,
     "classifiers": _classifiers,
     "smoke": _smoke,
 }

@@ -127,6 +127,21 @@ def _timing(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def _graphs(rows: Sequence[Row]) -> list[str]:
+    told = [
+        [
+            row["shape"],
+            f"{row['batch']}, {row['precision']}",
+            f"{1000 * row['seconds']['without']:.2f}",
+            f"{1000 * row['seconds']['with']:.2f}",
+            f"{row['replays'] / row['steps']:.0%}",
+        ]
+        for row in rows
+    ]
+    head = ["shape", "batch", "step ms without", "with CUDA graphs", "steps that graphs computed"]
+    return ["Losses with CUDA graphs equal those without.", "", *_table(head, told)]
+
+
 def _classifiers(rows: Sequence[Row]) -> list[str]:
     told = [
         [
@@ -143,6 +158,7 @@ def _classifiers(rows: Sequence[Row]) -> list[str]:
 
 SECTIONS: Mapping[str, Callable[[Sequence[Row]], list[str]]] = {
     "timing": _timing,
+    "graphs": _graphs,
     "classifiers": _classifiers,
     "losses": _losses,
     "smoke": _smoke,

@@ -11,16 +11,23 @@ import random
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bench.models.float32 import ELSEWHERE, float32_products
+from bench.models.fused_graphs import VARIABLE
 from bench.runs.run import Run
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import write_json, write_text
+
+if TYPE_CHECKING:
+    from bench.training.loop import Training
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,55 @@ def time_shape(
     }
 
 
+def compare_graphs(
+    name: str, shape: PublishedShape, steps: int, device: str, *, pairs: int = PAIRS
+) -> dict[str, Any]:
+    """Train for some steps without CUDA graphs and with them, and time the latter half.
+
+    Returns:
+        What was trained ("shape", "batch", "precision", "steps"); "replays", steps that graphs
+        computed; "seconds" of a step "without" and "with" graphs.
+
+    Raises:
+        UserError: the losses differ in any bit, no step was computed by a graph, or the training
+            ended early.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        _write_inputs(shape, steps + 1, pairs, folder)
+        run = _run_on(shape, folder, select_every=2 * steps)  # none is due in these steps
+        plain, plain_losses, _ = _half_timed(run, folder, steps, device, graphs=False)
+        seconds, losses, replays = _half_timed(run, folder, steps, device, graphs=True)
+    for step, (own, expected) in enumerate(zip(losses, plain_losses, strict=True), 1):
+        if own != expected:
+            told = f"the loss of step {step} is {own} with CUDA graphs and {expected} without"
+            raise UserError(f"{told}; train with {VARIABLE}=0")
+    if not replays:
+        raise UserError(f"no step of {steps} was computed by a CUDA graph")
+    described = {"shape": name, "batch": shape.batch, "precision": shape.precision}
+    described |= {"steps": steps, "replays": replays}
+    return described | {"seconds": {"without": plain, "with": seconds}}
+
+
+def _half_timed(
+    run: Run, folder: Path, steps: int, device: str, *, graphs: bool
+) -> tuple[float, list[float], int]:
+    """Seconds of a step in the latter half, all losses, and how many steps graphs computed."""
+    from bench.training.context import RunContext
+    from bench.training.loop import Training
+
+    with _training_settings(run):
+        context = RunContext(run, folder / "suite", device, graphs=graphs)
+        training, clock, losses = Training(run, context, {}), Clock(device), list[float]()
+        for step, batch in enumerate(islice(training.batches(), steps), 1):
+            training.step(batch)
+            if step in (steps // 2, steps):
+                seconds = clock.end("half")
+                losses += [row["loss"] for row in _read(training)]
+                clock.end("losses")
+    return seconds / (steps - steps // 2), losses, context.replays
+
+
 def _run_on(shape: PublishedShape, folder: Path, **recipe: Any) -> Run:
     """SimCSE on the inputs that `_write_inputs` wrote."""
     from bench.runs.resolve import resolve
@@ -156,15 +212,34 @@ def _run_on(shape: PublishedShape, folder: Path, **recipe: Any) -> Run:
     )
 
 
+@contextmanager
+def _training_settings(run: Run) -> Iterator[None]:
+    """The settings of torch in which `bench.training.loop` trains."""
+    from bench.training.loop import deterministic_kernels
+
+    with deterministic_kernels(), float32_products(ELSEWHERE):
+        torch.set_num_threads(run.recipe.threads)
+        yield
+
+
+def _read(training: Training) -> list[dict[str, Any]]:
+    """The log rows of a training since the last call; `UserError` if it diverged."""
+    from bench.training.loop import Diverged
+
+    try:
+        return list(training.sync())
+    except Diverged as diverged:
+        raise UserError(f"the training ended early: {diverged}; report this") from None
+
+
 def _train(run: Run, suite: Path, folder: Path, device: str) -> dict[str, Any]:
     """Train as `bench.training.loop.train` does, and encode; the seconds of each part."""
     from bench.training.context import RunContext
-    from bench.training.loop import Diverged, Training, deterministic_kernels
+    from bench.training.loop import Training
 
     RunContext(run, suite, "cpu").tokens()  # once a suite, and no part of the time
     clock = Clock(device)
-    with deterministic_kernels(), float32_products(ELSEWHERE):
-        torch.set_num_threads(run.recipe.threads)
+    with _training_settings(run):
         context = RunContext(run, suite, device)
         training = Training(run, context, {})
         clock.end("start")
@@ -177,10 +252,7 @@ def _train(run: Run, suite: Path, folder: Path, device: str) -> dict[str, Any]:
             if not (alone := training.should_sync()):
                 continue
             clock.end("step")
-            try:
-                rows = list(training.sync())
-            except Diverged as diverged:
-                raise UserError(f"the training ended early: {diverged}; report this") from None
+            rows = _read(training)
             clock.end("selection" if "dev" in rows[-1] else "step")
         work = training.finish(folder)["work"]
         clock.end("end")

@@ -72,7 +72,7 @@ def check_method(file: Annotated[Path, arg("A file with methods.", metavar="FILE
 def gpu_day(
     parts: Annotated[
         list[str] | None,
-        opt("Only these parts: losses, timing, classifiers, smoke.", metavar="PART ..."),
+        opt("Only these parts: losses, timing, graphs, classifiers, smoke.", metavar="PART ..."),
     ] = None,
     out: Annotated[Path, opt("The folder of the results.", metavar="FOLDER")] = Path(
         "results/gpu-day"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -288,7 +289,8 @@ def runs(
     attempt: Annotated[
         int,
         opt(
-            "Number of this attempt; from the second on, runs that failed for good are left out.",
+            "Number of this attempt; from the second on, runs that failed for good are left out, "
+            "and trainings use no CUDA graphs.",
             **whole_number("attempt"),
         ),
     ] = 1,
@@ -297,6 +299,7 @@ def runs(
 
     All runs are processed in this process, or several at once with --together.
     """
+    from bench.models.fused_graphs import VARIABLE
     from bench.results.readers import read_plan
     from bench.runs.needs import chains
     from bench.stages import gpu_lease
@@ -304,6 +307,8 @@ def runs(
     from bench.stages.jobs import planned, run_plan
     from bench.utils.progress import Progress
 
+    if attempt > 1:
+        os.environ.setdefault(VARIABLE, "0")
     part, parts = _share(share)
     content = read_json_text(text) if text else read_plan(suite / "plan.json")
     entries = planned(content, part, parts, only or [])

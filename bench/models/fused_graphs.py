@@ -26,7 +26,7 @@ from torch import Tensor
 
 from bench.models.fused_forward import FusedLayers, Layout
 from bench.models.packed_forward import Layer, Rows
-from bench.utils.errors import UserError, warn
+from bench.utils.errors import TransientError, UserError, warn
 
 VARIABLE = "SENTBENCH_GRAPHS"
 # Passes of a size before it gets a graph, which takes six to make: three to warm up, the captured
@@ -65,9 +65,10 @@ class GraphedLayers(FusedLayers):
         replays: passes that graphs computed.
     """
 
-    def __init__(self, model: Any, kind: torch.dtype) -> None:
+    def __init__(self, model: Any, kind: torch.dtype, allowed: bool = True) -> None:
+        """As `FusedLayers`; without graphs, unless they are `allowed` and wanted."""
         super().__init__(model, kind)
-        self.replays, self._enabled = 0, are_wanted()
+        self.replays, self._enabled = 0, allowed and are_wanted()
         # Whether results have the lower layers. A graph would copy zeros for unused gradients.
         self._whole = False
         self._passes: Counter[_Size] = Counter()
@@ -147,7 +148,7 @@ class GraphedLayers(FusedLayers):
             graph = torch.cuda.make_graphed_callables(function, tuple(fixed), pool=self._pool)
         except RuntimeError as error:
             told = str(error).partition("\n")[0]
-            raise UserError(
+            raise TransientError(
                 f"a CUDA graph of the layers could not be captured ({told}); "
                 f"start again with {VARIABLE}=0, which trains without graphs"
             ) from error
@@ -184,7 +185,7 @@ class GraphedLayers(FusedLayers):
 
 
 def _refuse() -> Tensor:
-    raise UserError(
+    raise TransientError(  # the workflow's next attempt has no graphs
         "a lower layer is read, which no earlier batch did, and the CUDA graphs of the layers "
         f"leave it out; start again with {VARIABLE}=0, which trains without graphs"
     )

@@ -92,8 +92,10 @@ class RunContext:
     Reading raises `UserError` if the run's corpus, data or backbone is missing or invalid.
     """
 
-    def __init__(self, run: Run, suite: Path, device: str) -> None:
-        self.run, self.suite, self.device = run, suite, device
+    def __init__(self, run: Run, suite: Path, device: str, *, graphs: bool = True) -> None:
+        """Prepare a run of a suite on a device, where `graphs` allows CUDA graphs, unless
+        SENTBENCH_GRAPHS forbids them."""
+        self.run, self.suite, self.device, self._graphs = run, suite, device, graphs
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
@@ -260,13 +262,18 @@ class RunContext:
         batch = Batch.of(tokens, pad_id, self.device, positions, block=BLOCK if fused else 0)
         if fused:
             if chosen not in self._fused:
-                self._fused[chosen] = GraphedLayers(chosen, self.kind)
+                self._fused[chosen] = GraphedLayers(chosen, self.kind, self._graphs)
             with self.products():
                 states = self._fused[chosen].forward(batch, work=self.work, **inputs)
             return states, batch.mask
         with self.autocast(), self.products():
             states = forward(chosen, batch, work=self.work, **inputs)
         return states, batch.mask
+
+    @property
+    def replays(self) -> int:
+        """Passes that CUDA graphs computed."""
+        return sum(layers.replays for layers in self._fused.values())
 
     def head(self, vectors: Tensor) -> Tensor:
         with self.autocast(), self.products():

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from bench.__main__ import main
-from bench.checks import gpu_day
+from bench.checks import gpu_day, timing
 from bench.checks.gpu_day import LOSSES, PARTS, Day, measure, time_classifiers
 from bench.checks.gpu_page import SECTIONS, page
 from bench.checks.timing import PublishedShape
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES, Fitted
+from bench.models import fused_graphs
 from bench.runs import config
 from bench.runs.cost import Measured
 from bench.utils.files import read_json, write_json
@@ -41,6 +42,7 @@ def day(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path) -> 
     write_reference(tmp_path / "reference.json", plan, [-200.0, 200.0])
     shapes = {"small": SHAPE, "small-float32": replace(SHAPE, precision="float32")}
     sizes: dict[str, Any] = {"shapes": shapes, "steps": 4, "every": 2, "pairs": 6}
+    sizes["graph_steps"] = 12
     out, reference = tmp_path / "gpu-day", tmp_path / "reference.json"
     return Day(out, plan, reference, classified=SMALL, width=8, **sizes)
 
@@ -59,7 +61,8 @@ def results(day: Day, part: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_every_part(day: Day, device: PretendedDevice) -> None:
+def test_every_part(day: Day, device: PretendedDevice, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(fused_graphs, "SEEN", 1)
     assert measure(day, list(PARTS)) == []
     (losses,) = results(day, "losses")
     assert losses["name"] == "simcse@official on tiny-bert"
@@ -80,6 +83,11 @@ def test_every_part(day: Day, device: PretendedDevice) -> None:
     assert own["work"]["peak"]["type"] == "float16"
     assert own["host"] > 0
     assert own["encoding"]["flops"] > 0
+    for name, row in zip(day.shapes, results(day, "graphs"), strict=True):
+        assert (row["shape"], row["steps"]) == (name, 12)
+        assert 0 < row["replays"] < 12
+        assert row["seconds"].keys() == {"without", "with"}
+        assert min(row["seconds"].values()) > 0
     for task, row in zip(SMALL, results(day, "classifiers"), strict=True):
         sizes, count = SMALL[task]
         fewest = protocols.fewest_steps(sizes, MODES["test"], "cuda", task == "Length")
@@ -99,6 +107,8 @@ def assert_rendered(text: str) -> None:
     assert sum("NVIDIA H200 (pretended), torch " in line for line in lines) == len(SECTIONS)
     (small,) = (line for line in lines if line.startswith("| small |") and "3,835" in line)
     assert small.split(" | ")[2:4] == ["105", "3,835"]
+    (small,) = (line for line in lines if line.startswith("| small |") and line.endswith("% |"))
+    assert small.split(" | ")[1] == "8, mixed"
     assert any(line.startswith("| 2 x Length |") for line in lines)
 
 
@@ -130,6 +140,24 @@ def test_other_losses_are_a_fault(factor: float, day: Day, monkeypatch: Patch) -
     monkeypatch.setattr(gpu_day, "first_losses", lambda *_: next(found))
     (fault,) = measure(replace(day, device="cpu"), ["losses"])
     assert fault.startswith("losses, simcse@official on tiny-bert: the losses differ by ")
+
+
+@pytest.mark.parametrize(
+    ("losses", "replays", "said"),
+    [
+        ([3.0, 2.5], 1, "the loss of step 2 is 2.5 with CUDA graphs and 2.0 without"),
+        ([3.0, math.nan], 1, "the loss of step 2 is nan with CUDA graphs and 2.0 without"),
+        ([3.0, 2.0], 0, "no step of 12 was computed by a CUDA graph"),
+    ],
+)
+def test_graphs_that_are_wrong_or_not_used_are_a_fault(
+    losses: list[float], replays: int, said: str, day: Day, monkeypatch: Patch
+) -> None:
+    found = {False: (0.1, [3.0, 2.0], 0), True: (0.1, losses, replays)}
+    monkeypatch.setattr(timing, "_half_timed", lambda *_, graphs: found[graphs])
+    faults = measure(replace(day, device="cpu", shapes={"small": SHAPE}), ["graphs"])
+    assert len(faults) == 1
+    assert faults[0].startswith(f"graphs, small: {said}")
 
 
 def test_scores_outside_the_reference_are_listed(day: Day) -> None:

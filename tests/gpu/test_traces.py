@@ -2,7 +2,7 @@
 
 Two steps with equal numbers of sentences and tokens may differ in the learning rate alone, which
 AdamW can read from a tensor. What a step copies to the device first, or waits for, is bounded in
-tests/benchmarks/test_launches.py.
+`test_launches.py`.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
     target = f"results/tiny/trained/{run.id}.json"
     folder = tmp_path / "results" / "tiny" / "runs" / run.id
-    workflow = snakemake(target, "--configfile", "config.yaml", cwd=tmp_path)
+    workflow = snakemake(target, "--configfile", "config.yaml", "--printshellcmds", cwd=tmp_path)
     wait_for_checkpoint(workflow, folder, 3)
     worker = worker_of(folder)
     os.kill(worker, signal.SIGSTOP)
@@ -229,6 +229,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
     said, _ = workflow.communicate(timeout=900)
     assert workflow.returncode == 0, said
     assert "Trying to restart" in said
+    assert list(dict.fromkeys(re.findall(r"--attempt (\d)", said))) == ["1", "2"]
     log = (tmp_path / "results" / "tiny" / "logs" / "train" / f"{run.id}.log").read_text()
     assert f"{run.id} resumes after step " in log
     fit(run, tmp_path / "whole")
