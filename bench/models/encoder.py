@@ -25,7 +25,7 @@ from bench.models.side_by_side import side_by_side
 from bench.models.token_cache import TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
-from methods.base import seed_torch
+from methods.base import seed_torch, to_device
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -165,7 +165,8 @@ class TransformerEncoder:
             budget = TOKEN_BUDGET.get(device.type, 4096)
             positions = self._positions if pool is None else None
             batches = list(length_batches([positions or len(row) for row in tokens], budget))
-            places = torch.tensor([row for rows in batches for row in rows]).to(device)
+            order = torch.tensor([row for rows in batches for row in rows])
+            places = to_device(order, device)
 
             @torch.inference_mode()
             def encode(part: tuple[list[int], Tensor], _: object) -> int:
