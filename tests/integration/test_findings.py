@@ -513,8 +513,18 @@ def wiki_mini() -> list[str]:
     earlier = sorted(cls.title for cls, version in classes.items() if version != cls.version)
     if earlier:
         said.append(f"{', '.join(earlier[:-1])} and {earlier[-1]} were measured with an earlier")
-    recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
-    return [*said, f"{recipe['sentences'] // recipe['batch_size']} steps"]
+    (then,) = {
+        (one["sentences"] // one["batch_size"], one["precision"])
+        for run in suite.runs
+        if run.plan["method"] == "simcse" and (one := run.plan["recipe"])
+    }
+    now = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
+    assert then != (steps := now["sentences"] // now["batch_size"], now["precision"])
+    return [
+        *said,
+        f"{then[0]} steps in {then[1]}",
+        f"{steps} steps in {now['precision']}",
+    ]
 
 
 # Of DiffCSE on bert-base, in the issue that is named; of Focal-InfoNCE over SimCSE, recalled.
