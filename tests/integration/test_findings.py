@@ -519,7 +519,8 @@ def wiki_mini() -> list[str]:
         if run.plan["method"] == "simcse" and (one := run.plan["recipe"])
     }
     now = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
-    assert then != (steps := now["sentences"] // now["batch_size"], now["precision"])
+    steps = now["sentences"] // now["batch_size"]
+    assert then != (steps, now["precision"])
     return [
         *said,
         f"{then[0]} steps in {then[1]}",
