@@ -29,12 +29,10 @@ DIFFERENT = {
     "gs-infonce": NOISE,
     "gs-infonce+is-cse[buffer=12,neighbours=3]+sscl": NOISE,
     "is-cse[buffer=12,clusters=3,group=both,neighbours=3]": "K-means runs until it converges",
-    "esimcse[queue=12]": "repeated tokens are drawn",
     "dclr": "early_epsilon changes the epsilon of AdamW",
     "consert": UNCORRECTED,
     "ct-bert[batch_size=4,drawn=12,negatives=3]": "distinct sentences are encoded once",
     "is-bert": UNCORRECTED,
-    "word-noise[noise=delete]": "deleted words are drawn",
     "declutr[batch_size=2,document=16,longest=4,shortest=2]": f"{UNCORRECTED}; masks are drawn",
 }
 
