@@ -21,7 +21,12 @@ from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
 from bench.results.records import OUTSIDE
 from bench.results.suite_results import RunResults, SuiteResults, diverged
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import LISTED, UserError, did_you_mean
+
+
+class NothingToCompare(UserError):
+    """No method of a suite has scores beside those of the baseline."""
+
 
 # The columns that identify a comparison.
 IDENTITY = ["board", "backbone", "method", "setting", "task"]
@@ -275,6 +280,26 @@ def _comparisons(
                             yield compared
 
 
+def _nothing_to_compare(
+    suite: SuiteResults, theirs: Candidate, methods: Sequence[Candidate], backbones: Sequence[str]
+) -> NothingToCompare:
+    """The error that names the methods whose scores are missing."""
+    shared = [name for name in backbones if theirs.on(name)]
+    names = [
+        f"'{one.text}'"
+        for one in (theirs, *methods)
+        if (runs := [run for name in shared for run in one.on(name)])
+        and not any(run.scores for run in runs)
+    ]
+    if (more := len(names) - LISTED) > 0:
+        names = [*names[:LISTED], f"{more} more"]
+    missing = f": those of {', '.join(names)} are missing" if names else ""
+    return NothingToCompare(
+        f"suite {suite.name} has no scores to compare with '{theirs.text}'{missing}; "
+        "run its missing runs first"
+    )
+
+
 def _families(suite: SuiteResults, comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
     """The families of Holm's correction: per board, its overall score, and its single tasks."""
     families: dict[tuple[str, bool], list[Comparison]] = {}
@@ -313,6 +338,7 @@ def against(
         `comparable`, `seeds_claimed` (that would show such a difference).
 
     Raises:
+        NothingToCompare: the baseline or all methods have no scores yet.
         UserError: a name is unknown, or nothing can be compared.
     """
     theirs = find(suite, baseline)
@@ -325,10 +351,7 @@ def against(
     chosen = _chosen_methods(suite, theirs, methods, names)
     comparisons = list(_comparisons(suite, theirs, chosen, names))
     if not comparisons:
-        raise UserError(
-            f"suite {suite.name} has no scores to compare with '{theirs.text}'; "
-            "run its missing runs first"
-        )
+        raise _nothing_to_compare(suite, theirs, chosen, names)
     printed, claims = _printed(suite), []
     for family in _families(suite, comparisons):
         tested = [compared.pair for compared in family if not compared.diverged]

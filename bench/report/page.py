@@ -39,7 +39,13 @@ def _pictures(figures: Path) -> dict[str, dict[str, Any]]:
     return pictures
 
 
-def render_page(suite_dir: Path, figures: Path, out: Path, tables: Path | None = None) -> None:
+def render_page(
+    suite_dir: Path,
+    figures: Path,
+    out: Path,
+    tables: Path | None = None,
+    place: Path | None = None,
+) -> None:
     """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
 
     Args:
@@ -47,6 +53,7 @@ def render_page(suite_dir: Path, figures: Path, out: Path, tables: Path | None =
         figures: folder of its rendered figures.
         out: folder of the page.
         tables: folder of its rendered tables, to which the page links; by default the suite's.
+        place: where `out` will be moved to, for the page's links; by default it stays.
 
     Raises:
         UserError: files of the suite or its figures are missing or damaged, or `out` cannot be
@@ -59,7 +66,7 @@ def render_page(suite_dir: Path, figures: Path, out: Path, tables: Path | None =
         raise UserError(f"{first} does not exist; render the figures of this suite first")
 
     def relative(folder: Path) -> str:
-        return quote(Path(os.path.relpath(folder, out)).as_posix())
+        return quote(Path(os.path.relpath(folder, place or out)).as_posix())
 
     context = page_data.context(suite, scores=relative(suite_dir / "scores"))
     boards, sections = context["boards"], context["sections"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from bench.comparison.against_baseline import NothingToCompare
 from bench.report.audit import write as write_audit
 from bench.report.comparison_table import render_versus
 from bench.report.coverage import render_coverage
@@ -12,22 +14,27 @@ from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.reported.audit import findings
 from bench.results.readers import read_plan
+from bench.utils.files import files_together
 
 
 def render(suite_dir: Path, out: Path) -> None:
     """Write `tables/`, `figures/` and `report/` of a suite into `out`, from the results it has.
 
-    Captions, notes and page say how many runs are missing, if any are.
+    Captions, notes and page say how many runs are missing, if any are. The comparison with the
+    baseline is left out while it has no scores. If anything fails, nothing is written.
 
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
     plan = read_plan(suite_dir / "plan.json")
-    tables, figures = out / "tables", out / "figures"
-    render_tables(suite_dir, tables)
-    render_coverage([suite_dir], out=tables / "coverage.md")
-    write_audit(findings(), tables / "audit.md")
-    render_figures(suite_dir, figures)
-    if "baseline" in plan:
-        render_versus(suite_dir, plan["baseline"], out=tables, figures=figures)
-    render_page(suite_dir, figures, out / "report", tables)
+    with files_together(out) as made:
+        tables, figures = made / "tables", made / "figures"
+        render_tables(suite_dir, tables)
+        render_coverage([suite_dir], out=tables / "coverage.md")
+        write_audit(findings(), tables / "audit.md")
+        render_figures(suite_dir, figures)
+        if "baseline" in plan:
+            with suppress(NothingToCompare):
+                render_versus(suite_dir, plan["baseline"], out=tables, figures=figures)
+        place = out / "report"
+        render_page(suite_dir, figures, made / "report", out / "tables", place=place)

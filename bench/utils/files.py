@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,33 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
         os.replace(temporary, path)
         if old:
             shutil.rmtree(old)
+
+
+@contextmanager
+def files_together(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder inside `path`, whose files are moved to `path` on success only.
+
+    They replace files of the same name; other files stay. The folder `path` may be a mount, so the
+    temporary folder is inside it. A `path` that is made here is removed if nothing is written.
+
+    Raises:
+        UserError: the folder cannot be written, or the disk is full.
+    """
+    is_new = not os.path.lexists(path)
+    try:
+        with _temporary(path / "files", tempfile.mkdtemp) as temporary:
+            yield temporary
+            for file in sorted(_files(temporary)):
+                try:
+                    (path / file).parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(temporary / file, path / file)
+                except OSError as error:
+                    raise write_error(path / file, error.errno) from error
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # not empty
+                path.rmdir()
+        raise
 
 
 def remove_partial(folder: Path) -> None:

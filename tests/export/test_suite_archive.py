@@ -78,6 +78,35 @@ def test_what_is_rendered_early_says_so(suite: Path, tmp_path: Path) -> None:
     assert (tmp_path / "report" / "../tables/cells.csv").is_file()
 
 
+def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path: Path) -> None:
+    planned = [{"method": name, "seed": 0} for name in ("simcse", "sscl")]
+    folder = write_suite(tmp_path / "s", planned)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    out = tmp_path / "out"
+    assert main(["render", str(folder), "--out", str(out)]) == 0
+    names = content(out).keys()
+    assert {"tables/sts.md", "tables/audit.md", "report/index.html"} <= names
+    assert not [name for name in names if "compare" in name]
+    assert {path.name for path in out.iterdir()} == {"tables", "figures", "report"}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failure_renders_nothing(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise UserError("the figures fail")
+
+    monkeypatch.setattr("bench.report.render.render_figures", fail)
+    out = tmp_path / "out"
+    if exists:
+        write_text(out / "tables" / "sts.md", "of an earlier call")
+    with pytest.raises(UserError, match="the figures fail"):
+        render(suite, out)
+    assert sorted(content(tmp_path)) == ["out/tables/sts.md"] * exists
+    assert out.exists() == exists
+
+
 def test_weights_only_on_request(suite: Path, tmp_path: Path) -> None:
     pack(suite, tmp_path / "w.tar.gz", weights=True)
     names = listed(tmp_path / "w.tar.gz")

@@ -109,7 +109,8 @@ def test_unknown_names_give_the_nearest(text, message):
 
 def test_what_cannot_be_compared_is_said():
     other = scored("sscl", 1, 70.0, backbone="roberta-base")
-    planned = suite(scored("simcse", 1, 70.0), other, scored("dclr", 1, None))
+    missing = replace(scored("dclr", 1, None), status="missing")
+    planned = suite(scored("simcse", 1, 70.0), other, missing)
     elsewhere = "'simcse@official' is not planned on roberta-base"
     for arguments, message in [
         (("simcse", ["simcse"]), "compared with itself"),
@@ -117,7 +118,9 @@ def test_what_cannot_be_compared_is_said():
         (("simcse", ["dclr"], ["roberta-base"]), elsewhere),
         (("simcse", [], ["roberta-base"]), elsewhere),
         (("simcse", [], ["roberta-bas"]), "did you mean 'roberta-base'"),
-        (("sscl",), "no scores to compare with 'sscl@official'"),
+        (("sscl",), "no scores to compare with 'sscl@official'; run"),
+        (("simcse", ["dclr"]), "with 'simcse@official': those of 'dclr@official' are missing"),
+        (("dclr", ["simcse"]), "with 'dclr@official': those of 'dclr@official' are missing"),
     ]:
         with pytest.raises(UserError, match=message):
             against(planned, *arguments)
