@@ -293,7 +293,7 @@ class Method(nn.Module):
                 given = {
                     word: values[word] for word in re.findall(r"\w+", condition) if word in values
                 }
-                # A condition is a constant of the class, never a user's text.
+                # A constant of the class; of methods from outside, checked when they are loaded.
                 if None not in given.values() and not eval(condition, {}, given):  # noqa: S307
                     found = " and ".join(map(str, given.values()))
                     raise Refusal(f"'{cls.name}' needs {condition}, not {found}")

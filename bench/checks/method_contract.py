@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from bench.checks.method_checks import CHECKS, Check
 from bench.checks.method_trial import Fault, Trial, make_inputs
@@ -71,13 +72,31 @@ def _require(check: Check, method: str) -> None:
 def _fault(check: Check, trial: Trial) -> str:
     """Return why a claim does not hold for a method, or an empty string."""
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stderr(io.StringIO()), _exits_raised():
             check.function(trial)
     except (Fault, UserError) as error:
         return str(error)
     except FAILURES as error:
         return f"it fails ({describe_error(error)}); fix it"
     return ""
+
+
+@contextlib.contextmanager
+def _exits_raised() -> Iterator[None]:
+    """Let `os._exit` of user code raise SystemExit, which is reported; it would end the check
+    without a word. Processes that the code forks still end."""
+    plain, own = os._exit, os.getpid()
+
+    def ended(status: int) -> NoReturn:
+        if os.getpid() != own:
+            plain(status)
+        raise SystemExit(f"os._exit({status}) ends the program")
+
+    os._exit = ended
+    try:
+        yield
+    finally:
+        os._exit = plain
 
 
 @cache
@@ -106,7 +125,8 @@ def check(path: Path) -> Iterator[Clause]:
     plugins.python_files(path)
     claim = f"{path.name} can be imported and holds methods"
     try:
-        _, classes = plugins.load_file(path)
+        with _exits_raised():
+            _, classes = plugins.load_file(path)
         yield Clause(claim)
         claim = "no other method has its name"
         plugins.add_method_paths([path])

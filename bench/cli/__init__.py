@@ -62,8 +62,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except interrupts.Stopped as stopped:
         print(f"{stopped}; {again}", file=sys.stderr)
         return interrupts.EXIT_TEMPFAIL
-    except KeyboardInterrupt:
-        print(f"interrupted; {again}", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        where = f" {interrupt}" if str(interrupt) else ""
+        print(f"interrupted{where}; {again}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # who read the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
 import inspect
@@ -18,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import sha256_file, sha256_text
 from methods.base import HyperParameters, Method
 
@@ -26,6 +27,11 @@ from methods.base import HyperParameters, Method
 ENTRY_POINTS = "sentbench.methods"
 NAME = r"[a-z0-9-]+"  # characters allowed in the text of a run
 FIELD_TYPES = ("bool", "int", "float", "str", "None")  # types that can be parsed from text
+# What a condition of `needs` may consist of.
+CONDITION: tuple[type[ast.AST], ...] = (
+    ast.Expression, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop,
+    ast.BinOp, ast.operator, ast.Name, ast.expr_context, ast.Constant,
+)  # fmt: skip
 LONGEST = 200  # characters of an error message that are shown
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
 # Folders of code that is not the user's: this project and the standard library.
@@ -107,6 +113,8 @@ def load_file(path: Path) -> Found:
         # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
+    except KeyboardInterrupt as error:  # of the keyboard, or raised by the file
+        raise KeyboardInterrupt(f"in the import of {path} ({describe_error(error)})") from None
     except FAILURES as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
@@ -229,7 +237,8 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
             yield f"the {attribute} of {cls.__name__} has several lines; use one"
     if type(cls.version) is not int:
         yield f"the version of {cls.__name__} is {cls.version!r}; use an int, or leave it out"
-    yield from _hyper_errors(cls.__name__, cls.Hyper)
+    faults = [*_hyper_errors(cls.__name__, cls.Hyper)]
+    yield from faults or _needs_errors(cls)
     for attribute in ("paper", "official"):
         table: Any = getattr(cls, attribute)
         if table is None and attribute == "official":
@@ -258,6 +267,26 @@ def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
                 f"'{item.name}' of {hyper.__name__} is of type {type_name(item.type)}; "
                 "use bool, int, float or str, with or without '| None'"
             )
+
+
+def _needs_errors(cls: type[Method]) -> Iterator[str]:
+    if not isinstance(cls.needs, tuple | list):
+        yield f"'needs' of {cls.__name__} is no tuple; write needs = ('key > 0',)"
+        return
+    names = {item.name for item in fields(cls.Hyper)}
+    for condition in cls.needs:
+        told = f"the condition {condition!r} in 'needs' of {cls.__name__}"
+        try:
+            nodes = [*ast.walk(ast.parse(condition, mode="eval"))]
+        except (SyntaxError, TypeError, ValueError) as error:
+            words = error.msg if isinstance(error, SyntaxError) else error
+            yield f"{told} cannot be read ({words}); write it as 'key > 0'"
+            continue
+        if not all(isinstance(node, CONDITION) for node in nodes):
+            yield f"{told} is more than comparisons of hyper-parameters; check it in check()"
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        if unknown := used - names:
+            yield f"{told} names '{min(unknown)}'{did_you_mean(min(unknown), names)}"
 
 
 def type_name(annotation: Any) -> str:

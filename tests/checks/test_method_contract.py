@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -337,6 +338,32 @@ def test_the_command_names_what_cannot_be_imported(write, capsys):
     assert told in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("at_import", [True, False])
+def test_a_method_that_ends_the_program_is_a_fault(at_import, write, capsys, monkeypatch):
+    """The check would else end without a word, with the status of success."""
+    monkeypatch.setattr(contract, "CHECKS", [one for one in contract.CHECKS if one.name == "text"])
+    ends = "import os; os._exit(0)\n"
+    clamp = (
+        f"    @classmethod\n    def clamp_to_backbone(cls, *_):\n        {ends}\n    def negatives"
+    )
+    edit = ("    def negatives", clamp)
+    path = write(ends + SOURCE if at_import else changed(edit))
+    assert main(["check-method", str(path)]) == 1
+    said = capsys.readouterr().out.splitlines()[-2]
+    assert re.match(rf"FAIL .*\(SystemExit in {path}, line \d+: os\._exit\(0\) ends", said)
+    with contract._exits_raised():
+        if (child := os.fork()) == 0:
+            os._exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
+def test_an_interrupt_in_an_import_names_the_file(write, capsys):
+    path = write("x = 1\nraise KeyboardInterrupt\n")
+    assert main(["check-method", str(path)]) == 130
+    said = f"interrupted in the import of {path} (KeyboardInterrupt in {path}, line 2); run the"
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_what_is_no_python_file_is_refused(write, capsys):
     folder = write().parent
     no_file = "is not a file; name a Python file with a method"
@@ -386,6 +413,10 @@ def test_an_error_is_placed_in_the_users_own_code():
 LENGTH, FROZEN, HYPER = "length: int = 4", "@dataclass(frozen=True)", "Hyper = QueueHyper"
 
 
+def needs(conditions: str) -> str:
+    return changed((HYPER, f"{HYPER}\n    needs = {conditions}"))
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -408,6 +439,11 @@ LENGTH, FROZEN, HYPER = "length: int = 4", "@dataclass(frozen=True)", "Hyper = Q
         (changed(('{"*": {"length": 6}}', '{"length": 6}')),
          "the table 'paper' of Queue is invalid; write"),
         (changed((HYPER, HYPER + '\n    version = "1"')), "the version of Queue is '1'"),
+        (needs('("length >",)'), "'length >' in 'needs' of Queue cannot be read .*; write it as"),
+        (needs('("length > 0")'), "'needs' of Queue is no tuple; write needs ="),
+        (needs("(3,)"), "the condition 3 in 'needs' of Queue cannot be read"),
+        (needs("""("__import__('os')",)"""), "in 'needs' of Queue is more than comparisons"),
+        (needs('("lenght > 0",)'), "in 'needs' of Queue names 'lenght'; did you mean 'length'"),
     ],
 )  # fmt: skip
 def test_a_file_that_holds_no_whole_method_is_one_sentence(source, said, write):
