@@ -185,9 +185,10 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_probing_tasks_together(benchmark) -> None:
+def test_probing_tasks_together(benchmark, global_state: None) -> None:
     """Operations of a pass over five tasks whose heads share a loop, as on a GPU, against one task
     and one size of networks after the other. Their number does not depend on the machine."""
+    torch.set_num_threads(1)  # operations of other threads are not seen
     settings = replace(MODES["test"], epoch_size=1, tenacity=0, max_epoch=0)
     tasks = [probed(name, 640) for name in PROBING]
 
