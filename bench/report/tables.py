@@ -128,13 +128,15 @@ def _row_lines(head: dict[str, str], row: dict[str, Any], last: Any) -> list[dic
     lines = [head | {"Line": _print_line(row), "Verdict": "" if scored else verdict}]
     lines[0] |= {task: printed_score(cell) for task, cell in cells}
     if scored:
-        ours = {"Line": f"ours, {last.run.partition('@')[2]}, n = {last.n}", "Verdict": verdict}
+        n = last.n or max(cell.n for cell in row.values())  # the average may be missing
+        ours = {"Line": f"ours, {last.run.partition('@')[2]}, n = {n}", "Verdict": verdict}
         ours |= {task: _our_score(cell) for task, cell in cells}
         lines.append(ours)
-    if last.other_n:
-        line = f"ours, {last.other_setting}, n = {last.other_n}"
-        verdict = f"{VERDICT_SYMBOLS[last.other_verdict]} {last.other_verdict}"
-        other = {"Line": line, "Verdict": verdict}
+    others = sorted(row.values(), key=lambda cell: (cell is last, cell.other_n))
+    if shown := [cell for cell in others if cell.other_n][-1:]:
+        line = f"ours, {shown[0].other_setting}, n = {shown[0].other_n}"
+        verdict = f"{VERDICT_SYMBOLS.get(last.other_verdict, '')} {last.other_verdict}"
+        other = {"Line": line, "Verdict": verdict.strip()}
         lines.append(other | {task: _other_score(cell) for task, cell in cells})
     return lines + _checkpoint_line(row, last)
 

@@ -205,6 +205,18 @@ def test_a_number_of_fewer_seeds_than_its_row_says_so(tmp_path):
     assert texts == [["3", "71.00 ± 1.00", "60.00 (n = 1)", "–"]]
 
 
+def test_a_row_without_an_average_counts_the_seeds_of_its_tasks(tmp_path):
+    rows = [{"STS-B": value, "SICK-R": value} for value in (70.0, 71.0, 72.0)]
+    runs = [*seeds("simcse", rows), *seeds("simcse", rows[:2], setting="paper")]
+    runs = [run | {"id": f"run{number}"} for number, run in enumerate(runs)]
+    every = cells(read_suite(write_suite(tmp_path, runs)))
+    table = every.query("source == 'gs-infonce-v2' and table == 'Table 2'")
+    shown = shown_table(table).set_index("").iloc[:3]
+    assert list(shown.index) == ["printed, quoted", "ours, official, n = 3", "ours, paper, n = 2"]
+    assert shown.loc["ours, official, n = 3", "STS-B"].startswith("71.00 ± 1.00")
+    assert shown.loc["ours, paper, n = 2", "SICK-R"].startswith("70.50 ± 0.71")
+
+
 def test_a_pipe_does_not_split_a_markdown_cell():
     text = markdown(pd.DataFrame([["a|b", "c"]], columns=["x", "y"]), "Caption.")
     assert text.splitlines()[-1] == "| a\\|b | c |"
