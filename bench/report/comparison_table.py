@@ -120,7 +120,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
     first, names = frame.to_dict("records")[0], _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"
-    title = f"{ours} against {first['baseline']} (B), {suite.boards[first['board']].title}"
+    title = f"{ours} against {first['baseline']} (B), {suite.planned(first['board']).title}"
     text, legend = CAPTION, COMPARISON_LEGEND
     if len(claims):
         text, legend = text + PRINTED_CAPTION, f"{legend}; ≠ not comparable with ours"
@@ -153,7 +153,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     if len(claims) and suite.remark:
         note.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
-    scale = f"difference in points ({suite.boards[first['board']].title})"
+    scale = f"difference in points ({suite.planned(first['board']).title})"
     handles = [
         key("difference at one seed", seed),
         key("mean, 95 % interval before Holm's correction", mean),

@@ -124,8 +124,8 @@ def _add_entry(
 
 def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Json]) -> Json:
     """One of the suite's own tables, with the average before the tasks."""
-    about = suite.boards[name]
-    tasks = ["Avg", *about.tasks] if len(about.tasks) > 1 else list(about.tasks)
+    about = suite.planned(name)
+    tasks = sorted(tables.columns(suite, name), key=lambda task: task != "Avg")
     several = tables.several_corpora(board)
     by_id = {run.plan["id"]: run for run in suite.runs}
     rows = []

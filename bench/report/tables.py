@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,11 @@ _LEADERBOARD = {
 }  # fmt: skip
 
 
-def shown_leaderboard(board: pd.DataFrame) -> pd.DataFrame:
-    """A `leaderboard` as texts."""
+def shown_leaderboard(board: pd.DataFrame, tasks: Sequence[str] = ()) -> pd.DataFrame:
+    """A `leaderboard` as texts, with the columns `tasks`, by default all."""
     shown = board[list(_LEADERBOARD)].astype(str).rename(columns=_LEADERBOARD)
     shown["Setting"] = list(map(shown_setting, board["label"], board["setting"]))
-    tasks = [name for name in board.columns if f"{name} sd" in board.columns]
+    tasks = tasks or [name for name in board.columns if f"{name} sd" in board.columns]
     for task in tasks[:1] if tasks[1:] == ["Avg"] else tasks:  # no average of a single task
         scores = board[[task, f"{task} sd", f"{task} n", "n"]].itertuples(index=False, name=None)
         shown[task] = [score_text(mean, sd) + seeds_text(n, of) for mean, sd, n, of in scores]
@@ -297,8 +297,16 @@ def notes(table: pd.DataFrame) -> list[str]:
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
-    title = f"{suite.boards[name].title}, mean ± standard deviation over n seeds"
+    title = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
     return f"Suite {suite.name}: {title}. {suite.remark_on(board['backbone'])}".strip()
+
+
+def columns(suite: SuiteResults, name: str) -> list[str]:
+    """The columns of one of the suite's own tables: the planned tasks, and their average if all
+    tasks that it is of are planned and there are several."""
+    whole, planned = suite.boards[name], suite.planned(name)
+    with_average = planned.tasks == whole.tasks and len(whole.tasks) > 1
+    return [*planned.tasks, *["Avg"] * with_average]
 
 
 def leaderboards(suite: SuiteResults) -> dict[str, pd.DataFrame]:
@@ -337,7 +345,8 @@ def render_tables(suite_dir: Path, out: Path) -> None:
     own = leaderboards(suite)
     for name, board in own.items():
         caption = leaderboard_caption(suite, name, board)
-        write_table(out, name, board.drop(columns="run_ids"), shown_leaderboard(board), caption)
+        shown = shown_leaderboard(board, columns(suite, name))
+        write_table(out, name, board.drop(columns="run_ids"), shown, caption)
     for about in quoted_tables(suite, own):
         caption = f"Suite {suite.name}: {about.caption}."
         write_table(out, about.stem, about.numbers, about.shown, caption)

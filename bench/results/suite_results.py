@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -113,6 +113,20 @@ class SuiteResults:
         return boards_of(
             expand_tasks([task for run in self.runs for task in run.plan.get("tasks") or []])
         )
+
+    def planned(self, name: str) -> Board:
+        """A table with only the columns that a run is planned for, and a title that names them."""
+        board = self.boards[name]
+        planned = {
+            task for run in self.runs for task in expand_tasks(run.plan.get("tasks", board.tasks))
+        }
+        tasks = tuple(task for task in board.tasks if task in planned)
+        if tasks in ((), board.tasks):
+            return board
+        metric, _, rest = board.title.partition(" on ")
+        named = " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))
+        title = f"{metric} on {named}" + "".join(rest.partition(",")[1:])
+        return replace(board, tasks=tasks, title=title)
 
     @property
     def partial(self) -> str:

@@ -17,11 +17,14 @@ from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
+from bench.report.figures.compared import board_figure
 from bench.report.formats import html, latex, markdown, score_text
 from bench.report.order_table import summaries
 from bench.report.page import render_page
 from bench.report.tables import (
     captioned,
+    columns,
+    leaderboard_caption,
     legend,
     marked,
     notes,
@@ -215,6 +218,23 @@ def test_a_row_without_an_average_counts_the_seeds_of_its_tasks(tmp_path):
     assert list(shown.index) == ["printed, quoted", "ours, official, n = 3", "ours, paper, n = 2"]
     assert shown.loc["ours, official, n = 3", "STS-B"].startswith("71.00 ± 1.00")
     assert shown.loc["ours, paper, n = 2", "SICK-R"].startswith("70.50 ± 0.71")
+
+
+def test_only_planned_tasks_are_columns(tmp_path):
+    rows = [{"STS-B": value, "SICK-R": value - 10} for value in (70.0, 72.0)]
+    runs = seeds("simcse", rows, tasks=["STS-B", "SICK-R"])
+    suite = read_suite(write_suite(tmp_path, runs))
+    board = leaderboard(suite)
+    shown = shown_leaderboard(board, columns(suite, "sts"))
+    assert list(shown.columns) == ["Backbone", "Method", "Setting", "n", "STS-B", "SICK-R"]
+    assert shown["SICK-R"].tolist() == ["61.00 ± 1.41"]
+    caption = leaderboard_caption(suite, "sts", board)
+    assert caption.startswith("Suite paper: Spearman x 100 on STS-B and SICK-R, mean ±")
+    (panel,) = board_figure(suite, board).axes
+    assert [65.0, 67.0] in [list(line.get_xdata()) for line in panel.get_lines()]
+    assert panel.get_xlabel() == "average Spearman x 100 on STS-B and SICK-R"
+    assert suite.planned("transfer") == suite.boards["transfer"]
+    assert suite.boards["sts"].tasks == STS_TASKS
 
 
 def test_a_pipe_does_not_split_a_markdown_cell():

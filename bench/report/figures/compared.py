@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.datasets.tasks import AVERAGED
+from bench.comparison.statistics import mean_and_sd
+from bench.datasets.tasks import AVERAGED, Board
 from bench.report.figures import style
 from bench.report.figures.labels import with_stand_ins
 from bench.report.figures.rows import aside, panels, zoom
@@ -149,8 +150,11 @@ def board_stem(board: str) -> str:
 
 
 def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") -> Figure:
-    """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed."""
-    about = suite.boards[name]
+    """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed, over
+    the planned tasks."""
+    about = suite.planned(name)
+    if about != suite.boards[name]:
+        board = _averaged(suite, board, about)
     title = f"Suite {suite.name}: every seed of every method, {about.title}"
     rows = board.to_dict("records")
     handles = _keys("a seed, {} settings", [_board_look(row) for row in rows if row["averages"]])
@@ -168,6 +172,19 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
             aside(panel, y, score_text(row["Avg"], row["Avg sd"]))
     zoom(drawn)
     return figure
+
+
+def _averaged(suite: SuiteResults, board: pd.DataFrame, about: Board) -> pd.DataFrame:
+    """A `leaderboard` with averages over the tasks `about` in place of its own."""
+    by_id = {run.plan["id"]: run for run in suite.runs}
+    averages = [
+        tuple(v for run in ids if (v := by_id[run].points(about, "Avg")) is not None)
+        for ids in board["run_ids"]
+    ]
+    means = [mean_and_sd(values) for values in averages]
+    return board.assign(
+        averages=averages, Avg=[mean for mean, _ in means], **{"Avg sd": [sd for _, sd in means]}
+    )
 
 
 def _board_look(row: Mapping[str, Any]) -> style.Look:
