@@ -148,8 +148,14 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 def check_name(name: str) -> None:
     """Raise `UserError` for an unknown corpus name. Paths are not checked."""
-    if "/" not in name and name not in WORLDS and name not in MADE:
+    if is_fetched(name):
         check_corpus(name)
+
+
+def is_fetched(name: str) -> bool:
+    """Return whether a corpus comes from `BENCH_DATA` or a download: it is neither a path, nor
+    generated, nor extracted from the data."""
+    return "/" not in name and name not in WORLDS and name not in MADE
 
 
 def corpus_identity(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.datasets.corpora import MADE
+from bench.datasets.corpora import is_fetched
 from bench.download import local_folder, present
 from bench.registry.backbones import UnknownBackbone, backbone
 from bench.runs.run import Run
@@ -46,8 +46,7 @@ def _files(runs: Sequence[Run], data: str) -> Iterator[str]:
     if data == "senteval" and not present.has_senteval():
         yield "SentEval's data"
     for name in (name for run in runs for name in run.corpora):
-        own = "/" in name or name == "world" or name in MADE
-        if not own and not present.has_corpus(name):
+        if is_fetched(name) and not present.has_corpus(name):
             yield f"the corpus {name}"
 
 
