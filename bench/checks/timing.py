@@ -11,8 +11,6 @@ import random
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -187,9 +185,9 @@ def _half_timed(
 ) -> tuple[float, list[float], int]:
     """Seconds of a step in the latter half, all losses, and how many steps graphs computed."""
     from bench.training.context import RunContext
-    from bench.training.loop import Training
+    from bench.training.loop import Training, training_settings
 
-    with _training_settings(run):
+    with training_settings(run):
         context = RunContext(run, folder / "suite", device, graphs=graphs)
         training, clock, losses = Training(run, context, {}), Clock(device), list[float]()
         for step, batch in enumerate(islice(training.batches(), steps), 1):
@@ -212,16 +210,6 @@ def _run_on(shape: PublishedShape, folder: Path, **recipe: Any) -> Run:
     )
 
 
-@contextmanager
-def _training_settings(run: Run) -> Iterator[None]:
-    """The settings of torch in which `bench.training.loop` trains."""
-    from bench.training.loop import deterministic_kernels
-
-    with deterministic_kernels(), float32_products(ELSEWHERE):
-        torch.set_num_threads(run.recipe.threads)
-        yield
-
-
 def _read(training: Training) -> list[dict[str, Any]]:
     """The log rows of a training since the last call; `UserError` if it diverged."""
     from bench.training.loop import Diverged
@@ -235,11 +223,11 @@ def _read(training: Training) -> list[dict[str, Any]]:
 def _train(run: Run, suite: Path, folder: Path, device: str) -> dict[str, Any]:
     """Train as `bench.training.loop.train` does, and encode; the seconds of each part."""
     from bench.training.context import RunContext
-    from bench.training.loop import Training
+    from bench.training.loop import Training, training_settings
 
     RunContext(run, suite, "cpu").tokens()  # once a suite, and no part of the time
     clock = Clock(device)
-    with _training_settings(run):
+    with training_settings(run):
         context = RunContext(run, suite, device)
         training = Training(run, context, {})
         clock.end("start")

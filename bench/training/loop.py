@@ -87,7 +87,8 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         with Log(folder / "log.jsonl") as log:
             if not outcome_file.is_file():  # another process may have finished it in the meantime
                 remove_partial(folder)
-                result = _run_training(run, RunContext(run, suite, device), folder, log)
+                with training_settings(run):
+                    result = _run_training(run, RunContext(run, suite, device), folder, log)
                 write_json(outcome_file, {"run": run.describe()} | result)
     forget(checkpoints)
     return read_json(outcome_file)
@@ -113,11 +114,16 @@ def deterministic_kernels() -> Iterator[None]:
         filling.fill_uninitialized_memory = before[1]
 
 
-@float32_products(ELSEWHERE)
-@deterministic_kernels()
+@contextmanager
+def training_settings(run: Run) -> Iterator[None]:
+    """Set what trainings need of torch, in the block; the number of threads also stays after it."""
+    with deterministic_kernels(), float32_products(ELSEWHERE):
+        torch.set_num_threads(run.recipe.threads)
+        yield
+
+
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
     """Return `outcome` and `provenance` of a training, which starts at its newest checkpoint."""
-    torch.set_num_threads(run.recipe.threads)
     sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
