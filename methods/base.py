@@ -24,6 +24,7 @@ from methods.contract import (
     Table,
     Tokens,
     Views,
+    check_vocabulary,
     fingerprint,
     frozen_model,
     overlay,

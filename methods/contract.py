@@ -369,11 +369,16 @@ def frozen_model(context: Context, name: str, pooler: str) -> Any:
     if name == "backbone":
         return context.copy_backbone().requires_grad_(False)
     encoder = context.load_encoder(name, pooler)
-    if encoder.tokenizer.get_vocab() != context.tokenizer.get_vocab():
+    check_vocabulary(name, encoder.tokenizer, context.tokenizer)
+    return encoder.model.requires_grad_(False)
+
+
+def check_vocabulary(name: str, own: Any, backbones: Any) -> None:
+    """Raise `Refusal` if another model's tokenizer has not the vocabulary of the backbone's."""
+    if own.get_vocab() != backbones.get_vocab():
         raise Refusal(
             f"'{name}' has another vocabulary than the backbone, so it cannot read its tokens"
         )
-    return encoder.model.requires_grad_(False)
 
 
 def overlay(*tables: Table) -> Table:

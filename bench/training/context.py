@@ -36,12 +36,13 @@ from bench.models.transformer import (
     without_pooler,
 )
 from bench.registry.backbones import NO_BACKBONE
+from bench.registry.encoders import BACKBONE
 from bench.runs import paths
 from bench.runs.recipe import HEADED, WITH_POOLER
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Refusal, Tokens, Views, seed_torch, stream, stream_seed
+from methods.base import Refusal, Tokens, Views, check_vocabulary, seed_torch, stream, stream_seed
 from methods.projection import Affine
 
 
@@ -235,11 +236,9 @@ class RunContext:
     def load_masked_language_model(self, model: str) -> nn.Module:
         if model in self.run.needs:
             raise Refusal(f"'{model}' keeps no masked-language head; name a model that has one")
-        folder = self._folder if model == "backbone" else find_model(model)
-        if model != "backbone" and load_tokenizer(folder).get_vocab() != self.tokenizer.get_vocab():
-            raise Refusal(
-                f"'{model}' has another vocabulary than the backbone, so it cannot read its tokens"
-            )
+        folder = self._folder if model == BACKBONE else find_model(model)
+        if model != BACKBONE:
+            check_vocabulary(model, load_tokenizer(folder), self.tokenizer)
         return load_masked_language_model(folder).requires_grad_(False).to(self.device)
 
     def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
