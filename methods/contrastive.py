@@ -199,12 +199,15 @@ class Contrastive(Method):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        extras = {part.name: part.extras(tokens, step) for part in self.slots}
-        views = context.embed(self.views(tokens, step), extras)
+        views = context.embed(self.views(tokens, step), self._asked(tokens, step))
         quiet = {part.name: part.quiet(tokens, step) for part in self.slots}
         if any(quiet.values()):
             views = replace(views, quiet=context.embed([], quiet, dropout=False).extras)
         return self.loss(views, step)
+
+    def _asked(self, tokens: Tokens, step: Step) -> dict[str, Sequence[Tokens]]:
+        """Return the `extras` of all slots, by name."""
+        return {part.name: part.extras(tokens, step) for part in self.slots}
 
     def loss(self, views: Views, step: Step) -> Tensor:
         """Return the scalar loss of the vectors of one batch."""

@@ -75,8 +75,7 @@ class Cropping(Contrastive):
         step = replace(step, rows=rows)  # parts that join look up a sentence of each item
         tokens = step.take(context.tokens()) if self.parts else ()
         views = [context.tokenize(texts, self.longest) for texts in zip(*pairs, strict=True)]
-        extras = {part.name: part.extras(tokens, step) for part in self.slots}
-        return self.loss(context.embed(views, extras), step)
+        return self.loss(context.embed(views, self._asked(tokens, step)), step)
 
     def crops(
         self, sentences: Sequence[str], step: Step

@@ -103,8 +103,7 @@ class DiffCSE(Contrastive):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        extras = {part.name: part.extras(tokens, step) for part in self.slots}
-        found = context.embed([tokens, tokens], extras)
+        found = context.embed([tokens, tokens], self._asked(tokens, step))
         views = Views(
             self.projected(found.vectors),
             lambda layer: self.projected(found.at_layer(layer)),

@@ -111,11 +111,8 @@ class ESimCSE(Queued):
         if self.hyper.queue:
             self._follow(context.backbone)
             tokens = step.take(context.tokens())
-            self._append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
+            self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
 
     def _follow(self, backbone: Any) -> None:
         slow, weights = list(self.momentum.parameters()), list(backbone.parameters())
         torch._foreach_lerp_(slow, weights, 1 - self.hyper.momentum)
-
-    def _append(self, vectors: Tensor) -> None:
-        self.append(vectors)

@@ -241,7 +241,7 @@ class PromptBERT(Contrastive):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        named = {part.name: part.extras(tokens, step) for part in self.slots}
+        named = self._asked(tokens, step)
         rows = [*self.views(tokens, step), *chain.from_iterable(named.values())]
         prompts = self.prompts[:2]
         for name, lists in named.items():

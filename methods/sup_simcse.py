@@ -75,7 +75,7 @@ class SupSimCSE(Contrastive):
         columns = [list(column) for column in zip(*step.take(self.triples), strict=True)]
         premises, *others = ([context.tokens()[row] for row in rows] for rows in columns)
         step = replace(step, rows=columns[0])  # parts that join look up the premises
-        extras = {part.name: part.extras(premises, step) for part in self.slots}
+        extras = self._asked(premises, step)
         if self.hyper.contradictions:
             extras[self.name] = [others[1]]
         return self.loss(context.embed([premises, others[0]], extras), step)

@@ -58,7 +58,7 @@ def newest_first(self: Any, vectors: torch.Tensor) -> None:
 
 def before_it_follows(self: Any, context: Any, step: Step) -> None:
     views = context.embed([[[row] for row in step.rows]], model=self.momentum.eval())
-    self._append(views.vectors[0])
+    self.append(views.vectors[0])
     self._follow(context.backbone)
 
 
@@ -71,7 +71,7 @@ MUTATIONS: dict[str, Mutation] = {
         "negatives",
         lambda plain, self, anchors, *rest:
         [Negatives(anchors.detach()), *plain(self, anchors, *rest)]),
-    "oldest_rows_stay": other("_append", newest_first),
+    "oldest_rows_stay": other("append", newest_first),
     "momentum_the_other_way": hyper(momentum=lambda own: 1 - own.momentum),
     "momentum_a_little_off": hyper(momentum=lambda own: own.momentum + 1e-4),
     "encoded_before_it_follows": other("after_loss", before_it_follows),
