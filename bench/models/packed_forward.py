@@ -122,7 +122,8 @@ def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Te
     """Tensors of arrays on a device, from one copy that does not wait."""
     if str(device) == "cpu":
         return [torch.from_numpy(array) for array in arrays]
-    sizes = [-(-array.nbytes // 8) * 8 for array in arrays]  # each begins at a multiple of 8 bytes
+    # Each begins at a multiple of 8 bytes.
+    sizes = [_next_multiple(array.nbytes, 8) for array in arrays]
     joined, starts = np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes[:-1]]).tolist()
     for array, start in zip(arrays, starts, strict=True):
         joined[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
@@ -354,7 +355,7 @@ def _padding(batch: Batch) -> Tensor | None:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device
     # A GPU's attention copies masks whose rows do not start at multiples of 8 elements.
-    aligned = length if device.type == "cpu" else -(-length // 8) * 8
+    aligned = length if device.type == "cpu" else _next_multiple(length, 8)
     padding = torch.zeros(rows, aligned, device=device)[:, :length]
     return padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
 
