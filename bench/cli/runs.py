@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -301,11 +303,9 @@ def runs(
     """
     from bench.models.fused_graphs import VARIABLE
     from bench.results.readers import read_plan
-    from bench.runs.needs import chains
-    from bench.stages import gpu_lease
+    from bench.runs.paths import trained_file
     from bench.stages.activity import check_retry
-    from bench.stages.jobs import planned, run_plan
-    from bench.utils.progress import Progress
+    from bench.stages.jobs import planned
 
     if attempt > 1:
         os.environ.setdefault(VARIABLE, "0")
@@ -314,14 +314,44 @@ def runs(
     entries = planned(content, part, parts, only or [])
     if attempt > 1 and len(entries) == 1:  # before it waits for a device
         check_retry(suite, entries[0]["id"], stages)
+
+    shared = suite, together, attempt
+    try:
+        return _process(content, entries, stages, *shared, ["--json", text] if text else [])
+    except UserError:
+        if text and stages == ["train"] and len(entries) > 1:
+            # The workflow starts no scoring after a job that failed, so the job does. Its own part
+            # of the plan has no tasks: a new task trains nothing again.
+            with suppress(UserError):  # in the status
+                ids = [one["id"] for one in entries if trained_file(suite, one["id"]).exists()]
+                content = read_plan(suite / "plan.json")
+                trained = planned(content, only=ids) if ids else []
+                _process(content, trained, ["score", "analyse"], *shared, [])
+        raise
+
+
+def _process(
+    content: Mapping[str, Any],
+    entries: list[dict[str, Any]],
+    stages: list[str],
+    suite: Path,
+    together: int,
+    attempt: int,
+    source: list[str],
+) -> int:
+    """Take runs through stages in this process, or in several; `source`: arguments of the plan."""
+    from bench.runs.needs import chains
+    from bench.stages import gpu_lease
+    from bench.stages.jobs import run_plan
+    from bench.utils.progress import Progress
+
     with gpu_lease.lease() as device:
         groups = chains(entries)
         if (processes := min(together, len(groups))) > 1:
             from bench.stages.together import run_together
 
             common = ["runs", "--suite", str(suite), "--stages", *stages]
-            common += ["--attempt", str(attempt)]
-            common += ["--json", text] if text else []
+            common += ["--attempt", str(attempt), *source]
             shares = [groups[first::processes] for first in range(processes)]
             ids = [[entry["id"] for group in share for entry in group] for share in shares]
             return run_together([[*common, "--only", *share] for share in ids])

@@ -24,7 +24,7 @@ from bench.models.encoder import Encoder
 from bench.models.load import load_encoder
 from bench.models.poolers import check_pooler
 from bench.models.sentence_transformers import Normalised
-from bench.registry.encoders import no_folder
+from bench.registry.encoders import is_path, no_folder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import slug
@@ -139,7 +139,7 @@ class Model:
             return
         if self.pooler is not None:
             check_pooler(self.pooler)
-        if str(self.source).startswith(("/", "./", "../")) and not Path(str(self.source)).exists():
+        if is_path(str(self.source)) and not Path(str(self.source)).exists():
             raise no_folder(self.source)
 
     def load(self, device: str) -> Encoder:

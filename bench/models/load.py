@@ -109,10 +109,15 @@ def find_model(model: str | Path) -> Path:
         return folder
     try:
         registered = backbone(str(model))
-    except UnknownBackbone:
+    except UnknownBackbone as unknown:
         if is_path(str(model)):
             raise no_folder(model) from None
-        return fetch_backbone(str(model))
+        try:
+            return fetch_backbone(str(model))
+        except UserError as error:
+            if "/" in str(model):
+                raise
+            raise type(error)(f"{error} ({unknown})") from error  # it may be a misspelt backbone
     return registered.folder()
 
 

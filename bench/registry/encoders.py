@@ -15,8 +15,11 @@ BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own 
 
 
 def is_path(name: str) -> bool:
-    """Return whether a name can only be a path: a hub id has at most one `/`."""
-    return name.partition("@")[0].count("/") > 1 or name.startswith((".", "/", "~"))
+    """Return whether a name is a path and no hub id, which has at most one `/` and an owner that is
+    no folder here."""
+    owner, slash, rest = name.partition("/")
+    is_here = bool(slash) and Path(owner).is_dir()
+    return name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0] or is_here
 
 
 def no_folder(name: object) -> UserError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.registry.backbones import backbone
-from bench.registry.encoders import SAVED, encoder_folder, no_folder
+from bench.registry.encoders import SAVED, encoder_folder
 from bench.registry.methods import method_classes
 from bench.results.records import OUTSIDE
 from bench.runs.resolve import resolve
@@ -71,8 +71,6 @@ def _check_model(model: str, pooler: str | None, prompt: str | None) -> None:
     if folder is None:
         if "/" not in model:  # a model of the hub has an owner
             backbone(model)
-        elif Path(model).parent.is_dir():
-            raise no_folder(model)
         return
     from bench.models.load import check_files  # imports torch's models
 

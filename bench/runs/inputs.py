@@ -23,23 +23,29 @@ def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
             those of the folder BENCH_DATA, which lacks them.
     """
     files, models = list(dict.fromkeys(_files(runs, data))), list(dict.fromkeys(_models(runs)))
-    if not (files or models):
-        return []
-    what = " and ".join(files + models)
-    lacks = f"{what} {'are' if len(files + models) > 1 else 'is'} not on this machine"
-    if files and (folder := local_folder()):
-        raise UserError(
-            f"{lacks}, and files are looked for in BENCH_DATA, {folder}; add them there "
-            f"(docs/downloads.md), or unset BENCH_DATA to download them"
+    folder, problems = local_folder(), []
+    if files and folder:
+        them = "them" if len(files) > 1 else "it"
+        problems.append(
+            f"{_are(files, f'not in BENCH_DATA, {folder}')}; add {them} there "
+            f"(docs/downloads.md), or unset BENCH_DATA to download {them}"
         )
-    if not present.hub_answers():
-        remedies = ["set BENCH_DATA to a folder with the data and corpora"] * bool(files)
+    if (fetched := models if folder else files + models) and not present.hub_answers():
+        remedies = ["set BENCH_DATA to a folder with the data and corpora"] * (fetched != models)
         remedies += ["set HF_HOME to a cache of the hub that has the models"] * bool(models)
-        raise UserError(
-            f"{lacks}, and the Hugging Face hub does not answer; connect to the network, or "
-            f"{' and '.join(remedies)}"
+        problems.append(
+            f"{_are(fetched, 'not on this machine')}, and the Hugging Face hub does not answer; "
+            f"connect to the network, or {' and '.join(remedies)}"
         )
+    if problems:
+        raise UserError("; and ".join(problems))
     return files + models
+
+
+def _are(things: Sequence[str], what: str) -> str:
+    *others, last = things
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} {'are' if others else 'is'} {what}"
 
 
 def _files(runs: Sequence[Run], data: str) -> Iterator[str]:

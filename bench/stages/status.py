@@ -295,7 +295,7 @@ def report(found: SuiteStatus) -> str:
 def _hours_text(found: SuiteStatus) -> str:
     left, running = found.left, max(1, found.count("running"))
     if left is None:
-        return "hours left: unknown until a run is done (python -m bench plan predicts them)"
+        return "hours left: unknown until a run is done"
     parts = [(left.measured, "measured"), (left.estimated, "estimated by the peak rate")]
     told = [f"{n} {how}" for n, how in [*parts, (left.unknown, "unknown and not counted")] if n]
     hours = f"{left.hours:.2f} on one {left.device}"

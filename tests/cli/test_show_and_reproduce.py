@@ -100,7 +100,7 @@ def test_what_is_missing_is_one_sentence(
 ) -> None:
     assert main(ROW) == 2
     error = capsys.readouterr().err
-    what = "SentEval's data and the corpus wiki1m and the backbone bert-base-uncased are not on"
+    what = "SentEval's data, the corpus wiki1m and the backbone bert-base-uncased are not on"
     assert error.startswith(
         f"error: {what} this machine, and the Hugging Face hub does not answer;"
     )
@@ -111,8 +111,10 @@ def test_what_is_missing_is_one_sentence(
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
     assert main(ROW) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: the corpus wiki1m and the backbone bert-base-uncased are not")
-    assert f"looked for in BENCH_DATA, {tmp_path / 'data'}; add them there" in error
+    lacks = f"the corpus wiki1m is not in BENCH_DATA, {tmp_path / 'data'}; add it there"
+    assert error.startswith(f"error: {lacks}")
+    assert "and the backbone bert-base-uncased is not on this machine, and the Hugging" in error
+    assert "or set BENCH_DATA to" not in error
     assert not (tmp_path / "results").exists()
 
 

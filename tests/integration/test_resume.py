@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -284,6 +285,32 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     (table,) = (tmp_path / "partial" / "tables").glob("sts.md")
     assert "Partial: 1 of 2 runs have been made." in (text := table.read_text())
     assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_the_runs_beside_a_failed_one_in_its_job_are_scored(
+    together: int,
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.setenv("TRIALS", str(tmp_path / "trials"))
+    given: dict[str, Any] = {"recipe": SMALL, "method_paths": ["broken.py"], "seeds": [1, 2]}
+    given |= {"methods": ["simcse", "broken"], "runs_per_job": 4, "runs_together": together}
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+    workflow = snakemake("--configfile", "config.yaml", "--keep-going", cwd=tmp_path)
+    workflow.communicate(timeout=900)
+    assert workflow.returncode == 1
+    found = status(suite := tmp_path / "results" / "tiny")
+    assert found.done == {"finished": 2}
+    assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2
+    render(suite, tmp_path / "partial")
+    text = (tmp_path / "partial" / "tables" / "sts.md").read_text()
+    assert "Partial: 2 of 4 runs have been made." in text
 
 
 # What is equal to rounding

@@ -246,3 +246,36 @@ def test_a_failed_run_does_not_stop_the_others(
     # Its next start.
     assert main(["runs", "--suite", str(suite)]) == 0
     assert status(suite).done == {"finished": 2}
+
+
+def test_a_job_scores_what_it_trained_beside_a_failed_run(
+    tiny_bert: Path,
+    tiny_data: Path,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The workflow starts no scoring after a training job that failed."""
+    content = tiny_configuration(
+        tiny_bert, tiny_data, tiny_corpus, methods=["simcse"], seeds=[1, 2, 3], tasks=["STS12"],
+        recipe=SMALL,
+    )  # fmt: skip
+    suite, plan = tmp_path / "results" / "tiny", config.plan(content)
+    write_json(suite / "plan.json", plan)
+    train: Callable[..., Any] = jobs.train_run
+
+    def failing(run: Any, *rest: Any) -> Any:
+        if run.seed == 2:
+            raise UserError("it is broken; mend it")
+        return train(run, *rest)
+
+    part = plan | {"runs": [run | {"tasks": [], "analyses": []} for run in plan["runs"]]}
+    job = ["runs", "--suite", str(suite), "--stages", "train", "--json", json.dumps(part)]
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "train_run", failing)
+        assert main(job) == 2
+    found = status(suite)
+    assert found.done == {"finished": 2}
+    assert [(run.state, run.stage) for run in found.open] == [("failed", "train")]
+    assert main(job) == 0  # a job without failures leaves the scoring to its own
+    assert [(run.state, run.stage) for run in status(suite).open] == [("left", "score")]
