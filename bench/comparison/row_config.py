@@ -19,6 +19,7 @@ from bench.reported.address import PLACE, slug
 from bench.runs import config
 from bench.runs.config import Planned
 from bench.utils.errors import UserError
+from bench.utils.text import listed
 
 LONGEST = 80  # letters in the name of a suite (config/schema.yaml)
 # Our metric -> the analysis that measures it; scores and best steps need none.
@@ -77,7 +78,7 @@ def _planned(numbers: pd.DataFrame) -> tuple[dict[str, Any], list[tuple[Planned,
         ]
         if found:
             return base, found
-    names = " and ".join(f"{text} on {backbone}" for text, backbone in wanted)
+    names = listed(f"{text} on {backbone}" for text, backbone in wanted)
     raise UserError(f"no suite plans {names}; write a configuration (config/README.md)")
 
 

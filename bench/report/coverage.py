@@ -21,6 +21,7 @@ from bench.results.suite_results import Key, RunResults, SuiteResults, read_suit
 from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
+from bench.utils.text import listed
 
 
 def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
@@ -42,7 +43,7 @@ def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
     """Several plans (contents of `plan.json`) as one suite in which nothing has run."""
     runs = [run for plan in plans for run in plan["runs"]]
     return SuiteResults(
-        " and ".join(plan["suite"] for plan in plans),
+        listed(plan["suite"] for plan in plans),
         plans[0]["data"],
         plans[0].get("stand_ins") or {},
         [RunResults(run, "missing", "no scores in this suite", "", {}) for run in runs],
@@ -129,7 +130,7 @@ def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
     for run in (run for suite in suites for run in suite.runs):
         if run.plan["id"] not in by_id or by_id[run.plan["id"]].status == "missing":
             by_id[run.plan["id"]] = run
-    name = " and ".join(one.name for one in suites)
+    name = listed(one.name for one in suites)
     return SuiteResults(name, suites[0].data, stand_ins, list(by_id.values()))
 
 

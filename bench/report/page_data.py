@@ -44,6 +44,7 @@ from bench.reported.address import address, reproduce_command
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.utils.text import listed
 
 
 def context(suite: SuiteResults, scores: str) -> Json:
@@ -79,7 +80,7 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "sources": {source: paper_name(source) for source in all_cells["source"].unique()},
         "summaries": [*summaries(suite, order, all_cells), *quoted_tables(suite, own)],
         "verdicts": verdict_counts(all_cells),
-        "found": found(suite, all_cells, own["sts"], len(audit)),
+        "found": found(suite, all_cells, own, len(audit)),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
         "reproductions": reproductions.rows(all_cells),
@@ -290,7 +291,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: list[
         "source": source,
         "name": name,
         "title": f"{paper_name(source)}, {name}",
-        "metric": " and ".join(tables.METRICS[metric] for metric in table["metric"].unique()),
+        "metric": listed(tables.METRICS[metric] for metric in table["metric"].unique()),
         "notes": tables.notes(table),
         "tasks": tasks,
         "rows": rows,

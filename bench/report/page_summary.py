@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pandas as pd
 
 from bench.comparison.against_baseline import against
 from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import score_text
 from bench.report.order_table import measured_averages
+from bench.report.tables import columns
 from bench.reported import paper_name
 from bench.reported.address import row_name
 from bench.reported.gains import printed_gains
@@ -34,23 +37,37 @@ def counted(count: int, what: str) -> str:
 
 
 def found(
-    suite: SuiteResults, all_cells: pd.DataFrame, board: pd.DataFrame, audited: int
+    suite: SuiteResults, all_cells: pd.DataFrame, boards: Mapping[str, pd.DataFrame], audited: int
 ) -> list[Line]:
     """The summary of a suite, without lines that have nothing to say.
 
     Args:
         suite: the suite.
         all_cells: its `reproduction.cells`.
-        board: its leaderboard of STS.
+        boards: its `leaderboards`.
         audited: number of findings of the audit.
     """
+    name, task = _headline(suite, boards)
+    title, where = f"on {task}", task
+    if task == "Avg":
+        title = f"{suite.boards[name].family} average"
+        where = f"the {title}"
     lines = [
         ("Averages", _averages(all_cells)),
-        ("Highest STS average", _highest(board)),
-        *_against_baseline(suite),
+        (f"Highest {title}", _highest(boards[name], task)),
+        *_against_baseline(suite, name, task, where),
         ("Print alone", _print_alone(audited)),
     ]
     return [(title, text) for title, text in lines if text]
+
+
+def _headline(suite: SuiteResults, boards: Mapping[str, pd.DataFrame]) -> tuple[str, str]:
+    """The first leaderboard with scores, and the column that sums it up: its average; else STS-B,
+    or its first task, if the suite plans too few tasks for an average."""
+    has_sts = boards["sts"][[*STS_TASKS]].notna().any(axis=None)  # the others hold scores
+    name = next((name for name in boards if has_sts or name != "sts"), "sts")
+    planned = columns(suite, name)
+    return name, next((task for task in ("Avg", "STS-B") if task in planned), planned[0])
 
 
 def _averages(all_cells: pd.DataFrame) -> str:
@@ -67,30 +84,30 @@ def _averages(all_cells: pd.DataFrame) -> str:
     return f"Of {len(rows)} compared with print: {counts}. The furthest from it: {where}, {gap}."
 
 
-def _highest(board: pd.DataFrame) -> str:
+def _highest(board: pd.DataFrame, task: str) -> str:
     """The best row on each backbone."""
-    scored = board.dropna(subset=["Avg"])
-    best = scored.loc[scored.groupby("backbone", sort=False)["Avg"].idxmax()]
+    scored = board.dropna(subset=[task])
+    best = scored.loc[scored.groupby("backbone", sort=False)[task].idxmax()]
     return "; ".join(
-        f"{row['backbone']}: {row['label']}, {score_text(row['Avg'], row['Avg sd'])}"
+        f"{row['backbone']}: {row['label']}, {score_text(row[task], row[f'{task} sd'])}"
         for row in best.to_dict("records")
         if row["backbone"] != "none" or len(best) == 1
     )
 
 
-def _against_baseline(suite: SuiteResults) -> list[Line]:
-    """How many trained methods are better or worse on the STS average than the baseline."""
+def _against_baseline(suite: SuiteResults, board: str, task: str, where: str) -> list[Line]:
+    """How many trained methods are better or worse than the baseline."""
     if not suite.baseline:
         return []
     try:
         rows, _ = against(suite, suite.baseline)
     except UserError:  # no scores yet
         return []
-    rows = rows[(rows["board"] == "sts") & (rows["task"] == "Avg") & (rows["kind"] == "paired")]
+    rows = rows[(rows["board"] == board) & (rows["task"] == task) & (rows["kind"] == "paired")]
     counts = Counter(rows["verdict"])
     text = ", ".join(f"{counts[word]} {word}" for word in ("better", "worse", "undecided"))
     title = f"Trained methods against {suite.baseline}"
-    return [(title, f"{text}, paired by seed on the STS average.")] if len(rows) else []
+    return [(title, f"{text}, paired by seed on {where}.")] if len(rows) else []
 
 
 def _print_alone(audited: int) -> str:

@@ -13,6 +13,7 @@ from bench.report.hyperparameters import CAPTION, hyperparameters, shown_hyperpa
 from bench.report.tables import METRICS, captioned, legend, notes, shown_table
 from bench.reported import LABEL, SOURCES
 from bench.results.suite_results import SuiteResults, read_suite
+from bench.utils.text import listed
 
 WIDTH = 100  # letters in a line of running text
 NOTHING_RUN = SuiteResults("", "senteval", {}, [])
@@ -56,7 +57,7 @@ def printed_table(
 def _caption(table: pd.DataFrame) -> str:
     """The caption of a table without scores of ours."""
     source, name = table.iloc[0][["source", "table"]]
-    metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
+    metric = listed(METRICS[metric] for metric in table["metric"].unique())
     return " ".join([f"{SOURCES[source]}, {name}: {metric}, as printed.", *notes(table)])
 
 

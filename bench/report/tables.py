@@ -22,6 +22,7 @@ from bench.reported.address import row_name, slug
 from bench.results.records import shown_setting
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
+from bench.utils.text import listed
 
 # Which of two printed differences of the uniformity loss a row is, if a table has both.
 DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
@@ -263,14 +264,14 @@ def legend(table: pd.DataFrame) -> str:
 def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
     source, name = table.iloc[0][["source", "table"]]
-    metric = " and ".join(METRICS[metric] for metric in table["metric"].unique())
+    metric = listed(METRICS[metric] for metric in table["metric"].unique())
     text = f"{SOURCES[source]}, {name}: {metric}, printed and measured "
     text += "(mean ± standard deviation over n seeds)."
     other = table[table["split"] != table["ours_split"]]
     for stated, rows in other.groupby("split", sort=False):
         printed = "Printed" if len(rows) == len(table) else "Some are printed"
         where = f"as of the {stated} sets" if stated else "without the name of a set"
-        ours = " and ".join(rows["ours_split"].unique())
+        ours = listed(rows["ours_split"])
         text += f" {printed} {where}; ours are of the {ours} sets."
     if other.empty and set(table["split"]) == {"dev"}:
         averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
@@ -287,7 +288,7 @@ def notes(table: pd.DataFrame) -> list[str]:
         found.append("Our differences are between runs with the same seed.")
     for (aggregation, backbone), rows in table.groupby(["aggregation", "backbone"], sort=False):
         if aggregation:
-            names = " and ".join(rows["method"].unique())
+            names = listed(rows["method"])
             found.append(
                 f"On {backbone}, STS12 to STS16 of {names} are {AGGREGATED[aggregation]}, printed "
                 f"and ours; in all other rows they are correlations over all pairs."

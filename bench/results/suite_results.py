@@ -24,6 +24,7 @@ from bench.datasets.tasks import (
 from bench.results import readers
 from bench.results.records import check_averages, read_scores, scores_damage
 from bench.utils.errors import UserError
+from bench.utils.text import listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
@@ -80,7 +81,7 @@ def deviations(plans: Iterable[Mapping[str, Any]]) -> list[str]:
     corpora = {plan["corpus"] for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}
     changed = {key for plan in trained for key in plan.get("recipe_changes") or ()}
     changed -= NEUTRAL_CHANGES
-    clauses = [f"trained on {' and '.join(sorted(map(str, corpora)))}"] if corpora else []
+    clauses = [f"trained on {listed(sorted(map(str, corpora)))}"] if corpora else []
     if changed:
         clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
     return clauses
@@ -124,8 +125,7 @@ class SuiteResults:
         if tasks in ((), board.tasks):
             return board
         metric, _, rest = board.title.partition(" on ")
-        named = " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))
-        title = f"{metric} on {named}" + "".join(rest.partition(",")[1:])
+        title = f"{metric} on {listed(tasks)}" + "".join(rest.partition(",")[1:])
         return replace(board, tasks=tasks, title=title)
 
     @property
@@ -147,7 +147,7 @@ class SuiteResults:
     def _incomparable(self, backbones: Iterable[str]) -> str:
         parts = []
         if measured := sorted(set(self.stand_ins.values()) & set(backbones)):
-            parts.append("measured on " + " and ".join(measured))
+            parts.append("measured on " + listed(measured))
         if self.data == "senteval":
             parts += deviations(run.plan for run in self.runs)
         else:

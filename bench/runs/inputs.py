@@ -9,6 +9,7 @@ from bench.download import local_folder, present
 from bench.registry.backbones import UnknownBackbone, backbone
 from bench.runs.run import Run
 from bench.utils.errors import UserError
+from bench.utils.text import listed
 
 
 def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
@@ -35,7 +36,7 @@ def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
         remedies += ["set HF_HOME to a cache of the hub that has the models"] * bool(models)
         problems.append(
             f"{_are(fetched, 'not on this machine')}, and the Hugging Face hub does not answer; "
-            f"connect to the network, or {' and '.join(remedies)}"
+            f"connect to the network, or {listed(remedies)}"
         )
     if problems:
         raise UserError("; and ".join(problems))
@@ -43,9 +44,7 @@ def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
 
 
 def _are(things: Sequence[str], what: str) -> str:
-    *others, last = things
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"{listed} {'are' if others else 'is'} {what}"
+    return f"{listed(things)} {'are' if len(things) > 1 else 'is'} {what}"
 
 
 def _files(runs: Sequence[Run], data: str) -> Iterator[str]:

@@ -7,15 +7,17 @@ the baseline.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.reproduction import cells
 from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.datasets.tasks import STS_TASKS
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page_summary import found, verdict_counts
+from bench.report.tables import leaderboards
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -25,7 +27,7 @@ def rows(*values: float) -> list[dict[str, float]]:
 
 
 def lines(suite: SuiteResults) -> dict[str, str]:
-    return dict(found(suite, cells(suite), leaderboard(suite, "sts"), 1))
+    return dict(found(suite, cells(suite), leaderboards(suite), 1))
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,33 @@ def test_nothing_is_said_of_what_is_not_there(suite: SuiteResults, tmp_path: Pat
     said = lines(replace(planned, baseline="simcse"))
     assert list(said) == ["Averages", "Print alone"]
     assert said["Averages"] == "None can be compared with print."
+
+
+@pytest.mark.parametrize(
+    ("tasks", "title", "where"),
+    [
+        (("STS12", "STS-B"), "Highest on STS-B", "STS-B"),
+        (("SICK-R",), "Highest on SICK-R", "SICK-R"),
+        (TRANSFER_TASKS, "Highest Transfer average", "the Transfer average"),
+    ],
+    ids=str,
+)
+def test_a_suite_without_an_sts_average(
+    tmp_path: Path, tasks: Sequence[str], title: str, where: str
+) -> None:
+    values = [dict.fromkeys(tasks, value) for value in (50.0, 51.0, 52.0, 60.0, 61.0, 62.0)]
+    runs = [*seeds("simcse", values[:3]), *seeds("sscl", values[3:])]
+    for run in runs:
+        run["tasks"] = list(tasks)
+        if tasks == TRANSFER_TASKS:
+            accuracy = {"metric": "accuracy", "aggregation": "all"}
+            values = run.pop("scores").items()
+            run["records"] = [{"task": task, "value": value} | accuracy for task, value in values]
+            run["scores"] = {}
+    said = lines(replace(read_suite(write_suite(tmp_path, runs)), baseline="simcse"))
+    assert said[title] == "bert-base-uncased: sscl, 61.00 ± 1.00"
+    pairs = f"1 better, 0 worse, 0 undecided, paired by seed on {where}."
+    assert said["Trained methods against simcse"] == pairs
 
 
 def test_averages_on_another_backbone_are_not_compared(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from bench.reported.audit.rows import (
     Row,
     finding,
     last_place,
-    listed,
     mean,
     shown,
 )
+from bench.utils.text import listed
 
 # Running text may name a family of tasks rather than a task.
 FAMILIES = {"STS": (*STS_TASKS, *CHINESE_TASKS, "Avg")}

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
-from bench.reported.audit.rows import ANONYMOUS, Finding, Row, finding, listed, mean, shown
+from bench.reported.audit.rows import ANONYMOUS, Finding, Row, finding, mean, shown
+from bench.utils.text import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
 

@@ -144,12 +144,6 @@ def mean(values: Iterable[Fraction]) -> Fraction:
     return sum(values, Fraction(0)) / len(values)
 
 
-def listed(parts: Iterable[str]) -> str:
-    """An enumeration without repetitions: `a`, `a and b`, `a, b and c`."""
-    *most, last = dict.fromkeys(parts)
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 def finding(kind: str, rows: Sequence[Row], text: str) -> Finding:
     """A finding about `rows`, reported for the first of them."""
     names = tuple(dict.fromkeys(row.name for row in rows))
