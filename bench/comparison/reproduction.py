@@ -377,10 +377,7 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
 def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
     """The columns of a leaderboard that are computed from the runs of one row."""
     unfinished = [run for run in runs if run.status != "finished"]
-    fates = Counter(
-        run.status if run.status == "missing" else f"{run.status}: {run.reason}"
-        for run in unfinished
-    )
+    fates = Counter(run.fate for run in unfinished)
     points = {
         task: [value for run in runs if (value := run.points(board, task)) is not None]
         for task in (*board.tasks, "Avg")

@@ -17,7 +17,7 @@ from bench.datasets.tasks import aggregated, expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
 from bench.reported import LABEL, MEASURES, SOURCES, mapped
 from bench.reported.address import row_name
-from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
+from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResults, read_suite
 from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -46,7 +46,7 @@ def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
         listed(plan["suite"] for plan in plans),
         plans[0]["data"],
         plans[0].get("stand_ins") or {},
-        [RunResults(run, "missing", "no scores in this suite", "", {}) for run in runs],
+        [RunResults(run, "missing", NOT_SCORED, "", {}) for run in runs],
     )
 
 

@@ -46,6 +46,7 @@ ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "n
 OUTSIDE = " (outside encoder)"
 
 # Stages of a run, in this order.
+FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 STAGES = ("train", "score", "analyse")
 
 

@@ -22,12 +22,14 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.results import readers
-from bench.results.records import check_averages, read_scores, scores_damage
+from bench.results.records import FAILURE, check_averages, read_scores, scores_damage
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
+
+NOT_SCORED = "no scores in this suite"  # why a run is missing
 
 Key = tuple[str, str, str]  # task, split, metric
 
@@ -52,6 +54,7 @@ class RunResults:
         provenance: of its scores; empty if there are none.
         analyses: results of `bench.stages.analyse`, by name.
         analysed: provenance of the analyses; empty if there are none.
+        has_failed: whether it is missing because its last attempt failed.
     """
 
     plan: Mapping[str, Any]  # a `readers.PlanEntry`
@@ -62,11 +65,19 @@ class RunResults:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     analyses: Mapping[str, Any] = field(default_factory=dict)
     analysed: Mapping[str, Any] = field(default_factory=dict)
+    has_failed: bool = False
 
     @property
     def experiment(self) -> tuple[Any, Any]:
         """Corpus and recipe; scores of different ones are not averaged."""
         return self.plan.get("corpus"), self.plan.get("recipe_changes")
+
+    @property
+    def fate(self) -> str:
+        """Why a run has no scores, in a few words."""
+        if self.status == "missing":
+            return "failed" if self.has_failed else "missing"
+        return f"{self.status}: {self.reason}"
 
     def points(self, board: Board, task: str) -> float | None:
         """Points on a task of a board or on its `Avg`; None if a score is missing."""
@@ -130,9 +141,11 @@ class SuiteResults:
 
     @property
     def partial(self) -> str:
-        """That runs are missing, and how many; empty if none is."""
-        missing = sum(run.status == "missing" for run in self.runs)
-        made = f"{len(self.runs) - missing} of {len(self.runs)} runs have been made"
+        """How many runs have been made, and how many failed; empty if all have been made."""
+        missing = [run for run in self.runs if run.status == "missing"]
+        failed = sum(run.has_failed for run in missing)
+        made = f"{len(self.runs) - len(missing)} of {len(self.runs)} runs have been made"
+        made += f", {failed} failed" if failed else ""
         return f"Partial: {made}." if missing else ""
 
     @property
@@ -229,7 +242,9 @@ def _derived(
 def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
     path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in ("scores", "analyses"))
     if not path.exists():
-        return RunResults(plan, "missing", "no scores in this suite", "", {})
+        failed = (suite_dir / "runs" / plan["id"] / FAILURE).is_file()
+        reason = "its last attempt failed" if failed else NOT_SCORED
+        return RunResults(plan, "missing", reason, "", {}, has_failed=failed)
     provenance, records = read_scores(path)
     with scores_damage(path):
         readers.check_form(

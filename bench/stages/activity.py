@@ -21,13 +21,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from bench.results.records import STAGES
+from bench.results.records import FAILURE, STAGES
 from bench.runs import paths
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import read_json, write_error, write_json
 from bench.utils.memory import is_memory_full
 
-FAILURE = "failure.json"
 # How torch's messages begin when a device is lost or its driver fails.
 DEVICE_ERRORS = ("CUDA error", "CUDA driver error", "cuDNN error")
 FINAL = "not tried again: the last attempt failed for good; fix its error and start the suite again"

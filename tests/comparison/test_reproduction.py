@@ -423,6 +423,16 @@ def test_the_prior_is_of_spearman_alone(tmp_path):
     assert found["half_width"] == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
 
 
+def test_a_failed_run_is_not_one_that_is_yet_to_come(tmp_path):
+    """Mutation caught: both counted as missing."""
+    missing = [{"method": "simcse", "seed": seed} for seed in (2, 3)]
+    folder = write_suite(tmp_path, [*seeds("simcse", [{"STS12": 70.0}]), *missing])
+    write_json(folder / "runs" / "run001" / "failure.json", {})
+    suite = read_suite(folder)
+    assert suite.partial == "Partial: 1 of 3 runs have been made, 1 failed."
+    assert list(leaderboard(suite)["remark"]) == ["1 failed; 1 missing"]
+
+
 def test_leaderboard_is_sorted_and_counts_what_is_missing(tmp_path):
     untrained = {"method": "untrained", "setting": "paper", "seed": None, "scores": CLOSE}
     folder = write_suite(
