@@ -57,9 +57,16 @@ class Board:
 
     name: str  # part of the file names
     family: str  # short heading
-    title: str  # description of the numbers
+    which: str  # names the tasks in a sentence
     tasks: tuple[str, ...]  # the columns
     metric: str  # shown for each task
+    classifier: str = ""  # if the metric alone does not say it
+
+    @property
+    def title(self) -> str:
+        """Description of the numbers."""
+        measure = "Spearman x 100" if self.metric == "spearman" else "accuracy"
+        return f"{measure} on {self.which}" + f", {self.classifier}" * bool(self.classifier)
 
     @property
     def overall(self) -> str:
@@ -72,21 +79,19 @@ class Board:
 
 
 def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
-    title = f"accuracy on {which}"
-    network = f"{title}, tuned network with one hidden layer"
+    network = "tuned network with one hidden layer"
     return [
-        Board(name, family, f"{title}, logistic regression", tasks, "accuracy"),
-        Board(f"{name}_mlp", f"{family}, network", network, tasks, "accuracy_mlp"),
+        Board(name, family, which, tasks, "accuracy", "logistic regression"),
+        Board(f"{name}_mlp", f"{family}, network", which, tasks, "accuracy_mlp", network),
     ]
 
 
-_XPROBE = "accuracy on nine probing tasks of X-Probe"
 _BOARDS = [
-    Board("sts", "STS", "Spearman x 100 on seven STS tasks", STS_TASKS, "spearman"),
-    Board("transfer", "Transfer", "accuracy on seven transfer tasks", TRANSFER_TASKS, "accuracy"),
+    Board("sts", "STS", "seven STS tasks", STS_TASKS, "spearman"),
+    Board("transfer", "Transfer", "seven transfer tasks", TRANSFER_TASKS, "accuracy"),
     *_probing_boards("probing", "Probing", "ten probing tasks", PROBING_TASKS),
-    Board("xprobe", "X-Probe", _XPROBE, XPROBE_TASKS, "accuracy"),
-    Board("chinese", "Chinese STS", "Spearman x 100 on Chinese STS-B", CHINESE_TASKS, "spearman"),
+    Board("xprobe", "X-Probe", "nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"),
+    Board("chinese", "Chinese STS", "Chinese STS-B", CHINESE_TASKS, "spearman"),
 ]
 BOARDS = {board.name: board for board in _BOARDS}
 
@@ -97,7 +102,7 @@ def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     sts = tuple(task for task in tasks if task.startswith(OWN_STS))
     probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
     own = [
-        Board("own_sts", "Own STS", "Spearman x 100 on STS sets of its own", sts, "spearman"),
+        Board("own_sts", "Own STS", "STS sets of its own", sts, "spearman"),
         *_probing_boards("own_probing", "Own probing", "probing tasks of its own", probing),
     ]
     return BOARDS | {board.name: board for board in own if board.tasks}

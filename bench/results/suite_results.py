@@ -135,9 +135,7 @@ class SuiteResults:
         tasks = tuple(task for task in board.tasks if task in planned)
         if tasks in ((), board.tasks):
             return board
-        metric, _, rest = board.title.partition(" on ")
-        title = f"{metric} on {listed(tasks)}" + "".join(rest.partition(",")[1:])
-        return replace(board, tasks=tasks, title=title)
+        return replace(board, tasks=tasks, which=listed(tasks))
 
     @property
     def partial(self) -> str:
