@@ -24,6 +24,7 @@ from bench.registry.encoders import SAVED, is_path, no_folder
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, write_json
+from bench.utils.memory import is_memory_full
 
 ARRAYS = "arrays.safetensors"
 
@@ -63,6 +64,21 @@ def load_encoder(
         check_pooler(pooler)
     folder = find_model(model)
     check_files(folder, pooler, prompt)
+    encoder = _load(model, folder, pooler, prompt, device)
+    try:
+        encoder.encode(["a"])
+    except RuntimeError as error:  # of torch, for shapes that do not fit
+        if is_memory_full(error):
+            raise
+        what = f"the encoder in {folder} cannot encode ({str(error).splitlines()[0]})"
+        raise UserError(f"{what}; save or download it again") from error
+    return encoder
+
+
+def _load(
+    model: str | Path, folder: Path, pooler: str | None, prompt: str | None, device: str
+) -> Encoder:
+    """Load the encoder of a folder; arguments as of `load_encoder`."""
     if (folder / SAVED).is_file():
         return _load_saved(folder, pooler, device)
     if pooler is None and (folder / sentence_transformers.LIST).is_file():

@@ -59,7 +59,7 @@ def write(folder: Path, modules: list[dict[str, Any]], longest: int = 64, **sett
 
 
 def pooling(**config: Any) -> dict[str, Any]:
-    return {"kind": "Pooling", "config": {"word_embedding_dimension": 32, **config}}
+    return {"kind": "Pooling", "config": {"word_embedding_dimension": 32} | config}
 
 
 def prompts(folder: Path, default: str | None = None, **texts: str) -> Path:
@@ -291,6 +291,10 @@ def test_unsupported_poolings_are_reported(copy: Path, name: str) -> None:
         ("modules.json", '{"0": {"type": "Transformer"}}'),
         ("modules.json", '["Transformer"]'),
         ("modules.json", "3"),
+        ("modules.json", "[]"),
+        ("modules.json", '[{"path": ""}]'),
+        ("modules.json", '[{"path": "", "type": null}]'),
+        ("modules.json", '[{"type": "Transformer"}]'),
         ("1_Pooling/config.json", '["pooling_mode_mean_tokens"]'),
         ("1_Pooling/config.json", "null"),
         ("1_Pooling/config.json", '{"pooling_mode_mean_tokens": "yes"}'),
@@ -319,6 +323,16 @@ def test_other_dense_modules_are_refused(copy: Path, settings: dict[str, Any], w
     module["config"] |= settings
     write(copy, [pooling(**MEAN), module])
     refused(partial(load_encoder, copy), f"'Dense' with unsupported {words}", "--pooler")
+
+
+def test_modules_of_other_widths_are_refused(copy: Path) -> None:
+    write(copy, [pooling(**MEAN), dense(48, 8, 1)])
+    refused(partial(load_encoder, copy), str(copy), "cannot encode", "48")
+    write(copy, [pooling(**MEAN, word_embedding_dimension=48)])
+    words = ("has word_embedding_dimension 48, but the transformer has 32", "--pooler")
+    refused(partial(load_encoder, copy), str(copy), *words)
+    shutil.rmtree(copy / "1_Pooling")
+    refused(partial(load_encoder, copy), "1_Pooling/config.json does not exist", "--pooler")
 
 
 def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
