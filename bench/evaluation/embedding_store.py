@@ -13,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 from filelock import lock_descriptor
 
+from bench.datasets.manifest import check_finite
 from bench.models.encoder import Encoder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -75,7 +76,11 @@ class VectorStore:
 
     def add(self, sentences: Iterable[str], device: str = "cpu") -> None:
         """Encode the sentences that are missing, the longest first, so that the progress bar never
-        underestimates; `device` is the encoder's."""
+        underestimates; `device` is the encoder's.
+
+        Raises:
+            UserError: vectors have a wrong shape or are not finite. They are not written.
+        """
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
@@ -93,6 +98,7 @@ class VectorStore:
                 f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} "
                 "sentences; it must return one vector per sentence, all of the same width"
             )
+        check_finite(sentences, vectors)  # what is written is not encoded again
         if not self.width:
             self.width = vectors.shape[1]
             write_json(self._description, {"encoder": self.identity, "width": self.width})

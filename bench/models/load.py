@@ -64,25 +64,10 @@ def load_encoder(
         check_pooler(pooler)
     folder = find_model(model)
     check_files(folder, pooler, prompt)
-    encoder = _load(model, folder, pooler, prompt, device)
-    try:
-        encoder.encode(["a"])
-    except RuntimeError as error:  # of torch, for shapes that do not fit
-        if is_memory_full(error):
-            raise
-        what = f"the encoder in {folder} cannot encode ({str(error).splitlines()[0]})"
-        raise UserError(f"{what}; save or download it again") from error
-    return encoder
-
-
-def _load(
-    model: str | Path, folder: Path, pooler: str | None, prompt: str | None, device: str
-) -> Encoder:
-    """Load the encoder of a folder; arguments as of `load_encoder`."""
     if (folder / SAVED).is_file():
         return _load_saved(folder, pooler, device)
     if pooler is None and (folder / sentence_transformers.LIST).is_file():
-        return sentence_transformers.load_modular(folder, prompt, device)
+        return _tried(sentence_transformers.load_modular(folder, prompt, device), folder)
     if pooler is None:
         what = f"{model} stores no pooler"
         raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
@@ -157,7 +142,8 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
     try:
         if (folder / ARRAYS).is_file():
             parts["arrays"] = load_file(folder / ARRAYS)
-        return _encoder_class(stored["kind"], path).load(folder, stored, device=device, **parts)
+        cls = _encoder_class(stored["kind"], path)
+        encoder: Encoder = cls.load(folder, stored, device=device, **parts)
     except SafetensorError as error:
         what = f"{folder / ARRAYS} is truncated or broken ({error})"
         raise UserError(f"{what}; save the encoder again") from None
@@ -166,6 +152,20 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
             f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside "
             f"it ({error}); save the encoder again"
         ) from error
+    return _tried(encoder, folder) if parts else encoder
+
+
+def _tried(encoder: Encoder, folder: Path) -> Encoder:
+    """Return an encoder of several parts; raise `UserError` if their shapes do not fit."""
+    try:
+        encoder.encode(["a"])
+    except (RuntimeError, IndexError, ValueError) as error:  # of torch and numpy
+        if is_memory_full(error):
+            raise
+        reason = str(error).partition("\n")[0]
+        what = f"the encoder in {folder} cannot encode ({reason})"
+        raise UserError(f"{what}; save or download it again") from error
+    return encoder
 
 
 def _encoder_class(kind: str, source: Path) -> Any:

@@ -308,6 +308,21 @@ def test_an_encoder_with_changing_shapes_is_rejected(
         check(store, TEXTS)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_not_kept(bad: float, tmp_path: Path) -> None:
+    """Once the encoder is mended, an evaluation would find them again."""
+
+    class Broken(Fake):
+        def encode(self, sentences: Sequence[str]) -> np.ndarray:
+            return np.full((len(sentences), WIDTH), bad, dtype=np.float32)
+
+    with store_in(tmp_path, Broken()) as store, pytest.raises(UserError, match="is not finite; "):
+        store.add(TEXTS)
+    with store_in(tmp_path) as store:
+        store.add(TEXTS)
+        check(store, TEXTS)
+
+
 def test_an_encoder_of_another_width_under_the_same_name_is_refused(tmp_path: Path) -> None:
     filled(tmp_path, TEXTS[:2])
     with (

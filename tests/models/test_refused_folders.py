@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
+from methods.projection import Affine
 from tests.models.folders import change, change_weights, copy_with_pooler, refused
 
 
@@ -193,6 +195,12 @@ def test_another_pooler_than_stored_is_refused(tiny_bert: Path, tmp_path: Path) 
     save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
     words = "was saved with pooler 'avg', not with pooler 'avg_top2'"
     refused(lambda: load_encoder(tmp_path / "saved", pooler="avg_top2"), words)
+
+
+def test_saved_parts_that_do_not_fit_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    affine = Affine(encoder(tiny_bert), torch.ones(4, 48), torch.zeros(4))
+    save_encoder(affine, tmp_path / "saved")
+    refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "cannot encode")
 
 
 BROKEN = [
