@@ -87,7 +87,8 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     counts = listed.get(kind, {}).get(task)
     if not counts:
         name = listed["name"]
-        near = suggestion(task, listed.get(kind, {})) or "; choose another task or data set"
+        others = [other for other, sizes in listed.get(kind, {}).items() if sizes]
+        near = suggestion(task, others) or "; choose another task or data set"
         raise UserError(f"the data set {name} has no task {task}{near}")
     for part, size in counts.items():
         if type(size) is not int or size < 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
 
 SAVED = "encoder.json"  # in a folder that `bench.models.load.save_encoder` wrote
+HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
 
 
@@ -32,8 +34,10 @@ def encoder_folder(name: str) -> Path | None:
     None for one of the hub.
 
     Raises:
-        UserError: the name is a path, and there is no such folder.
+        UserError: the name is empty, a path where no folder is, or not that of a model.
     """
+    if not name:
+        raise UserError("the name of an encoder is empty; give a Hugging Face folder or a hub id")
     folder = Path(name)
     if (folder / "encoder" / SAVED).is_file():
         return folder / "encoder"
@@ -44,6 +48,9 @@ def encoder_folder(name: str) -> Path | None:
     try:
         known = backbone(name)
     except UnknownBackbone:
+        if not HUB_ID.fullmatch(name):
+            what = f"'{name}' is neither a folder, a model of the hub nor run:METHOD"
+            raise UserError(f"{what}; name one of them") from None
         return None
     return None if known.source == "hub" else known.folder()
 
