@@ -129,6 +129,8 @@ def test_what_is_no_trained_run_is_refused(text: str, message: str) -> None:
         ('rankcse[teacher=""]', "the name of an encoder is empty; give a Hugging Face folder"),
         ("published[model=published[model=a/b]]", "is neither a folder, a model of the hub nor"),
         ("rankcse[teacher=Run:simcse]", "'Run:simcse' is neither a folder"),
+        ("published[model=published]", "'published' is neither a folder"),
+        ("published[model=/]", "/ holds no config.json; give a folder in Hugging Face"),
         (
             "rankcse[teacher=run:" * 400 + "simcse" + "]" * 400,
             r"'rankcse.*\.\.\.' has more than 20 brackets inside each other",
