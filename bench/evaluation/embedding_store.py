@@ -58,11 +58,12 @@ class VectorStore:
             )
         self.identity = encoder.identity
         description = read_json(self._description) if self._description.is_file() else None
-        if description is None or description["encoder"] != self.identity:
-            # Width 0 makes `_read_keys` empty the files.
-            description = {"encoder": self.identity, "width": 0}
-            write_json(self._description, description)
-        self.width = int(description["width"])
+        match description:
+            case {"encoder": self.identity, "width": int(width)} if width >= 0:
+                self.width = width
+            case _:  # of another encoder, or damaged; width 0 makes `_read_keys` empty the files
+                self.width = 0
+                write_json(self._description, {"encoder": self.identity, "width": 0})
         self._rows = self._read_keys()
 
     def _read_keys(self) -> dict[bytes, int]:

@@ -254,6 +254,15 @@ def test_the_store_of_another_encoder_is_replaced(width: int, tmp_path: Path) ->
         check(store, TEXTS[:3], width)
 
 
+@pytest.mark.parametrize("content", ["[]", "{}", '{"encoder": "fake-1", "width": "x"}'])
+def test_a_store_with_a_damaged_description_is_replaced(content: str, tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "encoder.json").write_text(content)
+    with store_in(tmp_path) as store:
+        store.add(TEXTS)
+        check(store, TEXTS)
+
+
 def test_the_identity_is_computed_once(tmp_path: Path) -> None:
     """It is a sum over all weights."""
 
