@@ -93,7 +93,7 @@ class VectorStore:
                 progress.advance(len(chunk))
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
-        shaped = vectors.ndim == 2 and len(vectors) == len(sentences)
+        shaped = vectors.ndim == 2 and len(vectors) == len(sentences) and vectors.size
         if not shaped or self.width not in (0, vectors.shape[1]):
             raise UserError(
                 f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} "

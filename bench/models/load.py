@@ -8,6 +8,7 @@ wraps) and `arrays.safetensors` (its tensors).
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def load_encoder(
     if (folder / SAVED).is_file():
         return _load_saved(folder, pooler, device)
     if pooler is None and (folder / sentence_transformers.LIST).is_file():
-        return _tried(sentence_transformers.load_modular(folder, prompt, device), folder)
+        return _tried(folder, lambda: sentence_transformers.load_modular(folder, prompt, device))
     if pooler is None:
         what = f"{model} stores no pooler"
         raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
@@ -152,18 +153,19 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
             f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside "
             f"it ({error}); save the encoder again"
         ) from error
-    return _tried(encoder, folder) if parts else encoder
+    return _tried(folder, lambda: encoder) if parts else encoder
 
 
-def _tried(encoder: Encoder, folder: Path) -> Encoder:
-    """Return an encoder of several parts; raise `UserError` if their shapes do not fit."""
+def _tried(folder: Path, load: Callable[[], Encoder]) -> Encoder:
+    """Load an encoder of several parts; raise `UserError` if their shapes do not fit."""
     try:
+        encoder = load()
         encoder.encode(["a"])
     except (RuntimeError, IndexError, ValueError) as error:  # of torch and numpy
         if is_memory_full(error):
             raise
         reason = str(error).partition("\n")[0]
-        what = f"the encoder in {folder} cannot encode ({reason})"
+        what = f"the parts of the encoder in {folder} do not fit ({reason})"
         raise UserError(f"{what}; save or download it again") from error
     return encoder
 

@@ -88,8 +88,7 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         UserError: as `parts_of`, or a file is broken.
     """
     parts = parts_of(folder, prompt)
-    first = parts.first.folder
-    encoder: Any = _transformer(first, parts, device) if parts.pooler else StaticEncoder.read(first)
+    encoder: Any = _transformer(parts, device) if parts.pooler else StaticEncoder.read(parts.first)
     if parts.prompt:
         encoder = Prompted(encoder, parts.prompt, parts.counted)
     for module in parts.behind:
@@ -183,8 +182,9 @@ def _two_layer_pooler(module: Module, pooler: str) -> str:
     raise UserError(f"{module.folder} has layer weights that no supported pooler has; {USE_POOLER}")
 
 
-def _transformer(folder: Path, parts: Parts, device: str) -> TransformerEncoder:
+def _transformer(parts: Parts, device: str) -> TransformerEncoder:
     """The transformer, with the maximum length and lowercasing of its module's settings."""
+    folder = parts.first.folder
     path = next((folder / name for name in SETTINGS if (folder / name).is_file()), None)
     settings = _object(path) if path else {}
     longest = settings.get("max_seq_length")
@@ -214,11 +214,11 @@ def _prompt(folder: Path, name: str | None) -> str:
     is_map = isinstance(prompts, dict)
     if not is_map or not all(isinstance(text, str | None) for text in prompts.values()):
         raise UserError(f"{path} does not map names to prompts; correct it, or {USE_POOLER}")
-    chosen = config.get("default_prompt_name") if name is None else name
+    chosen = str((config.get("default_prompt_name") if name is None else name) or "")
     if not chosen:
         return ""
     if chosen not in prompts:
-        hint = did_you_mean(str(chosen), prompts)
+        hint = did_you_mean(chosen, prompts)
         raise UserError(f"{folder} has no prompt '{chosen}'{hint}; an empty --prompt uses none")
     return prompts[chosen] or ""
 
@@ -360,8 +360,8 @@ class StaticEncoder:
         return cls(_tokenizer(folder), arrays["table"])
 
     @classmethod
-    def read(cls, folder: Path) -> StaticEncoder:
-        """Read the folder of a StaticEmbedding module or of model2vec.
+    def read(cls, module: Module) -> StaticEncoder:
+        """Read a StaticEmbedding module or model2vec.
 
         model2vec may map token ids to rows (`mapping`) and scale each token's vector (`weights`).
 
@@ -369,7 +369,7 @@ class StaticEncoder:
             UserError: files are missing or broken, or the tokenizer has more tokens than the table
                 has rows.
         """
-        weights = _weights(Module("StaticEmbedding", folder))
+        folder, weights = module.folder, _weights(module)
         table = weights.get("embedding.weight", weights.get("embeddings"))
         if table is None or table.dim() != 2:
             raise UserError(f"{folder / WEIGHTS} holds no embedding table; download it again")

@@ -298,6 +298,7 @@ def test_an_unwritable_folder_is_reported(place: str, tmp_path: Path) -> None:
             r"shape \(2, 4\) for 2 sentences; it must return one vector per sentence, all of the",
         ),
         ((CHUNK + 1, WIDTH), r"shape \(3, 3\) for 2 sentences"),
+        ((CHUNK, 0), r"shape \(2, 0\) for 2 sentences"),
         ((CHUNK,), r"shape \(2,\) for 2 sentences"),
     ],
 )
