@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 import torch
 
@@ -39,6 +39,9 @@ from bench.utils.errors import UserError
 # are then swapped. Each swap changes the correlation by at most 12 / (n (n + 1)): 0.0012 points in
 # total, even if all changes had the same sign.
 CORRELATION = 0.01
+# What `Model.describe` writes; earlier versions wrote less.
+MODEL = {"model": str} | dict.fromkeys(("pooler", "prompt"), NotRequired[str | None])
+MODEL |= dict.fromkeys(("normalize", "function"), NotRequired[bool])
 # Samples whose predicted label may change with vectors of that error. Measured with 4-layer
 # encoders on TREC, MRPC and CR and on probing and transfer tasks of the generated language:
 # relative errors of 1e-6 and 1e-5 changed none.
@@ -230,7 +233,7 @@ def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]
         check_form(described, {"encoder": str, "data": {"name": str}, "device": {"threads": int}})
         names = ("id", "method", "setting", "backbone", "data")
         run = {"run": {"trained": bool} | dict.fromkeys(names, str)}
-        check_form(described, run if "run" in described else {"model": str})
+        check_form(described, run if "run" in described else MODEL)
         check_form(described.get("mode", "test"), Literal["test", "dev"], "'mode'")
         for part in ("tasks", "code", "versions", "arithmetic"):
             check_form(described.get(part, {}), dict, f"'{part}'")

@@ -167,19 +167,14 @@ def plan(
     ] = None,
     gpus: Annotated[int, opt("Number of devices that share the runs.", **whole_number("gpus"))] = 1,
 ) -> None:
-    """Write the plan of a suite, or predict its duration.
+    """Check a configuration, plan its suite, or predict the hours.
 
-    The plan lists all runs of the suite with their settings. The configuration is given by exactly
-    one of --config, --suite and --json.
+    Without --out and --device it is only checked. The plan lists all runs of the suite with their
+    settings. The configuration is given by exactly one of --config, --suite and --json.
     """
     from bench.runs import config as configurations
 
     exactly_one(config=config, suite=suite, json=text)
-    if not (out or device):
-        raise UserError(
-            "plan has nothing to do; add --out FILE.json to write it, "
-            "or --device NAME to predict hours"
-        )
     if text is None:
         file = config or _shipped(suite or "")
         content = configurations.read(file)
@@ -196,6 +191,9 @@ def plan(
         from bench.runs.cost import report
 
         print(report(content, planned, device, gpus, Path("results")))
+    elif not out:
+        runs = f"{len(planned)} run{'s' * (len(planned) != 1)}"
+        print(f"{content['suite']}: {runs}; the configuration is valid")
 
 
 @app.command("next", cls=Command)

@@ -16,6 +16,7 @@ from bench.utils.files import read_json
 
 TABLES = ("sts", "transfer", "probing")  # sizes of tasks in a manifest
 KEYS = ("name", "version", "source", "seed", "sts_files", *TABLES)  # allowed in a manifest
+SHOWN = 80  # characters of a sentence in a message
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 
 
@@ -86,7 +87,8 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     counts = listed.get(kind, {}).get(task)
     if not counts:
         name = listed["name"]
-        near = suggestion(task, listed.get(kind, {})) or "; choose another task or data set"
+        others = [other for other, sizes in listed.get(kind, {}).items() if sizes]
+        near = suggestion(task, others) or "; choose another task or data set"
         raise UserError(f"the data set {name} has no task {task}{near}")
     for part, size in counts.items():
         if type(size) is not int or size < 1:
@@ -168,10 +170,17 @@ def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> l
                 f"{where}: the encoder gave an array of shape {array.shape} for {len(column)} "
                 "sentences; it must give one vector per sentence, all of one length"
             )
-        finite = np.isfinite(array).all(axis=1)
-        if not finite.all():
-            text = column[int(finite.argmin())]
-            raise UserError(
-                f"{where}: the vector of {text!r} is not finite; the encoder has diverged"
-            )
+        check_finite(column, array, f"{where}: ")
     return arrays
+
+
+def check_finite(texts: Sequence[str], vectors: np.ndarray, where: str = "") -> None:
+    """Raise `UserError`, which begins with `where`, for a vector (n, d) that is not finite."""
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        text = texts[int(finite.argmin())]
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+        raise UserError(
+            f"{where}the vector of {shown!r} is not finite; the encoder has diverged or is broken, "
+            "so mend it or choose another"
+        )

@@ -43,7 +43,9 @@ def unpack_member(archive: Path, member: str, target: Path) -> None:
 
 
 def _damaged(archive: Path, error: Exception) -> UserError:
-    return UserError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again")
+    several = "\n" in str(error)  # what tarfile says of each kind of archive
+    reason = "it is none of its kind, or damaged" if several else error
+    return UserError(f"{archive} cannot be unpacked ({reason}); delete it and fetch it again")
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -57,6 +59,9 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         with tarfile.open(archive) as tar:
             members = _members(archive, tar)
+            for _ in range(LARGEST_ARCHIVE >> 20):  # to the end, where a sum of it all may stand
+                if not (tar.fileobj and tar.fileobj.read(1 << 20)):
+                    break
             tar.extractall(folder, members, filter="data")
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:

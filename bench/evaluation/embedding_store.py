@@ -13,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 from filelock import lock_descriptor
 
+from bench.datasets.manifest import check_finite
 from bench.models.encoder import Encoder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -57,11 +58,12 @@ class VectorStore:
             )
         self.identity = encoder.identity
         description = read_json(self._description) if self._description.is_file() else None
-        if description is None or description["encoder"] != self.identity:
-            # Width 0 makes `_read_keys` empty the files.
-            description = {"encoder": self.identity, "width": 0}
-            write_json(self._description, description)
-        self.width = int(description["width"])
+        match description:
+            case {"encoder": self.identity, "width": int(width)} if width >= 0:
+                self.width = width
+            case _:  # of another encoder, or damaged; width 0 makes `_read_keys` empty the files
+                self.width = 0
+                write_json(self._description, {"encoder": self.identity, "width": 0})
         self._rows = self._read_keys()
 
     def _read_keys(self) -> dict[bytes, int]:
@@ -75,7 +77,11 @@ class VectorStore:
 
     def add(self, sentences: Iterable[str], device: str = "cpu") -> None:
         """Encode the sentences that are missing, the longest first, so that the progress bar never
-        underestimates; `device` is the encoder's."""
+        underestimates; `device` is the encoder's.
+
+        Raises:
+            UserError: vectors have a wrong shape or are not finite. They are not written.
+        """
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
@@ -87,12 +93,13 @@ class VectorStore:
                 progress.advance(len(chunk))
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
-        shaped = vectors.ndim == 2 and len(vectors) == len(sentences)
+        shaped = vectors.ndim == 2 and len(vectors) == len(sentences) and vectors.size
         if not shaped or self.width not in (0, vectors.shape[1]):
             raise UserError(
                 f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} "
                 "sentences; it must return one vector per sentence, all of the same width"
             )
+        check_finite(sentences, vectors)  # what is written is not encoded again
         if not self.width:
             self.width = vectors.shape[1]
             write_json(self._description, {"encoder": self.identity, "width": self.width})

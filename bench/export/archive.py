@@ -73,3 +73,8 @@ def unpack_suite(archive: Path, folder: Path) -> None:
         unpack(archive, temporary)
         if not (temporary / "plan.json").is_file():
             raise UserError(f"{archive} has no plan.json, so it is no archive of a suite")
+        try:
+            read_plan(temporary / "plan.json")
+        except UserError as error:
+            what = str(error).replace(f"{temporary}{os.sep}", "").partition("; ")[0]
+            raise UserError(f"{archive}: {what}; pack the suite again") from None

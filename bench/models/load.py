@@ -8,6 +8,7 @@ wraps) and `arrays.safetensors` (its tensors).
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from bench.registry.encoders import SAVED, is_path, no_folder
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, write_json
+from bench.utils.memory import is_memory_full
 
 ARRAYS = "arrays.safetensors"
 
@@ -66,7 +68,7 @@ def load_encoder(
     if (folder / SAVED).is_file():
         return _load_saved(folder, pooler, device)
     if pooler is None and (folder / sentence_transformers.LIST).is_file():
-        return sentence_transformers.load_modular(folder, prompt, device)
+        return _tried(folder, lambda: sentence_transformers.load_modular(folder, prompt, device))
     if pooler is None:
         what = f"{model} stores no pooler"
         raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
@@ -141,7 +143,8 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
     try:
         if (folder / ARRAYS).is_file():
             parts["arrays"] = load_file(folder / ARRAYS)
-        return _encoder_class(stored["kind"], path).load(folder, stored, device=device, **parts)
+        cls = _encoder_class(stored["kind"], path)
+        encoder: Encoder = cls.load(folder, stored, device=device, **parts)
     except SafetensorError as error:
         what = f"{folder / ARRAYS} is truncated or broken ({error})"
         raise UserError(f"{what}; save the encoder again") from None
@@ -150,6 +153,21 @@ def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
             f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside "
             f"it ({error}); save the encoder again"
         ) from error
+    return _tried(folder, lambda: encoder) if parts else encoder
+
+
+def _tried(folder: Path, load: Callable[[], Encoder]) -> Encoder:
+    """Load an encoder of several parts; raise `UserError` if their shapes do not fit."""
+    try:
+        encoder = load()
+        encoder.encode(["a"])
+    except (RuntimeError, IndexError, ValueError) as error:  # of torch and numpy
+        if is_memory_full(error):
+            raise
+        reason = str(error).partition("\n")[0]
+        what = f"the parts of the encoder in {folder} do not fit ({reason})"
+        raise UserError(f"{what}; save or download it again") from error
+    return encoder
 
 
 def _encoder_class(kind: str, source: Path) -> Any:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -59,6 +60,7 @@ class Parts(NamedTuple):
     Attributes:
         first: the Transformer or StaticEmbedding.
         pooler: empty of a StaticEmbedding.
+        width: of the transformer's vectors by the pooling's configuration, if that says it.
         prompt: the text before each sentence.
         counted: whether the pooling counts the tokens of the prompt.
         behind: the modules after the pooling, without a final Normalize: it does not change
@@ -67,6 +69,7 @@ class Parts(NamedTuple):
 
     first: Module
     pooler: str
+    width: Any
     prompt: str
     counted: bool
     behind: list[Module]
@@ -85,9 +88,7 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         UserError: as `parts_of`, or a file is broken.
     """
     parts = parts_of(folder, prompt)
-    first = parts.first.folder
-    encoder: Any = _transformer(first, parts.pooler, device) if parts.pooler else None
-    encoder = encoder or StaticEncoder.read(first)
+    encoder: Any = _transformer(parts, device) if parts.pooler else StaticEncoder.read(parts.first)
     if parts.prompt:
         encoder = Prompted(encoder, parts.prompt, parts.counted)
     for module in parts.behind:
@@ -109,7 +110,7 @@ def parts_of(folder: Path, prompt: str | None = None) -> Parts:
     for module in modules:
         if module.kind not in SUPPORTED:
             raise _unsupported(f"{folder} has a module '{module.kind}'")
-    pooler, counted = ("", True) if is_static else _pooling(folder, modules[: at + 1])
+    pooler, width, counted = _pooling(folder, [] if is_static else modules[: at + 1])
     for module in behind:
         if module.kind not in BEHIND:
             raise _unsupported(f"{folder} has a module '{module.kind}' after the pooling")
@@ -119,7 +120,7 @@ def parts_of(folder: Path, prompt: str | None = None) -> Parts:
         raise _unsupported(f"{folder} excludes its prompt from a pooling other than the mean")
     if pooler:
         check_folder(modules[0].folder)
-    return Parts(modules[0], pooler, text, counted, behind)
+    return Parts(modules[0], pooler, width, text, counted, behind)
 
 
 def _unsupported(what: str) -> UserError:
@@ -127,30 +128,33 @@ def _unsupported(what: str) -> UserError:
 
 
 def _object(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise UserError(f"{path} does not exist; save or download it again, or {USE_POOLER}")
     content = read_json(path)
     if not isinstance(content, dict):
-        raise UserError(f"{path} is not a JSON object; download it again, or {USE_POOLER}")
+        raise UserError(f"{path} is not a JSON object; save or download it again, or {USE_POOLER}")
     return content
 
 
 def _modules(folder: Path) -> list[Module]:
-    entries = read_json(folder / LIST)
-    if not isinstance(entries, list) or not all(isinstance(module, dict) for module in entries):
-        raise UserError(f"{folder / LIST} is not a list of modules; {USE_POOLER}")
-    modules = []
-    for module in entries:
-        place = PurePosixPath(str(module.get("path") or ""))
+    path = folder / LIST
+    modules, entries = [], read_json(path)
+    with suppress(AttributeError, KeyError, TypeError):
+        modules = [Module(one["type"].rpartition(".")[2], Path(one["path"])) for one in entries]
+    if not modules:
+        what = f"{path} is not a list of modules, each with 'type' and 'path'"
+        raise UserError(f"{what}; save or download it again, or {USE_POOLER}")
+    for _, place in modules:
         if place.is_absolute() or ".." in place.parts:
-            raise UserError(
-                f"{folder / LIST} names the folder '{place}', which is outside the model's folder; "
-                f"{USE_POOLER}"
-            )
-        modules.append(Module(str(module.get("type", "")).rpartition(".")[2], folder / place))
-    return modules
+            what = f"{path} names the folder '{place}', which is outside the model's folder"
+            raise UserError(f"{what}; {USE_POOLER}")
+    return [Module(kind, folder / place) for kind, place in modules]
 
 
-def _pooling(folder: Path, modules: Sequence[Module]) -> tuple[str, bool]:
-    """The pooler, and whether it counts the tokens of a prompt."""
+def _pooling(folder: Path, modules: Sequence[Module]) -> tuple[str, Any, bool]:
+    """`Parts.pooler`, `Parts.width` and `Parts.counted`."""
+    if not modules:  # a StaticEmbedding
+        return "", None, True
     kinds, config = [module.kind for module in modules], {}
     if kinds[:1] == ["Transformer"] and kinds[-1] == "Pooling":
         config = _object(modules[-1].folder / "config.json")
@@ -163,7 +167,8 @@ def _pooling(folder: Path, modules: Sequence[Module]) -> tuple[str, bool]:
         raise _unsupported(f"{folder} has the pooling {', '.join(modes) or 'none'}")
     pooler = POOLINGS[modes[0]]
     counted = config.get("include_prompt", True) is not False
-    return (_two_layer_pooler(modules[1], pooler) if len(modules) == 3 else pooler), counted
+    pooler = _two_layer_pooler(modules[1], pooler) if len(modules) == 3 else pooler
+    return pooler, config.get("word_embedding_dimension"), counted
 
 
 def _two_layer_pooler(module: Module, pooler: str) -> str:
@@ -177,14 +182,18 @@ def _two_layer_pooler(module: Module, pooler: str) -> str:
     raise UserError(f"{module.folder} has layer weights that no supported pooler has; {USE_POOLER}")
 
 
-def _transformer(folder: Path, pooler: str, device: str) -> TransformerEncoder:
+def _transformer(parts: Parts, device: str) -> TransformerEncoder:
     """The transformer, with the maximum length and lowercasing of its module's settings."""
+    folder = parts.first.folder
     path = next((folder / name for name in SETTINGS if (folder / name).is_file()), None)
     settings = _object(path) if path else {}
     longest = settings.get("max_seq_length")
     if longest is not None and (not isinstance(longest, int) or longest < 3):
         raise UserError(f"{path} has max_seq_length {longest!r}; set it to at least 3")
     model, tokenizer = load_backbone(folder)
+    if parts.width not in (None, width := model.config.hidden_size):
+        what = f"the pooling behind {folder} has word_embedding_dimension {parts.width!r}"
+        raise UserError(f"{what}, but the transformer has {width}; correct it, or {USE_POOLER}")
     if longest is not None:
         tokenizer.model_max_length = longest
     if settings.get("do_lower_case"):
@@ -193,7 +202,7 @@ def _transformer(folder: Path, pooler: str, device: str) -> TransformerEncoder:
         backend = tokenizer.backend_tokenizer
         own = [backend.normalizer] if backend.normalizer else []
         backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
-    return TransformerEncoder(model.to(device), tokenizer, pooler)
+    return TransformerEncoder(model.to(device), tokenizer, parts.pooler)
 
 
 def _prompt(folder: Path, name: str | None) -> str:
@@ -205,11 +214,11 @@ def _prompt(folder: Path, name: str | None) -> str:
     is_map = isinstance(prompts, dict)
     if not is_map or not all(isinstance(text, str | None) for text in prompts.values()):
         raise UserError(f"{path} does not map names to prompts; correct it, or {USE_POOLER}")
-    chosen = config.get("default_prompt_name") if name is None else name
+    chosen = str((config.get("default_prompt_name") if name is None else name) or "")
     if not chosen:
         return ""
     if chosen not in prompts:
-        hint = did_you_mean(str(chosen), prompts)
+        hint = did_you_mean(chosen, prompts)
         raise UserError(f"{folder} has no prompt '{chosen}'{hint}; an empty --prompt uses none")
     return prompts[chosen] or ""
 
@@ -351,8 +360,8 @@ class StaticEncoder:
         return cls(_tokenizer(folder), arrays["table"])
 
     @classmethod
-    def read(cls, folder: Path) -> StaticEncoder:
-        """Read the folder of a StaticEmbedding module or of model2vec.
+    def read(cls, module: Module) -> StaticEncoder:
+        """Read a StaticEmbedding module or model2vec.
 
         model2vec may map token ids to rows (`mapping`) and scale each token's vector (`weights`).
 
@@ -360,7 +369,7 @@ class StaticEncoder:
             UserError: files are missing or broken, or the tokenizer has more tokens than the table
                 has rows.
         """
-        weights = _weights(Module("StaticEmbedding", folder))
+        folder, weights = module.folder, _weights(module)
         table = weights.get("embedding.weight", weights.get("embeddings"))
         if table is None or table.dim() != 2:
             raise UserError(f"{folder / WEIGHTS} holds no embedding table; download it again")

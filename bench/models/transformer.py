@@ -22,6 +22,7 @@ from bench.registry.backbones import refuse_own_code
 from bench.registry.encoders import no_folder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
+from bench.utils.memory import is_memory_full
 
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = ["tokenizer.json", "vocab.txt", "vocab.json"]
@@ -32,6 +33,7 @@ VOCABULARIES += ["sentencepiece.bpe.model", "spiece.model"]
 DROPOUTS = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DROPOUTS += ["dropout", "attention_dropout", "hidden_dropout", "embedding_dropout", "mlp_dropout"]
 DROPOUTS += ["dropout_rate", "resid_pdrop", "embd_pdrop", "attn_pdrop"]
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
@@ -100,12 +102,18 @@ def load_backbone(
         what = f"the weights in {folder} are truncated or broken ({error})"
         raise UserError(f"{what}; save or download them again") from error
     except Exception as error:  # transformers raises many kinds
+        if is_memory_full(error):
+            raise
+        for path in (folder / name for name in ("config.json", *TOKENIZER)):
+            if path.is_file() and not isinstance(read_json(path), dict):
+                raise UserError(f"{path} is not a JSON object; download it again") from error
         what = f"cannot load the model in {folder}: {_summary(error)}"
         raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
     _check_architecture(folder, model, pooling_layer)
     _check_weights(folder, model, loading)
     _check_tokenizer(folder, model, tokenizer)
-    _check_padding(folder, model, tokenizer)
+    with torch.no_grad():
+        _check_states(folder, model, tokenizer)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -125,6 +133,7 @@ def _from_pretrained(
         _set_dropout(folder, config, dropout)
     loader, model_class = _loader(folder, config)
     options = {} if pooling_layer else without_pooler(model_class)
+    _check_size(folder, config, loader, options)
     model, loading = loader.from_pretrained(
         folder,
         output_loading_info=True,
@@ -137,6 +146,24 @@ def _from_pretrained(
         **options,
     )
     return model, load_tokenizer(folder), loading
+
+
+def _check_size(folder: Path, config: Any, loader: Any, options: dict[str, bool]) -> None:
+    """Reject a configuration of a larger model than is stored, which could fill the memory."""
+    stored = tensors = 0
+    for path in _weights_files(folder):
+        stored += path.stat().st_size
+        with safe_open(path, framework="pt") as weights:
+            tensors += len(weights.keys())
+    what = f"{folder / 'config.json'} describes a model of"
+    remedy = "correct its sizes, or save or download both again"
+    layers = getattr(config, "num_hidden_layers", None)
+    if isinstance(layers, int) and layers > 10 * tensors:  # ALBERT has fewer tensors than layers
+        raise UserError(f"{what} {layers} layers, but {tensors} tensors are stored; {remedy}")
+    with torch.device("meta"):  # takes no memory
+        model = loader.from_config(config, **options)
+    if (needed := sum(weights.numel() for weights in model.parameters())) > stored:
+        raise UserError(f"{what} {needed} weights, but {stored} bytes are stored; {remedy}")
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -244,20 +271,25 @@ def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
         )
 
 
-def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
-    """Reject a model whose states depend on padding, and so on the other sentences of a batch."""
-    if is_packed(model):
-        return
-    short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
+def _check_states(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Reject a model that cannot be run, or whose states depend on padding, and so on the other
+    sentences of a batch."""
+    longest_input(model, tokenizer)
     named = f"the {model.config.model_type} in {folder}"
     try:
-        with torch.no_grad():
-            alone, padded = (
-                forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
-                for rows in ([short], [short, long])
-            )
-    except RuntimeError as error:  # lengths that it does not support
-        raise UserError(f"{named} cannot be run ({_summary(error)}); choose another") from error
+        if is_packed(model):  # its layers see no padding
+            forward(model, Batch.of([tokenizer("a")["input_ids"][:3]], tokenizer.pad_token_id))
+            return
+        short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
+        alone, padded = (
+            forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
+            for rows in ([short], [short, long])
+        )
+    except Exception as error:  # lengths that it does not support, or files that do not fit
+        if is_memory_full(error):
+            raise
+        remedy = "check its config.json and tokenizer, or choose another"
+        raise UserError(f"{named} cannot be run ({_summary(error)}); {remedy}") from error
     # Rounding moves them by 1e-6.
     if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
         what = f"the vectors of {named} depend on padding, and so on the other sentences of a batch"
@@ -300,7 +332,11 @@ def longest_input(model: Any, tokenizer: Any) -> int:
     if padding is not None:  # RoBERTa and MPNet: positions start behind that of padding
         positions -= padding + 1
     if not isinstance(longest, int | float) or min(positions, longest) < 3:
-        what = f"the tokenizer in {tokenizer.name_or_path} has model_max_length {longest!r}"
+        where = tokenizer.name_or_path
+        if positions < 3:
+            what = f"the model in {where} has {positions} positions"
+            raise UserError(f"{what}, and a sentence needs at least 3; choose another")
+        what = f"the tokenizer in {where} has model_max_length {longest!r}"
         raise UserError(f"{what}; set it to at least 3 in its tokenizer_config.json")
     return int(min(positions, longest, LONGEST))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 
 from bench.registry.backbones import UnknownBackbone, backbone
+from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
 
 SAVED = "encoder.json"  # in a folder that `bench.models.load.save_encoder` wrote
+HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
 
 
@@ -32,18 +35,25 @@ def encoder_folder(name: str) -> Path | None:
     None for one of the hub.
 
     Raises:
-        UserError: the name is a path, and there is no such folder.
+        UserError: the name is empty, a path where no model is, or not that of a model.
     """
+    if not name:
+        raise UserError("the name of an encoder is empty; give a Hugging Face folder or a hub id")
     folder = Path(name)
     if (folder / "encoder" / SAVED).is_file():
         return folder / "encoder"
     if folder.is_dir():
+        if not any((folder / file).is_file() for file in (SAVED, "config.json", "modules.json")):
+            raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
         return folder
     if is_path(name):
         raise no_folder(name)
     try:
         known = backbone(name)
     except UnknownBackbone:
+        if not HUB_ID.fullmatch(name) or name in method_classes():
+            what = f"'{name}' is neither a folder, a model of the hub nor run:METHOD"
+            raise UserError(f"{what}; name one of them") from None
         return None
     return None if known.source == "hub" else known.folder()
 

@@ -96,7 +96,8 @@ def read(path: Path) -> Any:
     except IsADirectoryError:
         why = "is a folder; give a file such as config/smoke.yaml"
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        why = f"is not YAML ({' '.join(str(error).split())}); fix it"
+        remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
+        why = f"is not YAML ({' '.join(str(error).split())}); {remedy}"
     except RecursionError:
         why = "is nested too deeply; use fewer levels"
     raise UserError(f"configuration {path} {why}")

@@ -90,7 +90,7 @@ class Run:
             for key in model_fields(method_class(name))
         ]
         runs = {name: f"run-{run.digest}" for name, run in self.needs.items()}
-        others = [name for name in values if name and name != BACKBONE and name not in runs]
+        others = [name for name in values if name is not None and name not in (BACKBONE, *runs)]
         return {name: fingerprint(name) for name in others} | runs
 
     @property

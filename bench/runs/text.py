@@ -15,6 +15,7 @@ from bench.utils.errors import UserError, did_you_mean
 
 SETTINGS = ("paper", "official")
 EMPTY = '""'
+DEEPEST = 20  # brackets inside each other, such as of teachers that have teachers
 
 Keys = dict[str, str]
 
@@ -30,6 +31,11 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     """
     if not _is_balanced(text):
         raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
+    if max(_depths(text), default=0) > DEEPEST:
+        raise UserError(
+            f"'{text[:60]}...' has more than {DEEPEST} brackets inside each other; name fewer runs "
+            "inside runs"
+        )
     body, *rest = _split(text.strip(), "@")
     setting = "@".join(rest) if rest else None
     if setting not in (None, *SETTINGS):

@@ -9,7 +9,7 @@ OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
 TOGETHER = "SENTBENCH_TOGETHER"  # set in processes that share a device: their number
 
 
-def is_memory_full(error: MemoryError | RuntimeError) -> bool:
+def is_memory_full(error: Exception) -> bool:
     """Return whether an error means that memory is full; torch.OutOfMemoryError is a
     RuntimeError."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)

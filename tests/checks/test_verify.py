@@ -409,6 +409,12 @@ def test_a_run_without_scores_is_one_sentence(status, words, tmp_path, monkeypat
     assert f"{result} holds no scores to verify, since its run was {status} ({reason}" in error
 
 
+def of_model(provenance: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """The provenance of a model in place of a run's."""
+    rest = {key: value for key, value in provenance.items() if key != "run"}
+    return rest | {"model": "owner/name"} | options
+
+
 DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
     lambda c: c.update(records=[]),
     lambda c: c.update(records={}),
@@ -427,6 +433,8 @@ DAMAGES: list[Callable[[dict[str, Any]], Any]] = [
     lambda c: c["provenance"].pop("run"),
     lambda c: c["provenance"]["run"].pop("id"),
     lambda c: c["provenance"]["run"].update(trained="yes"),
+    lambda c: c.update(provenance=of_model(c["provenance"], pooler=3)),
+    lambda c: c.update(provenance=of_model(c["provenance"], normalize="yes")),
     lambda c: c["provenance"].pop("device"),
     lambda c: c["provenance"]["device"].update(threads=0),
     lambda c: c["provenance"]["device"].update(threads="many"),

@@ -254,6 +254,15 @@ def test_the_store_of_another_encoder_is_replaced(width: int, tmp_path: Path) ->
         check(store, TEXTS[:3], width)
 
 
+@pytest.mark.parametrize("content", ["[]", "{}", '{"encoder": "fake-1", "width": "x"}'])
+def test_a_store_with_a_damaged_description_is_replaced(content: str, tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "encoder.json").write_text(content)
+    with store_in(tmp_path) as store:
+        store.add(TEXTS)
+        check(store, TEXTS)
+
+
 def test_the_identity_is_computed_once(tmp_path: Path) -> None:
     """It is a sum over all weights."""
 
@@ -289,6 +298,7 @@ def test_an_unwritable_folder_is_reported(place: str, tmp_path: Path) -> None:
             r"shape \(2, 4\) for 2 sentences; it must return one vector per sentence, all of the",
         ),
         ((CHUNK + 1, WIDTH), r"shape \(3, 3\) for 2 sentences"),
+        ((CHUNK, 0), r"shape \(2, 0\) for 2 sentences"),
         ((CHUNK,), r"shape \(2,\) for 2 sentences"),
     ],
 )
@@ -304,6 +314,21 @@ def test_an_encoder_with_changing_shapes_is_rejected(
         store.add(TEXTS)
     with store_in(tmp_path) as store:
         check(store, LONGEST_FIRST[:2])  # what was right is kept
+        store.add(TEXTS)
+        check(store, TEXTS)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_not_kept(bad: float, tmp_path: Path) -> None:
+    """Once the encoder is mended, an evaluation would find them again."""
+
+    class Broken(Fake):
+        def encode(self, sentences: Sequence[str]) -> np.ndarray:
+            return np.full((len(sentences), WIDTH), bad, dtype=np.float32)
+
+    with store_in(tmp_path, Broken()) as store, pytest.raises(UserError, match="is not finite; "):
+        store.add(TEXTS)
+    with store_in(tmp_path) as store:
         store.add(TEXTS)
         check(store, TEXTS)
 

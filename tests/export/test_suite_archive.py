@@ -133,6 +133,7 @@ def _member(name: str, kind: bytes = tarfile.REGTYPE) -> Callable[[tarfile.TarFi
         (_member("plan.json", tarfile.SYMTYPE), "is a link or a device"),
         (_member("plan.json", tarfile.CHRTYPE), "is a link or a device"),
         (_member("other.json"), "has no plan.json, so it is no archive of a suite"),
+        (_member("plan.json"), r"x\.tar\.gz: plan\.json is not a plan \(it lacks .*pack the suite"),
     ],
 )
 def test_a_foreign_archive_writes_nothing(
@@ -155,9 +156,25 @@ def test_what_cannot_be_packed_or_unpacked(suite: Path, tmp_path: Path) -> None:
     pack(suite, tmp_path / "s.tar.gz")
     with pytest.raises(UserError, match="name a new folder"):
         unpack_suite(tmp_path / "s.tar.gz", suite)
-    (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "s.tar.gz").read_bytes()[:300])
-    with pytest.raises(UserError, match="cannot be unpacked"):
-        unpack_suite(tmp_path / "cut.tar.gz", tmp_path / "out")
+
+
+@pytest.mark.parametrize("damage", ["first 300", "all but the sum", "a wrong sum", "text", "zip"])
+def test_a_damaged_archive_is_one_line_and_writes_nothing(
+    damage: str, suite: Path, tmp_path: Path
+) -> None:
+    pack(suite, archive := tmp_path / "s.tar.gz")
+    content = archive.read_bytes()
+    changed = {
+        "first 300": content[:300],
+        "all but the sum": content[:-8],
+        "a wrong sum": content[:-8] + b"12345678",
+        "text": b"no archive\n" * 99,
+        "zip": b"PK\x03\x04" + bytes(999),
+    }
+    archive.write_bytes(changed[damage])
+    with pytest.raises(UserError, match=r"^[^\n]*s\.tar\.gz cannot be unpacked [^\n]*$"):
+        unpack_suite(archive, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_source_that_is_not_there_is_named(

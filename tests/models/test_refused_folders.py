@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
+from methods.projection import Affine
 from tests.models.folders import change, change_weights, copy_with_pooler, refused
 
 
@@ -66,11 +69,21 @@ def test_truncated_weights_are_one_sentence(copy: Path, keep: float) -> None:
         ("config.json", '{"hidden_size": 32}'),
         ("tokenizer.json", "{"),
         ("tokenizer.json", "{}"),
+        ("tokenizer.json", "null"),
+        ("tokenizer_config.json", "[]"),
     ],
 )
 def test_broken_configs_are_one_sentence(copy: Path, name: str, content: str) -> None:
     (copy / name).write_text(content)
-    refused(lambda: encoder(copy), str(copy))
+    in_full = content in ("{", "[]", "null")  # of other content, a library says what is wrong
+    refused(lambda: encoder(copy), str(copy / name if in_full else copy))
+
+
+def test_a_tokenizer_without_a_vocabulary_is_refused(copy: Path) -> None:
+    content = json.loads((copy / "tokenizer.json").read_text())
+    content["model"]["vocab"] = {}
+    (copy / "tokenizer.json").write_text(json.dumps(content))
+    refused(lambda: encoder(copy), str(copy), "cannot be run", "[UNK]")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +92,10 @@ def test_broken_configs_are_one_sentence(copy: Path, name: str, content: str) ->
         ({"intermediate_size": 64}, "dense.bias has shape [48] in the weights and [64] by config"),
         ({"vocab_size": 99}, "weight has shape [103, 32] in the weights and [99, 32]"),
         ({"max_position_embeddings": 65}, "weight has shape [64, 32] in the weights and [65"),
+        ({"hidden_size": 10**7}, "config.json describes a model of 1600005"),
+        ({"vocab_size": 10**10}, "correct its sizes"),
+        ({"num_hidden_layers": 10**7}, "10000000 layers, but 69 tensors are stored"),
+        ({"num_attention_heads": -4}, "cannot be run (invalid shape dimension -4"),
         ({"hidden_size": "x"}, "'hidden_size' expected int"),
         ({"model_type": "t5"}, "'classifier_dropout' with value None"),
         ({"pad_token_id": 10**6}, "pad_token_id must be within"),
@@ -126,6 +143,24 @@ def test_an_invalid_maximum_length_is_one_sentence(copy: Path, longest: object) 
     refused(lambda: encoder(copy), str(copy), "model_max_length")
 
 
+def test_too_few_positions_are_one_sentence(copy: Path) -> None:
+    name = "embeddings.position_embeddings.weight"
+    change_weights(copy, lambda weights: weights | {name: weights[name][:2].clone()})
+    change(copy / "config.json", max_position_embeddings=2)
+    refused(lambda: encoder(copy), str(copy), "has 2 positions")
+
+
+def test_full_memory_while_loading_is_no_fault_of_the_folder(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
+
+    monkeypatch.setattr("bench.models.transformer.load_tokenizer", full)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        encoder(copy)
+
+
 def test_code_of_a_model_folder_never_runs(copy: Path) -> None:
     (copy / "evil.py").write_text(f"open({str(copy / 'ran')!r}, 'w')\n")
     own = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
@@ -160,6 +195,12 @@ def test_another_pooler_than_stored_is_refused(tiny_bert: Path, tmp_path: Path) 
     save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
     words = "was saved with pooler 'avg', not with pooler 'avg_top2'"
     refused(lambda: load_encoder(tmp_path / "saved", pooler="avg_top2"), words)
+
+
+def test_saved_parts_that_do_not_fit_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    affine = Affine(encoder(tiny_bert), torch.ones(4, 48), torch.zeros(4))
+    save_encoder(affine, tmp_path / "saved")
+    refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "do not fit")
 
 
 BROKEN = [

@@ -59,7 +59,7 @@ def write(folder: Path, modules: list[dict[str, Any]], longest: int = 64, **sett
 
 
 def pooling(**config: Any) -> dict[str, Any]:
-    return {"kind": "Pooling", "config": {"word_embedding_dimension": 32, **config}}
+    return {"kind": "Pooling", "config": {"word_embedding_dimension": 32} | config}
 
 
 def prompts(folder: Path, default: str | None = None, **texts: str) -> Path:
@@ -291,6 +291,10 @@ def test_unsupported_poolings_are_reported(copy: Path, name: str) -> None:
         ("modules.json", '{"0": {"type": "Transformer"}}'),
         ("modules.json", '["Transformer"]'),
         ("modules.json", "3"),
+        ("modules.json", "[]"),
+        ("modules.json", '[{"path": ""}]'),
+        ("modules.json", '[{"path": "", "type": null}]'),
+        ("modules.json", '[{"type": "Transformer"}]'),
         ("1_Pooling/config.json", '["pooling_mode_mean_tokens"]'),
         ("1_Pooling/config.json", "null"),
         ("1_Pooling/config.json", '{"pooling_mode_mean_tokens": "yes"}'),
@@ -321,6 +325,22 @@ def test_other_dense_modules_are_refused(copy: Path, settings: dict[str, Any], w
     refused(partial(load_encoder, copy), f"'Dense' with unsupported {words}", "--pooler")
 
 
+def test_modules_of_other_widths_are_refused(copy: Path) -> None:
+    write(copy, [pooling(**MEAN), dense(48, 8, 1)])
+    refused(partial(load_encoder, copy), str(copy), "do not fit", "48")
+    write(copy, [pooling(**MEAN, word_embedding_dimension=48)])
+    words = ("has word_embedding_dimension 48, but the transformer has 32", "--pooler")
+    refused(partial(load_encoder, copy), str(copy), *words)
+    shutil.rmtree(copy / "1_Pooling")
+    refused(partial(load_encoder, copy), "1_Pooling/config.json does not exist", "--pooler")
+
+
+@pytest.mark.parametrize("name", ["mapping", "weights"])
+def test_a_static_table_and_rows_that_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
+    folder = static(tmp_path / "model", {"embeddings": TABLE, name: torch.tensor([0, 99])})
+    refused(partial(load_encoder, folder), str(folder), "do not fit", "save or download it again")
+
+
 def test_pickled_weights_of_a_module_are_refused(copy: Path) -> None:
     write(copy, [pooling(**MEAN), dense(32, 8, 1)])
     (copy / "2_Dense" / "model.safetensors").rename(copy / "2_Dense" / "pytorch_model.bin")
@@ -345,6 +365,8 @@ def test_unknown_prompts_are_reported(copy: Path) -> None:
     refused(partial(load_encoder, copy, prompt="query", pooler="avg"), "omit --prompt")
     prompts(copy, default="gone", query="a ")
     refused(partial(load_encoder, copy), "no prompt 'gone'")
+    change(copy / "config_sentence_transformers.json", default_prompt_name=["query"])
+    refused(partial(load_encoder, copy), "no prompt '['query']'")
     (copy / "config_sentence_transformers.json").write_text('{"prompts": ["a"]}')
     refused(partial(load_encoder, copy), "does not map names to prompts")
     (copy / "modules.json").unlink()

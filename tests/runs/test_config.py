@@ -105,6 +105,7 @@ def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
         (simcse(seeds=[-1]), "'methods.0.seeds.0' is -1, which is invalid"),
         ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; remove it from"),
         ({"backbones": {}}, "'backbones' is {}, which is invalid"),
+        ({"backbones": {"": None}}, "'backbones' is '', which is invalid; name each backbone"),
         ({"backbones": {"toy-bert": {"seed": [1]}}}, "toy-bert.seed'; did you mean 'seeds'"),
         ({"backbones": ["toy-bert"]}, "'backbones' is ['toy-bert'], which is invalid; map each"),
         ({"methods": []}, "'methods' is [], which is invalid; list at least one method"),
@@ -176,16 +177,19 @@ def test_an_empty_configuration_is_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "a list", ["simcse"], 3])
 def test_a_configuration_must_be_a_mapping(content: Any, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="'the top level' is"):
+    with pytest.raises(UserError, match=r"'the top level' is .*; a configuration maps keys to"):
         load(content, tmp_path)
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"missing\.yaml does not exist"):
         suites.load(tmp_path / "missing.yaml")
-    for name, content in (("tabs.yaml", b"suite:\t- a\n\tb: ["), ("latin.yaml", b"suite: caf\xe9")):
+    for name, content, remedy in (
+        ("tabs.yaml", b"suite: a\n\tb: c", "indent with spaces, not tabs"),
+        ("latin.yaml", b"suite: caf\xe9", "fix it"),
+    ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(UserError, match="is not YAML") as caught:
+        with pytest.raises(UserError, match=f"is not YAML .*; {remedy}$") as caught:
             suites.load(tmp_path / name)
         assert "\n" not in str(caught.value)
     (tmp_path / "deep.yaml").write_text("suite: " + 5000 * "[")

@@ -405,6 +405,10 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
     assert main([*words, "--out", "plan.json"]) == 0
     assert json.loads((tmp_path / "plan.json").read_text())["suite"] == "chinese"
     assert capsys.readouterr().out == printed
+    assert main(["plan", "--suite", "chinese"]) == 0
+    count = len(json.loads((tmp_path / "plan.json").read_text())["runs"])
+    said = capsys.readouterr().out
+    assert said == f"chinese: {count} runs; the configuration is valid\n"
 
 
 @pytest.mark.parametrize(
@@ -415,7 +419,6 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
             ["--suite", "chinese", "--device", "h2000"],
             "invalid value for '--device': 'h2000' is unknown; did you mean 'h200'?",
         ),
-        (["--suite", "chinese"], "plan has nothing to do; add --out FILE.json"),
         (
             ["--suite", "chinese", "--device", "h200", "--gpus", "0"],
             "--gpus is '0'; write a whole number from 1 to",

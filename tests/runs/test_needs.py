@@ -123,6 +123,25 @@ def test_what_is_no_trained_run_is_refused(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('rankcse[teacher=""]', "the name of an encoder is empty; give a Hugging Face folder"),
+        ("published[model=published[model=a/b]]", "is neither a folder, a model of the hub nor"),
+        ("rankcse[teacher=Run:simcse]", "'Run:simcse' is neither a folder"),
+        ("published[model=published]", "'published' is neither a folder"),
+        ("published[model=/]", "/ holds no config.json; give a folder in Hugging Face"),
+        (
+            "rankcse[teacher=run:" * 400 + "simcse" + "]" * 400,
+            r"'rankcse.*\.\.\.' has more than 20 brackets inside each other",
+        ),
+    ],
+)
+def test_a_name_of_no_encoder_is_refused_when_planned(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        suites.planned(suite(text))
+
+
 def test_a_cycle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only defaults can make one, since a text cannot contain itself."""
 

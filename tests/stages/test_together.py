@@ -79,10 +79,10 @@ def test_all_are_at_work_at_once(as_given: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_real_commands_run_and_their_mistakes_are_said(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="one of 2 processes failed"):
-        run_together([["--help"], ["plan", "--suite", "paper"]])
+        run_together([["--help"], ["plan", "--suite", "papre"]])
     said = capfd.readouterr()
     assert "Usage" in said.out
-    assert "error: plan has nothing to do" in said.err
+    assert "error: unknown suite 'papre'" in said.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
