@@ -24,8 +24,9 @@ from tests.support.pretended_device import PretendedDevice
 from tests.training.test_loop import log_of, outcome_of, weights_of
 
 Device = PretendedDevice
-# Ten times what was measured over all methods.
-FLOAT32, MIXED = {"rel": 2e-5, "abs": 0}, {"rel": 2e-2, "abs": 1e-6}
+# Ten times what was measured over all methods, of float32 with AVX-512, AVX2 and neither. Small
+# losses are differences of logits up to 20 (1 / temperature): their rounding is the absolute part.
+FLOAT32, MIXED = {"rel": 1.5e-5, "abs": 1.3e-5}, {"rel": 2e-2, "abs": 1e-6}
 
 
 def test_every_method_that_trains_is_here() -> None:
