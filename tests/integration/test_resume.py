@@ -283,7 +283,7 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
     render(suite, tmp_path / "partial")
     (table,) = (tmp_path / "partial" / "tables").glob("sts.md")
-    assert "Partial: 1 of 2 runs have been made." in (text := table.read_text())
+    assert "Partial: 1 of 2 runs have been made, 1 failed." in (text := table.read_text())
     assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
 
 
@@ -310,7 +310,7 @@ def test_the_runs_beside_a_failed_one_in_its_job_are_scored(
     assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2
     render(suite, tmp_path / "partial")
     text = (tmp_path / "partial" / "tables" / "sts.md").read_text()
-    assert "Partial: 2 of 4 runs have been made." in text
+    assert "Partial: 2 of 4 runs have been made, 2 failed." in text
 
 
 # What is equal to rounding
