@@ -31,6 +31,7 @@ from bench.results.records import read_scores
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_text, write_json
+from bench.utils.text import counted
 
 COVERAGE = 0.999
 ROOM = 2.0  # factor on measured changes
@@ -320,4 +321,4 @@ def judged(
 def _processor(provenance: Mapping[str, Any]) -> str:
     """Return the CPU of a result, with the settings that determine the last bits."""
     device, chosen = provenance["device"], provenance["arithmetic"]["cpu_capability"]
-    return f"{device['name']} ({chosen}, {device['threads']} thread{'s' * (device['threads'] > 1)})"
+    return f"{device['name']} ({chosen}, {counted(device['threads'], 'thread')})"

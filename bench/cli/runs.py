@@ -33,6 +33,7 @@ from bench.cli.parameters import (
 from bench.results.records import ANALYSES, STAGES
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import write_json
+from bench.utils.text import counted
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -192,7 +193,7 @@ def plan(
 
         print(report(content, planned, device, gpus, Path("results")))
     elif not out:
-        runs = f"{len(planned)} run{'s' * (len(planned) != 1)}"
+        runs = counted(len(planned), "run")
         print(f"{content['suite']}: {runs}; the configuration is valid")
 
 
@@ -301,7 +302,6 @@ def runs(
     """
     from bench.models.fused_graphs import VARIABLE
     from bench.results.readers import read_plan
-    from bench.runs.paths import trained_file
     from bench.stages.activity import check_retry
     from bench.stages.jobs import planned
 
@@ -313,19 +313,27 @@ def runs(
     if attempt > 1 and len(entries) == 1:  # before it waits for a device
         check_retry(suite, entries[0]["id"], stages)
 
-    shared = suite, together, attempt
     try:
-        return _process(content, entries, stages, *shared, ["--json", text] if text else [])
+        return _process(content, entries, stages, suite, together, attempt, text)
     except UserError:
-        if text and stages == ["train"] and len(entries) > 1:
-            # The workflow starts no scoring after a job that failed, so the job does. Its own part
-            # of the plan has no tasks: a new task trains nothing again.
-            with suppress(UserError):  # in the status
-                ids = [one["id"] for one in entries if trained_file(suite, one["id"]).exists()]
-                content = read_plan(suite / "plan.json")
-                trained = planned(content, only=ids) if ids else []
-                _process(content, trained, ["score", "analyse"], *shared, [])
+        if text and not only and stages == ["train"]:  # a training job of the workflow
+            _score_trained(entries, suite, together, attempt)
         raise
+
+
+def _score_trained(entries: list[dict[str, Any]], suite: Path, together: int, attempt: int) -> None:
+    """Score and analyse what a failed training job has trained, since the workflow starts no
+    scoring after it."""
+    from bench.results.readers import read_plan
+    from bench.runs.paths import trained_file
+    from bench.stages.jobs import planned
+
+    if ids := [entry["id"] for entry in entries if trained_file(suite, entry["id"]).exists()]:
+        with suppress(UserError):  # in the status
+            # The job's own part of the plan has no tasks, so that a new task trains nothing again.
+            content = read_plan(suite / "plan.json")
+            trained = planned(content, only=ids)
+            _process(content, trained, ["score", "analyse"], suite, together, attempt)
 
 
 def _process(
@@ -335,9 +343,10 @@ def _process(
     suite: Path,
     together: int,
     attempt: int,
-    source: list[str],
+    text: str | None = None,
 ) -> int:
-    """Take runs through stages in this process, or in several; `source`: arguments of the plan."""
+    """Take runs through stages in this process, or in several; `text` is their plan as JSON, if it
+    is not the suite's."""
     from bench.runs.needs import chains
     from bench.stages import gpu_lease
     from bench.stages.jobs import run_plan
@@ -349,7 +358,8 @@ def _process(
             from bench.stages.together import run_together
 
             common = ["runs", "--suite", str(suite), "--stages", *stages]
-            common += ["--attempt", str(attempt), *source]
+            common += ["--attempt", str(attempt)]
+            common += ["--json", text] if text else []
             shares = [groups[first::processes] for first in range(processes)]
             ids = [[entry["id"] for group in share for entry in group] for share in shares]
             return run_together([[*common, "--only", *share] for share in ids])

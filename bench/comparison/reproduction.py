@@ -28,7 +28,14 @@ from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, aggregated, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
-from bench.results.suite_results import Key, RunResults, SuiteResults, deviations, diverged
+from bench.results.suite_results import (
+    NOT_SCORED,
+    Key,
+    RunResults,
+    SuiteResults,
+    deviations,
+    diverged,
+)
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
@@ -100,7 +107,7 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
     if "diverged" in statuses or any(key in run.scores for run in runs):
         return ""
     finished = "finished" in statuses
-    default = "this score is not in the suite" if finished else "no scores in this suite"
+    default = "this score is not in the suite" if finished else NOT_SCORED
     return next((run.reason for run in runs if run.status != "finished" and run.reason), default)
 
 

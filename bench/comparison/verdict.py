@@ -24,6 +24,7 @@ from bench.comparison.statistics import (
     predict,
     standard_deviation,
 )
+from bench.results.suite_results import NOT_SCORED
 
 Kind = Literal[
     "reproduced",
@@ -257,7 +258,7 @@ def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
 
 def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Verdict:
     if not cell.ours:
-        return Verdict("not run", "no scores in this suite")
+        return Verdict("not run", NOT_SCORED)
     direction: Kind = "lower" if fmean(cell.ours) < cell.printed else "higher"
     if cell.deterministic:
         near = cell.distance <= cell.tolerance + ROUNDING

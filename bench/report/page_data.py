@@ -37,14 +37,14 @@ from bench.report.page_runs import (
     rounded,
     run_data,
 )
-from bench.report.page_summary import counted, found, verdict_counts
+from bench.report.page_summary import found, verdict_counts
 from bench.report.quoted_table import quoted_tables
 from bench.reported import MEASURES, SOURCES, mapped, paper_name, printed_text
 from bench.reported.address import address, reproduce_command
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
-from bench.utils.text import listed
+from bench.utils.text import counted, listed
 
 
 def context(suite: SuiteResults, scores: str) -> Json:

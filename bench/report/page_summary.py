@@ -18,6 +18,7 @@ from bench.reported.address import row_name
 from bench.reported.gains import printed_gains
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import UserError
+from bench.utils.text import counted
 
 # Verdicts of numbers that were compared with print.
 COMPARED = ("reproduced", "consistent", "lower", "higher", "inconclusive")
@@ -29,11 +30,6 @@ def verdict_counts(cells: pd.DataFrame) -> dict[str, int]:
     """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
     counts = Counter(cells["verdict"])
     return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
-
-
-def counted(count: int, what: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def found(

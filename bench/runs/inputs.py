@@ -31,12 +31,13 @@ def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
             f"{_are(files, f'not in BENCH_DATA, {folder}')}; add {them} there "
             f"(docs/downloads.md), or unset BENCH_DATA to download {them}"
         )
-    if (fetched := models if folder else files + models) and not present.hub_answers():
-        remedies = ["set BENCH_DATA to a folder with the data and corpora"] * (fetched != models)
+    fetched = [] if folder else files
+    if (fetched or models) and not present.hub_answers():
+        remedies = ["set BENCH_DATA to a folder with the data and corpora"] * bool(fetched)
         remedies += ["set HF_HOME to a cache of the hub that has the models"] * bool(models)
         problems.append(
-            f"{_are(fetched, 'not on this machine')}, and the Hugging Face hub does not answer; "
-            f"connect to the network, or {listed(remedies)}"
+            f"{_are(fetched + models, 'not on this machine')}, and the Hugging Face hub does not "
+            f"answer; connect to the network, or {listed(remedies)}"
         )
     if problems:
         raise UserError("; and ".join(problems))

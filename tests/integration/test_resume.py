@@ -251,25 +251,40 @@ class Broken(Contrastive):
 """
 
 
-def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
+@pytest.fixture
+def beside_broken(
     tiny_bert: Path,
     tiny_data: Path,
     tiny_corpus: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., str]:
+    """Run a tiny suite with the method `broken` to the workflow's failure; return what that said.
+
+    It takes Snakemake's further options, and what the configuration has besides.
+    """
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.setenv("TRIALS", str(tmp_path / "trials"))
+
+    def run(*words: str, **given: Any) -> str:
+        given = {"recipe": SMALL, "method_paths": ["broken.py"]} | given
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+        workflow = snakemake("--configfile", "config.yaml", "--keep-going", *words, cwd=tmp_path)
+        said, _ = workflow.communicate(timeout=900)
+        assert workflow.returncode == 1
+        return str(said)
+
+    return run
+
+
+def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
+    beside_broken: Callable[..., str], tmp_path: Path
 ) -> None:
     """Snakemake's retries repeat its message; tables of the other runs can be rendered."""
-    (tmp_path / "broken.py").write_text(BROKEN)
-    monkeypatch.setenv("TRIALS", str(trials := tmp_path / "trials"))
-    methods, given = ["broken", "simcse"], {"recipe": SMALL, "method_paths": ["broken.py"]}
-    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, methods=methods, **given)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
-    words = ["--configfile", "config.yaml", "--keep-going", "--keep-incomplete"]
-    workflow = snakemake(*words, cwd=tmp_path)
-    said, _ = workflow.communicate(timeout=900)
-    assert workflow.returncode == 1
+    said = beside_broken("--keep-incomplete", methods=["broken", "simcse"])
     assert said.count("Trying to restart") == 3
-    assert trials.read_text() == "x"
+    assert (tmp_path / "trials").read_text() == "x"
     suite = tmp_path / "results" / "tiny"
     (log,) = (suite / "logs" / "train").glob("broken*.log")
     first, last = log.read_text().splitlines()
@@ -289,22 +304,10 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
 
 @pytest.mark.parametrize("together", [1, 2])
 def test_the_runs_beside_a_failed_one_in_its_job_are_scored(
-    together: int,
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    together: int, beside_broken: Callable[..., str], tmp_path: Path
 ) -> None:
-    (tmp_path / "broken.py").write_text(BROKEN)
-    monkeypatch.setenv("TRIALS", str(tmp_path / "trials"))
-    given: dict[str, Any] = {"recipe": SMALL, "method_paths": ["broken.py"], "seeds": [1, 2]}
-    given |= {"methods": ["simcse", "broken"], "runs_per_job": 4, "runs_together": together}
-    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
-    workflow = snakemake("--configfile", "config.yaml", "--keep-going", cwd=tmp_path)
-    workflow.communicate(timeout=900)
-    assert workflow.returncode == 1
+    given: dict[str, Any] = {"methods": ["simcse", "broken"], "seeds": [1, 2]}
+    beside_broken(**given, runs_per_job=4, runs_together=together)
     found = status(suite := tmp_path / "results" / "tiny")
     assert found.done == {"finished": 2}
     assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2

@@ -201,30 +201,42 @@ def test_what_another_attempt_may_not_meet_again(error: Exception, transient: bo
     assert is_transient(error) == transient
 
 
-@pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
-def test_a_failed_run_does_not_stop_the_others(
-    error: Exception,
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    content = tiny_configuration(
-        tiny_bert, tiny_data, tiny_corpus, methods=["simcse"], seeds=[1, 2], tasks=["STS12"],
-        recipe=SMALL,
-    )  # fmt: skip
-    suite = tmp_path / "results" / "tiny"
-    write_json(suite / "plan.json", config.plan(content))
+@pytest.fixture
+def of_seeds(
+    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
+) -> Callable[[list[int]], Path]:
+    """Plan a suite of one small training for each seed."""
+
+    def make(seeds: list[int]) -> Path:
+        given: dict[str, Any] = {"methods": ["simcse"], "seeds": seeds, "tasks": ["STS12"]}
+        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given, recipe=SMALL)
+        write_json(tmp_path / "results" / "tiny" / "plan.json", config.plan(content))
+        return tmp_path / "results" / "tiny"
+
+    return make
+
+
+def failing(seed: int, error: Exception) -> Callable[..., Any]:
+    """`train_run`, but that of one seed raises an error."""
     train: Callable[..., Any] = jobs.train_run
 
-    def failing(run: Any, *rest: Any) -> Any:
-        if run.seed == 1:
+    def train_run(run: Any, *rest: Any) -> Any:
+        if run.seed == seed:
             raise error
         return train(run, *rest)
 
-    monkeypatch.setattr(jobs, "train_run", failing)
+    return train_run
+
+
+@pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
+def test_a_failed_run_does_not_stop_the_others(
+    error: Exception,
+    of_seeds: Callable[[list[int]], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    suite, train = of_seeds([1, 2]), jobs.train_run
+    monkeypatch.setattr(jobs, "train_run", failing(1, error))
     assert main(["runs", "--suite", str(suite)]) == 2
     assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
     found = status(suite)
@@ -249,30 +261,15 @@ def test_a_failed_run_does_not_stop_the_others(
 
 
 def test_a_job_scores_what_it_trained_beside_a_failed_run(
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    of_seeds: Callable[[list[int]], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workflow starts no scoring after a training job that failed."""
-    content = tiny_configuration(
-        tiny_bert, tiny_data, tiny_corpus, methods=["simcse"], seeds=[1, 2, 3], tasks=["STS12"],
-        recipe=SMALL,
-    )  # fmt: skip
-    suite, plan = tmp_path / "results" / "tiny", config.plan(content)
-    write_json(suite / "plan.json", plan)
-    train: Callable[..., Any] = jobs.train_run
-
-    def failing(run: Any, *rest: Any) -> Any:
-        if run.seed == 2:
-            raise UserError("it is broken; mend it")
-        return train(run, *rest)
-
+    suite = of_seeds([1, 2, 3])
+    plan = read_plan(suite / "plan.json")
     part = plan | {"runs": [run | {"tasks": [], "analyses": []} for run in plan["runs"]]}
     job = ["runs", "--suite", str(suite), "--stages", "train", "--json", json.dumps(part)]
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "train_run", failing)
+        patch.setattr(jobs, "train_run", failing(2, UserError("it is broken; mend it")))
         assert main(job) == 2
     found = status(suite)
     assert found.done == {"finished": 2}
