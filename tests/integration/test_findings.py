@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, combinations
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.against_baseline import against
+from bench.comparison.against_baseline import NothingToCompare, against
 from bench.comparison.paired import seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
@@ -31,7 +32,7 @@ from bench.registry.methods import method_class
 from bench.report.formats import score_text
 from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd, quoted
 from bench.reported.audit import findings
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.cost import UTILISATION, Measured, predict
 from bench.runs.recipe import RECIPE_FIELDS
@@ -482,50 +483,56 @@ def exact() -> list[str]:
     ]
 
 
+# Tables of wiki-mini, and pairs of methods in them that the page compares by themselves.
+BESIDE = [
+    ("sts", "gs-infonce", "simcse[dropout=0.2]"),
+    ("transfer", "gs-infonce", "simcse[dropout=0.2]"),
+    ("sts", "consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
+    ("sts", "dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
+    ("sts", "dclr[epochs=1]+is-cse", "is-cse"),
+]
+
+
 def wiki_mini() -> list[str]:
-    """The rows of the table between the marks: what has scores, best average first."""
+    """The rows of the tables between the marks: what has scores, best average first."""
     suite = read_suite(ROOT / "results" / "wiki-mini")
-    board = leaderboard(suite).query("n > 0").sort_values("Avg", ascending=False)
-
-    def averages(*compared: Any) -> pd.DataFrame:
-        return against(suite, *compared)[0].query("board == 'sts' and task == 'Avg'")
-
-    pairs = averages("simcse").set_index(["method", "setting"])
-    said = []
-    for one in board.to_dict("records"):
-        minus = "the baseline"
-        if one["method"] != "simcse":
-            pair = pairs.loc[(one["method"], one["setting"])]
-            width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
-            minus = f"{pair['difference']:+.2f}{width}, {pair['verdict']}"
-        said.append(row(one["label"], one["n"], score_text(one["Avg"], one["Avg sd"]), minus))
-    others = [
-        ("gs-infonce", "simcse[dropout=0.2]"),
-        ("consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
-        ("dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
-        ("dclr[epochs=1]+is-cse", "is-cse"),
-    ]
-    for method, baseline in others:
-        (pair,) = averages(baseline, [method]).to_dict("records")
-        said.append(f"{pair['difference']:+.2f} ± {pair['half_width']:.2f}, {pair['verdict']}")
     parts = chain(*(run.plan["identity"]["parts"] for run in suite.runs))
-    classes = {method_class(name): version for name, version, _ in parts}
-    earlier = sorted(cls.title for cls, version in classes.items() if version != cls.version)
-    if earlier:
-        said.append(f"{', '.join(earlier[:-1])} and {earlier[-1]} were measured with an earlier")
-    (then,) = {
-        (one["sentences"] // one["batch_size"], one["precision"])
-        for run in suite.runs
-        if run.plan["method"] == "simcse" and (one := run.plan["recipe"])
-    }
-    now = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
-    steps = now["sentences"] // now["batch_size"]
-    assert then != (steps, now["precision"])
-    return [
-        *said,
-        f"{then[0]} steps in {then[1]}",
-        f"{steps} steps in {now['precision']}",
-    ]
+    for name, version, _ in parts:
+        assert version == method_class(name).version, f"{name} has changed; score it again"
+
+    def averages(board: str, *compared: Any) -> pd.DataFrame:
+        return against(suite, *compared)[0].query(f"board == '{board}' and task == 'Avg'")
+
+    def minus(pair: Any) -> str:
+        width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
+        return f"{pair['difference']:+.2f}{width}, {pair['verdict']}"
+
+    said = []
+    for name in ("sts", "transfer"):
+        pairs = averages(name, "simcse").set_index(["method", "setting"])
+        for one in scored(suite, name):
+            last = "the baseline"
+            if one["method"] != "simcse":
+                last = minus(pairs.loc[one["method"], one["setting"]])
+            score = score_text(one["Avg"], one["Avg sd"])
+            said.append(row(one["label"], one["Avg n"], score, last))
+    for one in scored(suite, "xprobe"):
+        tasks = suite.planned("xprobe").tasks
+        scores = [score_text(one[task], one[f"{task} sd"]) for task in tasks]
+        said.append(row(one["label"], one[f"{tasks[0]} n"], *scores))
+    for board, method, baseline in BESIDE:
+        with suppress(NothingToCompare):  # while the suite is partial
+            said += map(minus, averages(board, baseline, [method]).to_dict("records"))
+    recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
+    steps = recipe["sentences"] // recipe["batch_size"]
+    return [*said, f"{steps} steps in {recipe['precision']}", *filter(None, [suite.partial])]
+
+
+def scored(suite: SuiteResults, board: str) -> list[Any]:
+    """The rows of a leaderboard that have scores on all planned tasks, best average first."""
+    rows = leaderboard(suite, board)
+    averages = rows[[*suite.planned(board).tasks]].mean(axis=1, skipna=False).dropna()
+    return rows.loc[averages.sort_values(ascending=False).index].to_dict("records")
 
 
 # Of DiffCSE on bert-base, in the issue that is named; of Focal-InfoNCE over SimCSE, recalled.
