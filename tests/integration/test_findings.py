@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, combinations
@@ -23,7 +22,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.against_baseline import NothingToCompare, against
+from bench.comparison.against_baseline import against
 from bench.comparison.paired import seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
@@ -500,8 +499,9 @@ def wiki_mini() -> list[str]:
     for name, version, _ in parts:
         assert version == method_class(name).version, f"{name} has changed; score it again"
 
-    def averages(board: str, *compared: Any) -> pd.DataFrame:
-        return against(suite, *compared)[0].query(f"board == '{board}' and task == 'Avg'")
+    @cache
+    def averages(baseline: str, *methods: str) -> pd.DataFrame:
+        return against(suite, baseline, methods)[0].query("task == 'Avg'").set_index("board")
 
     def minus(pair: Any) -> str:
         width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
@@ -509,23 +509,26 @@ def wiki_mini() -> list[str]:
 
     said = []
     for name in ("sts", "transfer"):
-        pairs = averages(name, "simcse").set_index(["method", "setting"])
+        pairs = averages("simcse").loc[name].set_index(["method", "setting"])
         for one in scored(suite, name):
             last = "the baseline"
             if one["method"] != "simcse":
                 last = minus(pairs.loc[one["method"], one["setting"]])
             score = score_text(one["Avg"], one["Avg sd"])
             said.append(row(one["label"], one["Avg n"], score, last))
+    tasks = suite.planned("xprobe").tasks
     for one in scored(suite, "xprobe"):
-        tasks = suite.planned("xprobe").tasks
         scores = [score_text(one[task], one[f"{task} sd"]) for task in tasks]
         said.append(row(one["label"], one[f"{tasks[0]} n"], *scores))
     for board, method, baseline in BESIDE:
-        with suppress(NothingToCompare):  # while the suite is partial
-            said += map(minus, averages(board, baseline, [method]).to_dict("records"))
-    recipe = config.load(config.SCHEMA.with_name("wiki-mini.yaml"))["recipe"]
-    steps = recipe["sentences"] // recipe["batch_size"]
-    return [*said, f"{steps} steps in {recipe['precision']}", *filter(None, [suite.partial])]
+        (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
+        said.append(minus(pair))
+    ((steps, precision),) = {
+        (one["sentences"] // one["batch_size"], one["precision"])
+        for run in suite.runs
+        if run.plan["method"] == "simcse" and (one := run.plan["recipe"])
+    }
+    return [*said, f"{steps} steps in {precision}", *filter(None, [suite.partial])]
 
 
 def scored(suite: SuiteResults, board: str) -> list[Any]:
