@@ -11,6 +11,7 @@ from methods.contract import (
     BASE_DEPTH,
     HOST,
     LABEL,
+    LANGUAGE_MODEL,
     LATER,
     MODEL,
     POOLERS,
@@ -27,7 +28,10 @@ from methods.contract import (
     check_vocabulary,
     fingerprint,
     frozen_model,
+    holds,
+    is_true,
     overlay,
+    transformer_with,
 )
 from methods.contrastive import (
     Contrastive,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -72,6 +72,10 @@ class CARDS(Contrastive):
     paper = official
     needs = ("0 <= switch <= 1", "neighbours >= 0")
     choices = {"words": ("each", "count"), "retrieval": POOLERS[1:]}  # no stored pooler ("cls")
+    used_if: ClassVar = {
+        "words": "switch > 0",
+        "retrieval": "neighbours > 0",
+    }
 
     @classmethod
     def skip(cls, hyper: CARDSHyper, shape: Shape) -> str | None:

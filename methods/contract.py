@@ -33,8 +33,17 @@ POOLERS = (
 
 # Metadata of hyper-parameters: named in a run's label; set by the method written first only; added
 # later, so not part of a run's identity at its default; names another encoder, whose files are part
-# of the identity.
+# of the identity; names a masked language model, which no run of the suite keeps.
 LABEL, HOST, LATER, MODEL = {"label": True}, {"host": True}, {"later": True}, {"model": True}
+LANGUAGE_MODEL = {**MODEL, "language": True}
+
+
+def transformer_with(pooler: str) -> dict[str, Any]:
+    """Return the metadata of a hyper-parameter that names a transformer with the backbone's
+    vocabulary, as `frozen_model` needs it, and this pooler: a name of `POOLERS`, or the
+    hyper-parameter that has it."""
+    return {**MODEL, "pooler": pooler}
+
 
 BASE_DEPTH = 12  # layers of the published base models
 
@@ -247,6 +256,22 @@ class HyperParameters:
     """Base class of a method's hyper-parameters; each method extends it."""
 
 
+def holds(condition: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a condition of `Method.needs` holds for hyper-parameters; one with a value
+    that is None does."""
+    return None in _used(condition, values).values() or is_true(condition, values)
+
+
+def is_true(condition: str, values: Mapping[str, Any]) -> bool:
+    """Return the value of a condition of hyper-parameters, a constant of a method's class."""
+    # Those of methods from outside are checked when they are loaded.
+    return bool(eval(condition, {}, _used(condition, values)))  # noqa: S307
+
+
+def _used(condition: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {word: values[word] for word in re.findall(r"\w+", condition) if word in values}
+
+
 class Method(nn.Module):
     """Base class of all methods."""
 
@@ -260,6 +285,9 @@ class Method(nn.Module):
     # of base classes hold too. And the values of hyper-parameters that have few.
     needs: ClassVar[Sequence[str]] = ()
     choices: ClassVar[Mapping[str, Sequence[str | None]]] = {}
+    # Hyper-parameters that change nothing unless a condition of others holds, such as
+    # {"clusters": "group != 'knn'"}; given without effect they are not part of a run.
+    used_if: ClassVar[Mapping[str, str]] = {}
     # Hyper-parameters and recipe fields by backbone, of the paper and of the released code (None if
     # there is none), where they are not the defaults. "*" holds on all backbones; a backbone that
     # is not listed takes the values of bert-base-uncased.
@@ -290,12 +318,13 @@ class Method(nn.Module):
                 raise Refusal(f"'{name}' of '{cls.name}' is one of {listed}, not '{values[name]}'")
         for base in cls.__mro__:
             for condition in vars(base).get("needs", ()):
-                given = {
-                    word: values[word] for word in re.findall(r"\w+", condition) if word in values
-                }
-                # A constant of the class; of methods from outside, checked when they are loaded.
-                if None not in given.values() and not eval(condition, {}, given):  # noqa: S307
-                    found = " and ".join(map(str, given.values()))
+                given = _used(condition, values)
+                found = " and ".join(map(str, given.values()))
+                try:
+                    valid = holds(condition, values)
+                except (ArithmeticError, TypeError):
+                    valid = False
+                if not valid:
                     raise Refusal(f"'{cls.name}' needs {condition}, not {found}")
 
     @classmethod

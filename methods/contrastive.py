@@ -56,7 +56,21 @@ class Negatives:
         logits = (similarity(cosines) if similarity else cosines) / temperature
         if self.weight != 1.0:
             logits = logits + math.log(self.weight)
-        return logits if self.weights is None else logits + self.weights.log()
+        return weighted(logits, self.weights)
+
+
+def weighted(logits: Tensor, weights: Tensor | None) -> Tensor:
+    """Return logits (n, m) with the logarithms of weights (n, m) added; None: ones.
+
+    Raises:
+        ValueError: the weights have another shape, which torch would broadcast.
+    """
+    if weights is None:
+        return logits
+    if weights.shape != logits.shape:
+        shapes = f"{tuple(weights.shape)}, not {tuple(logits.shape)}"
+        raise ValueError(f"the weights have the shape {shapes}; give one for each candidate")
+    return logits + weights.log()
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -82,7 +96,7 @@ def info_nce(
         weights: w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None: ones.
     """
     logits = cosine(anchors, positives) / temperature
-    columns = [logits if weights is None else logits + weights.log()]
+    columns = [weighted(logits, weights)]
     columns += [group.logits(anchors, temperature) for group in negatives]
     own = torch.arange(len(anchors), device=anchors.device)
     return F.cross_entropy(torch.cat(columns, dim=1), own)

@@ -42,6 +42,11 @@ class Cropping(Contrastive):
     }
     needs = ("lines >= 1", "longest >= 3", "0 <= cut < 1")
     choices: ClassVar = {"unit": ("document", "sentence")}
+    used_if: ClassVar = {
+        "lines": "unit == 'document'",
+        "longest": "unit == 'document'",
+        "cut": "unit == 'sentence'",
+    }
 
     documents: Sequence[range] = ()  # with enough lines
     longest = 0  # word pieces of a crop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from methods.base import (
     overlay,
     seed_torch,
     stream_seed,
+    transformer_with,
 )
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
@@ -42,7 +43,7 @@ class DCLRHyper(ContrastiveHyper):
     ascent_steps: int = 4  # released code
     ascent_size: float = 1e-3  # step size; released code
     # An encoder, or "backbone" (its initial weights).
-    complement: str = field(default=_SIMCSE_BERT, metadata=MODEL)
+    complement: str = field(default=_SIMCSE_BERT, metadata=transformer_with("cls"))
     complement_dropout: bool = False  # whether the complementary model uses dropout
     # Only the method written first determines the form of the loss. "zeroed": logits times 0.
     false_negatives: str = field(default="removed", metadata=HOST)
@@ -114,6 +115,12 @@ class DCLR(Contrastive):
     )
     needs = ("noise_times >= 0", "ascent_steps >= 0", "ascent_size >= 0", "phi > 0")
     choices = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
+    used_if: ClassVar = {
+        "complement": "phi <= 1",
+        "complement_dropout": "phi <= 1",
+        "ascent_steps": "noise_times > 0",
+        "ascent_size": "noise_times > 0 and ascent_steps > 0",
+    }
 
     def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -95,6 +95,9 @@ class DeCLUTR(Method):
         "0 < masked < 1",
         "language >= 0",
     )
+    used_if: ClassVar = {
+        "masked": "language > 0",
+    }
 
     def __init__(self, hyper: DeCLUTRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from methods.base import (
     BASE_DEPTH,
-    MODEL,
+    LANGUAGE_MODEL,
     Context,
     Contrastive,
     ContrastiveHyper,
@@ -34,7 +34,7 @@ _IGNORED = -100  # label of padding that the loss leaves out
 @dataclass(frozen=True)
 class DiffCSEHyper(ContrastiveHyper):
     # A masked language model, or "backbone" (at start).
-    generator: str = field(default="distilbert-base-uncased", metadata=MODEL)
+    generator: str = field(default="distilbert-base-uncased", metadata=LANGUAGE_MODEL)
     masked: float = 0.30  # share of the tokens that the generator fills in
     weight: float = 0.005  # of the detection, lambda; 0: none, and no second model
     batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
@@ -74,6 +74,11 @@ class DiffCSE(Contrastive):
     }
     official = overlay(paper, {"*": {"padded": True}})
     needs = ("0 < masked < 1", "weight >= 0")
+    used_if: ClassVar = {
+        "generator": "weight > 0",
+        "masked": "weight > 0",
+        "padded": "weight > 0",
+    }
 
     def __init__(self, hyper: DiffCSEHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

@@ -4,7 +4,7 @@ negatives."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -69,6 +69,11 @@ class ESimCSE(Queued):
         "*": {"redraw": False, "random_start": True},
     }
     needs = ("0 <= rate <= 1", "queue >= 0", "0 <= momentum <= 1")
+    used_if: ClassVar = {
+        "redraw": "rate > 0",
+        "momentum": "queue > 0",
+        "random_start": "queue > 0",
+    }
 
     def __init__(self, hyper: ESimCSEHyper, shape: Shape) -> None:
         super().__init__(hyper, shape, hyper.queue)

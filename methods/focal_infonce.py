@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,6 +39,9 @@ class FocalInfoNCE(Contrastive):
     Hyper = FocalInfoNCEHyper
     paper = official = SHARED_RECIPE
     needs = ("hardness >= 0",)
+    used_if: ClassVar = {
+        "hardness": "focal_negative",
+    }
 
     def contrast(
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -54,6 +55,10 @@ class GSInfoNCE(Contrastive):
         "roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "std": 0.5, "multiple": 1.5},
     }
     needs = ("multiple >= 0", "std > 0", "weight >= 0")
+    used_if: ClassVar = {
+        "std": "multiple > 0 and weight > 0",
+        "weight": "multiple > 0",
+    }
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         count = round(self.hyper.multiple * step.batch_size)

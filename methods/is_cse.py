@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -81,6 +82,12 @@ class ISCSE(Queued):
         "0 <= gamma <= 1",
     )
     choices = {"group": ("knn", "kmeans", "both")}
+    used_if: ClassVar = {
+        "neighbours": "group != 'kmeans'",
+        "beta": "group != 'kmeans'",
+        "clusters": "group != 'knn'",
+        "gamma": "group != 'knn'",
+    }
 
     centres: Tensor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -62,6 +63,12 @@ class MixCSE(Contrastive):
     official = overlay(SHARED_RECIPE, {"*": {"precision": "float32"}})
     needs = ("0 < share < 0.5",)
     choices = {"mixtures": ("all", "own", "none"), "larger_share": ("zeroed", "removed")}
+    used_if: ClassVar = {
+        "share": "mixtures != 'none'",
+        "mixed_anchors": "mixtures != 'none'",
+        "normalised": "mixtures != 'none'",
+        "larger_share": "mixtures != 'none'",
+    }
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if self.hyper.mixtures == "none":

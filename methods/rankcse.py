@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from methods.base import (
     BASE_DEPTH,
-    MODEL,
     Context,
     Contrastive,
     ContrastiveHyper,
@@ -22,17 +21,19 @@ from methods.base import (
     cosine,
     frozen_model,
     overlay,
+    transformer_with,
 )
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
+_TEACHER = transformer_with("teacher_pooler")
 
 
 @dataclass(frozen=True)
 class RankCSEHyper(ContrastiveHyper):
     # An encoder, or "backbone" (its initial weights).
-    teacher: str = field(default=_SIMCSE + "bert-base-uncased", metadata=MODEL)
+    teacher: str = field(default=_SIMCSE + "bert-base-uncased", metadata=_TEACHER)
     # None: one teacher.
-    teacher_2: str | None = field(default=_SIMCSE + "bert-large-uncased", metadata=MODEL)
+    teacher_2: str | None = field(default=_SIMCSE + "bert-large-uncased", metadata=_TEACHER)
     teacher_pooler: str = "cls_before_pooler"  # or "avg"
     alpha: float = 0.33  # share of the first of two teachers
     beta: float = 1.0  # coefficient of the consistency of both directions
@@ -78,6 +79,17 @@ class RankCSE(Contrastive):
         "ranking": ("listmle", "listnet"),
         "consistency": ("divergence", "entropy"),
         "teacher_pooler": ("cls_before_pooler", "avg"),
+    }
+    used_if: ClassVar = {
+        "teacher": "gamma > 0",
+        "teacher_2": "gamma > 0",
+        "teacher_pooler": "gamma > 0",
+        "alpha": "gamma > 0 and teacher_2 is not None",
+        "ranking": "gamma > 0",
+        "tau2": "gamma > 0",
+        "tau3": "gamma > 0 and ranking == 'listnet'",
+        "rank_epsilon": "gamma > 0 and ranking == 'listmle'",
+        "consistency": "beta > 0",
     }
 
     def __init__(self, hyper: RankCSEHyper, shape: Shape) -> None:
@@ -148,7 +160,7 @@ def divergence(first: Tensor, second: Tensor) -> Tensor:
 
 def negative_entropy(first: Tensor, second: Tensor) -> Tensor:
     """Return minus the mean entropy of the rows of two log distributions (n, m), which is what the
-    community code computes: it bounds the log of their mean from below by 1e-7, so it is 1e-7."""
+    community code computes: it clamps the log of their mean, never above 0, to at least 1e-7."""
     least = 1e-7
     shares = [one.exp().clamp(min=least) for one in (first, second)]
     return torch.stack([(one * (one.log() - least)).sum(dim=1) for one in shares]).mean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,6 +50,9 @@ class SimCSEPlusPlus(Contrastive):
     Hyper = SimCSEPlusPlusHyper
     paper = official = SHARED_RECIPE
     needs = ("positive_factor > 0", "weight >= 0", "feature_temperature > 0")
+    used_if: ClassVar = {
+        "feature_temperature": "weight > 0",
+    }
 
     def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         return (tokens,) if self.hyper.off_dropout else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,6 +56,9 @@ class SSCL(Contrastive):
         "positive": ("dropout", "self"),
         "negatives": ("all", "own"),
         "sides": ("both", "one"),
+    }
+    used_if: ClassVar = {
+        "stack": "layer is None",
     }
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -53,6 +54,9 @@ class SupSimCSE(Contrastive):
     }
     official = overlay(paper, {"*": {"epsilon": 4e-8, "clip": 4.0}})
     needs = ("own_weight >= 0",)
+    used_if: ClassVar = {
+        "own_weight": "contradictions",
+    }
 
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -84,6 +84,10 @@ class WordNoise(Method):
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
     needs = ("temperature > 0", "0 <= probability <= 1")
     choices = {"noise": ("swap", "delete", None), "reading": READINGS}
+    used_if: ClassVar = {
+        "probability": "noise is not None",
+        "reading": "noise is not None",
+    }
 
     def prepare(self, context: Context) -> None:
         """Edit randomly chosen sentences; an edit depends on the seed, the row and the sentence."""

@@ -5,6 +5,7 @@ Each raises `Fault` or `UserError` if its claim does not hold for a trial.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
@@ -27,11 +28,11 @@ from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_
 from bench.checks.verify import computing
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
 from bench.models.load import load_encoder, save_encoder
-from bench.registry.plugins import FAILURES, describe_error
-from bench.runs.recipe import RECIPE_FIELDS, convert, convert_recipe
+from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
+from bench.runs.settings import checked_tables
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError
 from methods.base import Contrastive, Method, seed_torch, stream_seed
 
 # Relative tolerance. Sums in float32 differ by less; float16, with three digits, differs by more.
@@ -44,6 +45,7 @@ UNLIKELY = {
     "bool": ("true", "false"),
     "None": ("none",),
 }
+NEARLY = 0.8  # likeness of a name that is probably a misspelt slot
 REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
 
@@ -108,19 +110,22 @@ def _different(first: Training, second: Training) -> str | None:
     return next(iter([*unequal, *(other.keys() - one.keys())]), None)
 
 
-@_claims("its tables name hyper-parameters and recipe fields")
+@_claims("its tables name hyper-parameters and recipe fields", _every, True)
 def check_table_keys(trial: Trial) -> None:
-    cls, known = trial.cls, [*trial.fields, *RECIPE_FIELDS]
-    for setting in ("paper", "official"):
-        for row, values in (getattr(cls, setting) or {}).items():
-            for key, value in values.items():
-                if key in trial.fields:
-                    convert(value, trial.fields[key], key)
-                elif key in RECIPE_FIELDS:
-                    convert_recipe({key: value})
-                else:
-                    hint = did_you_mean(key, known)
-                    raise Fault(f"the row '{row}' of '{setting}' has an unknown key '{key}'{hint}")
+    checked_tables(trial.cls)
+
+
+@_claims("no function has nearly the name of a slot")
+def check_slot_names(trial: Trial) -> None:
+    bases = trial.cls.__mro__[1:]
+    slots = {name for base in bases for name in vars(base) if not name.startswith("_")}
+    for name, value in vars(trial.cls).items():
+        if not callable(getattr(value, "__func__", value)) or name in slots:
+            continue
+        if alike := difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY):
+            raise Fault(
+                f"nothing calls '{name}'; rename it to '{alike[0]}', or let it start with '_'"
+            )
 
 
 @_claims("its text resolves to the same run again", _every, True)
@@ -317,14 +322,14 @@ def check_refusals(trial: Trial) -> None:
             text = trial.text(**{key: word})
             try:
                 run = trial.resolve(text)
+            except BrokenMethod as error:
+                told = describe_error(error.__cause__ or error)
+                raise Fault(f"'{text}' raises {told}; raise Refusal in check()") from error
             except UserError as refused:
                 if "\n" in str(refused):
                     fault = "is refused in several lines; raise Refusal with one sentence"
                     raise Fault(f"'{text}' {fault}") from None
                 continue
-            except FAILURES as error:
-                told = describe_error(error)
-                raise Fault(f"'{text}' raises {told}; raise Refusal in check()") from error
             if not trial.cls.trained or run.skip:
                 continue
             try:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.registry.backbones import backbone
-from bench.registry.plugins import type_name
+from bench.registry.values import type_name
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext

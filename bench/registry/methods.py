@@ -57,5 +57,11 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
                     f"two methods have the name '{cls.name}', in {place} and in {origin.place}; "
                     "rename yours"
                 )
+            own_titles = (one for name, one in classes.items() if name not in origins)
+            if same := next((one for one in own_titles if one.title == cls.title), None):
+                raise UserError(
+                    f"'{cls.name}' in {origin.place} has the title of '{same.name}', "
+                    f"'{cls.title}'; give it another, so that tables tell them apart"
+                )
             classes[cls.name], origins[cls.name] = cls, origin
     return classes, origins

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.metadata
 import inspect
 import os
-import re
 import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench.utils.errors import UserError, did_you_mean
+from bench.registry.interface import interface_errors
+from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
-from methods.base import HyperParameters, Method
+from methods.base import Method
 
 # Entry points of this group are a module with methods or one method class.
 ENTRY_POINTS = "sentbench.methods"
-NAME = r"[a-z0-9-]+"  # characters allowed in the text of a run
-FIELD_TYPES = ("bool", "int", "float", "str", "None")  # types that can be parsed from text
-# What a condition of `needs` may consist of.
-CONDITION: tuple[type[ast.AST], ...] = (
-    ast.Expression, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop,
-    ast.BinOp, ast.operator, ast.Name, ast.expr_context, ast.Constant,
-)  # fmt: skip
 LONGEST = 200  # characters of an error message that are shown
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
 # Folders of code that is not the user's: this project and the standard library.
@@ -43,6 +35,10 @@ _NOT_USER_CODE = tuple(
         sysconfig.get_path("stdlib"),
     )
 )
+
+
+class BrokenMethod(UserError):
+    """An error in the code of an external method."""
 
 
 @dataclass(frozen=True)
@@ -220,75 +216,3 @@ def _checked(classes: list[type[Method]], place: str) -> list[type[Method]]:
     for fault in chain.from_iterable(map(interface_errors, classes)):
         raise UserError(f"{place}: {fault}")
     return classes
-
-
-def interface_errors(cls: type[Method]) -> Iterator[str]:
-    """Yield what prevents the suite from using a method class, as messages with the remedy."""
-    if not isinstance(cls.name, str) or not re.fullmatch(NAME, cls.name):
-        told = f"the name of {cls.__name__} is {cls.name!r}"
-        yield f"{told}; use lower-case letters, digits and dashes"
-    for attribute in ("title", "reference"):
-        value = getattr(cls, attribute, "")
-        if attribute == "title" and not (isinstance(value, str) and value.strip()):
-            yield f"{cls.__name__} has no title; write title = '...' beside its name"
-        elif not isinstance(value, str):
-            yield f"the {attribute} of {cls.__name__} is {value!r}; write a text, or leave it out"
-        elif len(value.splitlines()) > 1:
-            yield f"the {attribute} of {cls.__name__} has several lines; use one"
-    if type(cls.version) is not int:
-        yield f"the version of {cls.__name__} is {cls.version!r}; use an int, or leave it out"
-    faults = [*_hyper_errors(cls.__name__, cls.Hyper)]
-    yield from faults or _needs_errors(cls)
-    for attribute in ("paper", "official"):
-        table: Any = getattr(cls, attribute)
-        if table is None and attribute == "official":
-            continue
-        rows = (table, *table.values()) if isinstance(table, Mapping) else (table,)
-        if not all(isinstance(row, Mapping) for row in rows):
-            told = f"the table '{attribute}' of {cls.__name__} is invalid"
-            yield f"{told}; write {{backbone or '*': {{key: value}}}}"
-
-
-def _hyper_errors(owner: str, hyper: Any) -> Iterator[str]:
-    if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters) and is_dataclass(hyper)):
-        told = f"Hyper of {owner} is not a dataclass that extends methods.base.HyperParameters"
-        yield f"{told}; make it one"
-        return
-    names = {item.name for item in fields(hyper)}
-    if forgotten := vars(hyper).get("__annotations__", {}).keys() - names:
-        told = f"'{min(forgotten)}' of {hyper.__name__} is not a field"
-        yield f"{told}; write @dataclass(frozen=True) above the class"
-    for item in fields(hyper):
-        if item.default is MISSING and item.default_factory is MISSING:
-            yield f"'{item.name}' of {hyper.__name__} has no default; give it one"
-        kinds = {kind.strip() for kind in type_name(item.type).split("|")}
-        if kinds == {"None"} or not kinds <= set(FIELD_TYPES):
-            yield (
-                f"'{item.name}' of {hyper.__name__} is of type {type_name(item.type)}; "
-                "use bool, int, float or str, with or without '| None'"
-            )
-
-
-def _needs_errors(cls: type[Method]) -> Iterator[str]:
-    if not isinstance(cls.needs, tuple | list):
-        yield f"'needs' of {cls.__name__} is no tuple; write needs = ('key > 0',)"
-        return
-    names = {item.name for item in fields(cls.Hyper)}
-    for condition in cls.needs:
-        told = f"the condition {condition!r} in 'needs' of {cls.__name__}"
-        try:
-            nodes = [*ast.walk(ast.parse(condition, mode="eval"))]
-        except (SyntaxError, TypeError, ValueError) as error:
-            words = error.msg if isinstance(error, SyntaxError) else error
-            yield f"{told} cannot be read ({words}); write it as 'key > 0'"
-            continue
-        if not all(isinstance(node, CONDITION) for node in nodes):
-            yield f"{told} is more than comparisons of hyper-parameters; check it in check()"
-        used = {node.id for node in nodes if isinstance(node, ast.Name)}
-        if unknown := used - names:
-            yield f"{told} names '{min(unknown)}'{did_you_mean(min(unknown), names)}"
-
-
-def type_name(annotation: Any) -> str:
-    """Return the annotation of a field as text."""
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

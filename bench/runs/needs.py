@@ -7,9 +7,10 @@ run that needs it, and the suite's recipe.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from bench.models.transformer import load_tokenizer
 from bench.registry.backbones import NO_BACKBONE, Backbone
 from bench.runs.run import Run, model_fields
 from bench.utils.errors import UserError
@@ -46,6 +47,37 @@ class Needs:
         runs = {key: self._spelling(value) for key, value in values.items() if is_run(value)}
         return replace(hyper, **runs) if runs else hyper
 
+    def check(self, hyper: Any) -> None:
+        """Raise `UserError` if the encoder of a run is not what the hyper-parameter needs that
+        names it."""
+        for item in fields(hyper):
+            if run := self.found.get(getattr(hyper, item.name)):
+                self._check(item.name, item.metadata, hyper, run)
+
+    def _check(self, key: str, marks: Mapping[str, Any], hyper: Any, run: Run) -> None:
+        told = f"'{key}' in '{self.text}'"
+        if marks.get("language"):
+            raise UserError(
+                f"{told} needs a masked language model, and '{run.text}' keeps no head of one; "
+                "name a folder or a model of the hub"
+            )
+        if not (pooler := marks.get("pooler")):
+            return
+        needed = getattr(hyper, pooler, pooler)
+        if run.transformer_pooler != needed:
+            kept = run.transformer_pooler
+            has = f"has the pooler '{kept}'" if kept else "has an encoder of its own kind"
+            remedy = f"set {pooler}={kept}" if pooler != needed and kept else "name another"
+            raise UserError(
+                f"{told} needs a transformer with the pooler '{needed}', and '{run.text}' {has}; "
+                f"{remedy}"
+            )
+        if run.backbone != self.chosen and _vocabularies_differ(run.backbone, self.chosen):
+            raise UserError(
+                f"{told} reads the tokens of '{self.chosen.name}', and '{run.backbone.name}' has "
+                "another vocabulary; name a run on a backbone with the same one"
+            )
+
     def _spelling(self, value: str) -> str:
         text, on = split_run(value)
         if not text:
@@ -71,6 +103,14 @@ class Needs:
         """Those that the final hyper-parameters of methods name, by their spelling."""
         values = [hyper.get(key) for cls, hyper in parts for key in model_fields(cls)]
         return {value: self.found[value] for value in values if value in self.found}
+
+
+def _vocabularies_differ(first: Backbone, second: Backbone) -> bool:
+    """Whether two transformers have different vocabularies, as far as both are on this machine."""
+    if not (first.is_here() and second.is_here()):
+        return False
+    one, other = (load_tokenizer(each.folder()).get_vocab() for each in (first, second))
+    return bool(one != other)
 
 
 def is_run(value: Any) -> bool:

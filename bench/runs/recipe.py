@@ -1,4 +1,4 @@
-"""The hyper-parameters of the training loop: defaults, ranges, conversion from text and YAML."""
+"""The hyper-parameters of the training loop: defaults and ranges."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
 from bench.models.poolers import POSITIONS
+from bench.registry.values import convert, format_value
 from bench.utils.errors import UserError, did_you_mean
 
 MAX_COUNT = 2**31 - 1  # a larger batch size, step count, ... is a typing error
@@ -98,53 +99,6 @@ _COUNTS = (
     "layers", "scored_layers", "dimension",
 )  # fmt: skip
 _FRACTIONS = {"learning_rate": None, "weight_decay": None, "warmup": 1, "dropout": 1}  # below this
-_TYPE_NAMES = {
-    "bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text",
-    "None": "none",
-}  # fmt: skip
-
-
-def convert(value: Any, annotation: str, name: str) -> Any:
-    """Convert text or a YAML value to the type of a field.
-
-    Args:
-        annotation: such as "int | None".
-        name: of the field, for the error message.
-
-    Raises:
-        UserError: the value cannot be converted.
-    """
-    kinds = [kind.strip() for kind in annotation.split("|")]
-    needed = " or ".join(_TYPE_NAMES.get(kind, kind) for kind in kinds)
-    if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
-        if "None" in kinds:
-            return None
-        raise UserError(f"'{name}' cannot be empty; give {needed}")
-    try:
-        if "bool" in kinds:
-            if isinstance(value, bool):
-                return value
-            return {"true": True, "false": False}[str(value).lower()]
-        if "int" in kinds:
-            if isinstance(value, bool) or float(value) != int(float(value)):
-                raise ValueError
-            return int(float(value))
-        if "float" in kinds:
-            if isinstance(value, bool) or not abs(float(value)) < float("inf"):
-                raise ValueError
-            return float(value)
-        return str(value)
-    except (KeyError, ValueError, TypeError, OverflowError):
-        raise UserError(f"'{name}' should be {needed}, not '{value}'") from None
-
-
-def format_value(value: Any) -> str:
-    """Format a field's value as text that `convert` reads back."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and float(short := f"{value:g}") == value:
-        return short
-    return str(value)
 
 
 def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:

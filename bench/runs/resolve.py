@@ -13,21 +13,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
-from bench.registry.methods import method_class
-from bench.registry.plugins import type_name
+from bench.registry.methods import method_class, method_origin
+from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
+from bench.registry.values import convert, format_value
 from bench.runs.needs import Needs, impossible, recipe_changes
-from bench.runs.recipe import (
-    RECIPE_FIELDS,
-    Recipe,
-    check_recipe,
-    convert,
-    convert_recipe,
-    format_value,
-)
+from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert_recipe
 from bench.runs.run import Run, cut_shape
+from bench.runs.settings import hyper_types, setting_rows, typed
 from bench.runs.text import Keys, parse, spell
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import Method, Refusal, Shape, host_fields, refuse_composition
+from methods.base import Method, Refusal, Shape, host_fields, is_true, refuse_composition
 
 
 def resolve(
@@ -81,8 +76,9 @@ def _resolve(
     def resolve_needed(other: str, on: str) -> Run:
         chain = [*waiting, (text, backbone_name)]
         if (other, on) in chain:
-            cycle = "', which needs '".join(each for each, _ in (*chain, (other, on)))
-            raise UserError(f"'{cycle}' again; let one of them name another encoder")
+            first, *others = (f"'{each}'" for each, _ in (*chain, (other, on)))
+            cycle = f"{first} needs {', which needs '.join(others)} again"
+            raise UserError(f"{cycle}; let one of them name another encoder")
         return _resolve(other, chain, on, corpus, data, seed, recipe)
 
     needs = Needs(text, host.trained, chosen, resolve_needed)
@@ -157,13 +153,6 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
     return chosen
 
 
-def _setting_rows(cls: type[Method], setting: str, backbone_name: str) -> dict[str, Any]:
-    """The hyper-parameters and recipe fields of a setting for a backbone, else for BERT base."""
-    table = cls.paper if setting == "paper" or cls.official is None else cls.official
-    rows = table.get(backbone_name, table.get("bert-base-uncased", {}))
-    return {**table.get("*", {}), **rows}
-
-
 # Recipe
 
 
@@ -188,7 +177,7 @@ class _Merged:
 def _merge_recipe(
     host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
 ) -> _Merged:
-    rows = _setting_rows(host, setting, chosen.name)
+    rows = setting_rows(host, setting, chosen.name)
     own = Recipe(**{key: value for key, value in rows.items() if key in RECIPE_FIELDS})
     of_suite = convert_recipe(suite_recipe)
     recipe_keys = RECIPE_FIELDS.keys() - {item.name for item in fields(host.Hyper)}
@@ -275,13 +264,20 @@ def _build_parts(
         parts: list[_Part] = []
         for name, keys in parsed:
             cls, is_host = method_class(name), not parts
-            rows = _setting_rows(cls, setting, chosen.name)
+            rows = setting_rows(cls, setting, chosen.name)
             given = _convert_keys(cls, keys, host, is_host)
             recipe_keys = merged.shown_of_text if is_host else {}
             parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host, needs))
         refuse_composition([(part.cls, part.requested) for part in parts])
     except Refusal as refusal:
         raise UserError(f"'{text}' cannot be run: {refusal}") from None
+    except UserError:
+        raise
+    except FAILURES as error:
+        if not any(method_origin(name) for name, _ in parsed):
+            raise
+        told = f"'{text}' cannot be run: {describe_error(error)}"
+        raise BrokenMethod(f"{told}; fix its code") from error
     return parts
 
 
@@ -289,11 +285,12 @@ def _convert_keys(
     cls: type[Method], keys: Keys, host: type[Method], is_host: bool
 ) -> dict[str, Any]:
     """The hyper-parameters among the keys of a part, with their types. Others are recipe fields."""
-    annotations = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
+    annotations = hyper_types(cls)
     converted: dict[str, Any] = {}
     for key, value in keys.items():
         if key in annotations:
-            converted[key] = convert(value, annotations[key], key)
+            known = value in cls.choices.get(key, ())  # "none" may be one
+            converted[key] = value if known else convert(value, annotations[key], key)
         elif not (key in RECIPE_FIELDS and cls.trained):
             valid = [*annotations, *(RECIPE_FIELDS if is_host and cls.trained else ())]
             raise UserError(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
@@ -325,27 +322,39 @@ def _build_part(
         is_host: whether this is the first part.
         needs: the runs that hyper-parameters name.
     """
-    names = {item.name for item in fields(cls.Hyper)}
+    names = hyper_types(cls)
     defaults = {key: value for key, value in rows.items() if key in names}
 
     def hyper_of(values: Mapping[str, Any]) -> Any:
-        return needs.spelled(cls, cls.Hyper(**{**defaults, **values}))
+        return needs.spelled(cls, typed(cls, cls.Hyper(**{**defaults, **values})))
+
+    def clamp(hyper: Any) -> Any:
+        return typed(cls, cls.clamp_to_backbone(hyper, shape))
 
     requested = hyper_of(given)
     cls.check(requested)
-    clamped = cls.clamp_to_backbone(requested, shape)
+    clamped = clamp(requested)
+    if unused := {key for key in given if not _is_used(cls, key, clamped)}:
+        given = {key: value for key, value in given.items() if key not in unused}
+        requested = hyper_of(given)
+        clamped = clamp(requested)
+    needs.check(clamped)
     skip = cls.skip(clamped, shape)
     decided = () if is_host else host_fields(cls)  # by the host: not part of the identity
     hyper = {key: value for key, value in asdict(clamped).items() if key not in decided}
 
     def has_effect(key: str) -> bool:
         others = {other: value for other, value in given.items() if other != key}
-        return cls.clamp_to_backbone(hyper_of(others), shape) != clamped
+        return clamp(hyper_of(others)) != clamped
 
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     shown = {key: getattr(clamped, key) for key in given if has_effect(key)} | dict(recipe_keys)
     label = _label(cls, requested, clamped, shown)
     return _Part(cls, requested, hyper, skip, spell(cls.name, shown), label)
+
+
+def _is_used(cls: type[Method], key: str, hyper: Any) -> bool:
+    return key not in cls.used_if or is_true(cls.used_if[key], vars(hyper))
 
 
 def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:

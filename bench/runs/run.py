@@ -17,10 +17,11 @@ from typing import Any
 from bench.registry.backbones import NO_BACKBONE, Backbone
 from bench.registry.encoders import BACKBONE, fingerprint
 from bench.registry.methods import method_class, method_origin
-from bench.runs.recipe import HEADED, Recipe, format_value
+from bench.registry.values import format_value
+from bench.runs.recipe import HEADED, Recipe
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
-from methods.base import Method, Shape, compose
+from methods.base import Method, Shape, Transform, compose
 
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
 # scores.
@@ -97,6 +98,15 @@ class Run:
     def evaluation_pooler(self) -> str:
         """The pooler used for scoring. The training head is dropped (docs/methods.md#vectors)."""
         return "cls_before_pooler" if self.recipe.pooler in HEADED else self.recipe.pooler
+
+    @property
+    def transformer_pooler(self) -> str | None:
+        """The pooler of the encoder that is scored, if it is a transformer and nothing else."""
+        host, *others = (method_class(name) for name, _, _ in self.parts)
+        own = host.encoder is not Method.encoder or self.recipe.dimension is not None
+        mapped = any(issubclass(cls, Transform) for cls in others)
+        words = self.backbone.kind != "transformer"
+        return None if own or mapped or words else self.evaluation_pooler
 
     @cached_property
     def identity(self) -> dict[str, Any]:

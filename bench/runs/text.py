@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
-from bench.runs.recipe import format_value
+from bench.registry.values import format_value
 from bench.utils.errors import UserError, did_you_mean
 
 SETTINGS = ("paper", "official")

@@ -364,7 +364,13 @@ class RunContext:
         normalize: bool = False,
     ) -> Encoder:
         source = self._needed(model) if model in self.run.needs else model
-        encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
+        try:
+            encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
+        except UserError as error:
+            if source == model:
+                raise
+            reason = str(error).partition(";")[0]
+            raise Refusal(f"it cannot use '{model}': {reason}; name another encoder") from None
         return Normalised(encoder) if normalize else encoder
 
     def _needed(self, name: str) -> Path:

@@ -38,7 +38,7 @@ pytest_plugins = ["pytester"]
 
 # A method that draws, remembers and learns, and so can break every clause.
 SOURCE = '''
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 import random
 import numpy as np
 import torch
@@ -228,6 +228,8 @@ BREACHES = [
     (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be at least 1"),
     ([("    def negatives", CLAMP)], "text",
      r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run"),
+    ([("def after_loss", "def wieghts(self):\n        pass\n\n    def after_loss")], "slot_names",
+     "nothing calls 'wieghts'; rename it to 'weights', or let it start with '_'"),
     (loss(".detach()"), "loss", "the loss has no gradient"),
     (loss(".expand(2)"), "loss", r"the loss is \(2,\), not a scalar tensor"),
     (loss(".item()"), "loss", "the loss is float, not a scalar tensor"),
@@ -282,7 +284,7 @@ def test_every_clause_has_a_breach():
 def test_what_rests_on_a_broken_clause_is_left_out(trial, tmp_path):
     source = changed((LOSS, "return 1 / 0"))
     found = list(contract.clauses(trial(source)))
-    assert [bool(clause.fault) for clause in found] == [False, False, True]
+    assert [bool(clause.fault) for clause in found] == [False, False, False, True]
     line = source.splitlines().index("        return 1 / 0") + 1
     assert str(found[-1]) == (
         "FAIL   queue: the loss of a batch is a finite scalar with a gradient: it fails "
@@ -350,7 +352,7 @@ def test_a_method_that_ends_the_program_is_a_fault(at_import, write, capsys, mon
     path = write(ends + SOURCE if at_import else changed(edit))
     assert main(["check-method", str(path)]) == 1
     said = capsys.readouterr().out.splitlines()[-2]
-    assert re.match(rf"FAIL .*\(SystemExit in {path}, line \d+: os\._exit\(0\) ends", said)
+    assert re.match(rf"FAIL .*SystemExit in {path}, line \d+: os\._exit\(0\) ends", said)
     with contract._exits_raised():
         if (child := os.fork()) == 0:
             os._exit(3)
@@ -443,6 +445,23 @@ def needs(conditions: str) -> str:
         (needs('("length > 0")'), "'needs' of Queue is no tuple; write needs ="),
         (needs("(3,)"), "the condition 3 in 'needs' of Queue cannot be read"),
         (needs("""("__import__('os')",)"""), "in 'needs' of Queue is more than comparisons"),
+        (needs('("temperature / (length - length) > 0",)'),
+         "in 'needs' of Queue fails with the defaults .*division by zero"),
+        (needs('("length > 0",)\n    used_if = {"size": "length > 0"}'),
+         "'used_if' of Queue names 'size'"),
+        (needs('("length > 0",)\n    used_if = {"length": "lenght > 0"}'),
+         "in 'used_if' of Queue names 'lenght'; did you mean 'length'"),
+        (needs('("length > 0",)\n    choices = {"kind": ("a", "b")}'),
+         "'choices' of Queue names 'kind'"),
+        (needs('("length > 0",)\n    choices = ("a", "b")'), "'choices' of Queue is invalid"),
+        (changed((LENGTH, "length: int = 'long'")),
+         "the default in QueueHyper is invalid: 'length' should be a whole number, not 'long'"),
+        (changed((LENGTH, "length: float = True")), "'length' should be a number"),
+        (changed((LENGTH, "length: int = field(default=4, metadata='x')")),
+         "the metadata of 'length' of QueueHyper are no dict"),
+        (changed((LENGTH, "length: int = field(default=4, metadata={'model': True})")),
+         "'length' of QueueHyper is of type int, but MODEL marks the name of an encoder"),
+        (changed(('"Queue"', '"SimCSE"')), "'queue' in .* has the title of 'simcse'"),
         (needs('("lenght > 0",)'), "in 'needs' of Queue names 'lenght'; did you mean 'length'"),
     ],
 )  # fmt: skip
@@ -454,6 +473,34 @@ def test_a_file_that_holds_no_whole_method_is_one_sentence(source, said, write):
     assert "\n" not in str(raised.value)
     if "imported" in said:
         assert not [name for name in set(sys.modules) - before if name.startswith("_method_")]
+
+
+def test_a_number_is_of_the_type_of_its_field(write):
+    """1 and 1.0 are one value, in defaults, tables and texts: the identity is of their text."""
+    row = '{"length": 6, "dropout": 0, "learning_rate": 1}'
+    source = changed((LENGTH, "length: float = 6; scale: float = 1"), ('{"length": 6}', row))
+    plugins.add_method_paths([write(source.replace("hyper.length,", "int(hyper.length),"))])
+    texts = ("queue", "queue[length=6]", "queue[scale=1,learning_rate=1.0]", "queue[dropout=0]")
+    assert len({run_of(text).id for text in texts}) == 1
+
+
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        (table('{"lenght": 6}'), "queue.py: the row '\\*' of 'paper' of Queue is invalid: unk"),
+        (table('{"batch_size": "x"}'), "Queue is invalid: 'batch_size' should be a whole number"),
+        ([(LENGTH, LENGTH + "; epochs: int = 2")], "'epochs' of QueueHyper is a recipe field; use"),
+        ([("raise Refusal(f", "raise ValueError(f"), ("length < 1", "length > 5")],
+         r"^'queue' cannot be run: ValueError in .*queue.py, line \d+: .*; fix its code$"),
+        ([("    def negatives", CLAMP.replace("hyper.length + 1", "1 // 0"))],
+         "'queue' cannot be run: ZeroDivisionError in"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_values_of_a_method_are_one_sentence(edits, said, write):
+    plugins.add_method_paths([write(changed(*edits))])
+    with pytest.raises(UserError, match=said) as raised:
+        run_of("queue")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_method_may_leave_its_reference_out(write):

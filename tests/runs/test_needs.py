@@ -40,9 +40,9 @@ def suite(*methods: Any, **changes: Any) -> dict[str, Any]:
         (STUDENT, "run:simcse@official", "toy-bert"),
         ("rankcse[teacher=run: simcse@official]", "run:simcse@official", "toy-bert"),
         (
-            "rankcse[teacher=run:simcse[dropout=0.2,epochs=1]@paper on toy-roberta]",
-            "run:simcse[dropout=0.2]@paper on toy-roberta",
-            "toy-roberta",
+            "rankcse[teacher=run:simcse[dropout=0.2,epochs=1]@paper on bert-large-uncased]",
+            "run:simcse[dropout=0.2]@paper on bert-large-uncased",
+            "bert-large-uncased",
         ),
         ("gs-infonce+rankcse[teacher=run:simcse]", "run:simcse@official", "toy-bert"),
     ],
@@ -123,6 +123,40 @@ def test_what_is_no_trained_run_is_refused(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+OWN = "has an encoder of its own kind; name another"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rankcse[teacher=run:promptbert]", f"needs a transformer .*, and 'promptbert' {OWN}"),
+        ("rankcse[teacher=run:simcse+whitening]", OWN),
+        ("rankcse[teacher=run:simcse[dimension=8]]", OWN),
+        ("rankcse[teacher=run:skip-thought]", OWN),
+        ("rankcse[teacher=run:ct-bert]", "'ct-bert' has the pooler 'avg'; set teacher_pooler=avg"),
+        ("rankcse[teacher=run:simcse,teacher_pooler=avg]", "set teacher_pooler=cls_before_pooler"),
+        (
+            "rankcse[teacher=run:simcse on toy-roberta]",
+            "'teacher' in .* reads the tokens of 'toy-bert', and 'toy-roberta' has another vocab",
+        ),
+        ("dclr[complement=run:simcse]", "with the pooler 'cls', and .*; name another"),
+        ("diffcse[generator=run:simcse]", "'generator' in .* needs a masked language model"),
+    ],
+)
+def test_a_run_whose_encoder_cannot_be_used_is_refused_when_planned(
+    text: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        run(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_with_the_pooler_that_is_asked_for_is_taken() -> None:
+    student = run("rankcse[teacher=run:ct-bert,teacher_pooler=avg]")
+    assert [one.text for one in student.needs.values()] == ["ct-bert"]
+    assert run("rankcse[gamma=0,teacher=run:promptbert]").needs == {}  # not used
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -152,7 +186,7 @@ def test_a_cycle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simcse.SimCSE, "Hyper", Own)
     monkeypatch.setattr(simcse.SimCSE, "clamp_to_backbone", lambda hyper, shape: hyper)
     monkeypatch.setattr(rankcse.RankCSE, "paper", {"*": {"teacher": "run:simcse"}})
-    needs = "'rankcse', which needs 'simcse', which needs 'rankcse' again"
+    needs = "^'rankcse' needs 'simcse', which needs 'rankcse' again; let one"
     with pytest.raises(UserError, match=needs):
         run("rankcse")
 
