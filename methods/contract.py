@@ -342,6 +342,12 @@ class Method(nn.Module):
         """Return the names of the corpora that it reads in addition to the training corpus."""
         return ()
 
+    @classmethod
+    def reads(cls, hyper: Any) -> str | None:
+        """Return what it needs of the training corpus beside sentences: "documents", "triples" or
+        None."""
+        return None
+
     def prepare(self, context: Context) -> None:
         """Set up before training; modules and buffers created here are trained and moved too.
 

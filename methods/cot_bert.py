@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from methods.base import Context, Negatives, Step, Tokens, Views, cosine, overlay
+from methods.base import Context, Negatives, Refusal, Step, Tokens, Views, cosine, overlay
 from methods.promptbert import (
     MASK,
     SENTENCE,
@@ -60,7 +60,7 @@ class CoTBERT(PromptBERT):
     title = "CoT-BERT"
     reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"
     Hyper = CoTBERTHyper
-    needs = ("split >= 1", "not (denoise_scored and denoise_by == 'padding')")
+    needs = ("split >= 1",)
     choices: ClassVar = {"denoise_by": ("padding", "positions")}
     most_masks = 2
     # The released scripts, the same for both backbones: code-for-BERT/train.py:487-514.
@@ -81,6 +81,15 @@ class CoTBERT(PromptBERT):
     paper = overlay(
         official, _unsaid, {"roberta-base": {"space": False}, "roberta-large": {"space": False}}
     )
+
+    @classmethod
+    def check(cls, hyper: Any) -> None:
+        super().check(hyper)
+        if hyper.denoise_scored and hyper.denoise_by == "padding":
+            raise Refusal(
+                "'cot-bert' cannot subtract padding from a scored vector; set "
+                "denoise_by=positions or denoise_scored=false"
+            )
 
     @classmethod
     def joins(cls) -> bool:

@@ -52,6 +52,10 @@ class Cropping(Contrastive):
     longest = 0  # word pieces of a crop
 
     @classmethod
+    def reads(cls, hyper: CroppingHyper) -> str | None:
+        return "documents" if hyper.unit == "document" else None
+
+    @classmethod
     def own_pairs(cls, hyper: CroppingHyper) -> str | None:
         if hyper.unit == "document":
             return "unit=document"

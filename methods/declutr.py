@@ -104,6 +104,10 @@ class DeCLUTR(Method):
         self.language_head: nn.Module | None = None
         self.documents: Sequence[Tensor] = ()  # word pieces of each document
 
+    @classmethod
+    def reads(cls, hyper: DeCLUTRHyper) -> str:
+        return "documents"
+
     def prepare(self, context: Context) -> None:
         least = self.hyper.document
         self.documents = [

@@ -227,6 +227,10 @@ class SkipThought(Method):
     reader: Reader
     decoders: Decoders
 
+    @classmethod
+    def reads(cls, hyper: SkipThoughtHyper) -> str:
+        return "documents"
+
     def prepare(self, context: Context) -> None:
         sentences = context.sentences()
         self.words = frequent(map(tokenize, sentences), self.hyper.vocabulary - FIRST)

@@ -61,6 +61,10 @@ class SupSimCSE(Contrastive):
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 
     @classmethod
+    def reads(cls, hyper: SupSimCSEHyper) -> str:
+        return "triples"
+
+    @classmethod
     def joins(cls) -> bool:
         return False  # its negatives are those of its pairs
 

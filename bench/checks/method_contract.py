@@ -122,7 +122,8 @@ def check(path: Path) -> Iterator[Clause]:
     path = path.resolve()
     if not path.is_file():
         raise UserError(f"{path} is not a file; name a Python file with a method")
-    plugins.python_files(path)
+    if path.suffix != ".py":
+        raise UserError(f"{path} is not a Python file; give a .py file with a method")
     claim = f"{path.name} can be imported and holds methods"
     try:
         with _exits_raised():

@@ -11,7 +11,16 @@ from typing import Any
 from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, rows, sizes
 from bench.datasets.tasks import DEV_AVERAGE
-from bench.download import DATASET, PINS, check_corpus, corpus_name, pinned, read_lines
+from bench.download import (
+    CORPORA,
+    DATASET,
+    PINS,
+    check_corpus,
+    corpus_name,
+    local_folder,
+    pinned,
+    read_lines,
+)
 from bench.download import corpus_path as corpus_path
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_file
@@ -94,16 +103,21 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
         UserError: the file is not such a table, or no row is left.
     """
     if not _is_table(path):
-        raise UserError(
-            f"corpus {corpus_name(path)} has no labelled triples; use the corpus nli, or a table "
-            f"with the columns {','.join(NLI_COLUMNS)}"
-        )
+        raise _no_triples(corpus_name(path))
     places = {sentence: row for row, sentence in enumerate(sentences)}
     rows = [row for row in _table_rows(path) if all(text in places for text in row)]
     if not rows:
         what = f"{path} has no triple among its first {len(sentences)} sentences"
         raise UserError(f"{what}; use more sentences")
     return [tuple(places[text] for text in row) for row in rows]
+
+
+def _no_triples(name: str) -> UserError:
+    """Return the error for a corpus without labelled triples."""
+    return UserError(
+        f"corpus {name} has no labelled triples; use the corpus nli, or a table with the columns "
+        f"{','.join(NLI_COLUMNS)}"
+    )
 
 
 def sts_sentences(data: Path) -> list[str]:
@@ -152,6 +166,33 @@ def check_name(name: str) -> None:
         check_corpus(name)
 
 
+def check_structure(name: str, structure: str) -> None:
+    """Raise `UserError` if a corpus certainly has no "documents" or no "triples".
+
+    Args:
+        name: of a corpus, or a path. Of those of `BENCH_DATA`, a list of documents is looked for.
+        structure: "documents" or "triples".
+    """
+    if structure == "triples":
+        if not _is_table(Path({**CORPORA, **WORLDS}.get(name, name))):
+            raise _no_triples(name)
+    elif path := _at_hand(name):
+        _documents_table(path)
+    elif name in CORPORA or name in MADE or name == "world-nli":
+        raise _no_documents(name)
+
+
+def _at_hand(name: str) -> Path | None:
+    """Return the file of a corpus at a path or in `BENCH_DATA`, or None if it is not there."""
+    if "/" in name:
+        return Path(name)
+    folder = local_folder()
+    try:
+        return corpus_path(name, folder) if folder and is_fetched(name) else None
+    except UserError:
+        return None
+
+
 def is_fetched(name: str) -> bool:
     """Return whether a corpus comes from `BENCH_DATA` or a download: it is neither a path, nor
     generated, nor extracted from the data."""
@@ -188,14 +229,7 @@ def read_documents(path: Path, length: int) -> list[range]:
     Raises:
         UserError: the list of documents is missing or has an invalid line.
     """
-    stem = Path(path).parent / corpus_name(path)
-    lists = [Path(f"{stem}.docs.tsv{suffix}") for suffix in ("", ".gz")]
-    table = next((path for path in lists if path.is_file()), None)
-    if table is None:
-        raise UserError(
-            f"corpus {stem.name} has no list of documents; add {stem.name}.docs.tsv "
-            "or use another corpus"
-        )
+    table = _documents_table(path)
     documents: list[range] = []
     end = 0
     for number, line in islice(enumerate(read_lines(table), start=1), 1, None):
@@ -209,3 +243,18 @@ def read_documents(path: Path, length: int) -> list[range]:
         if first <= length:
             documents.append(range(first - 1, min(end, length)))
     return documents
+
+
+def _documents_table(path: Path) -> Path:
+    """Return the list of documents beside a corpus; `UserError` if there is none."""
+    stem = Path(path).parent / corpus_name(path)
+    lists = [Path(f"{stem}.docs.tsv{suffix}") for suffix in ("", ".gz")]
+    if table := next((path for path in lists if path.is_file()), None):
+        return table
+    raise _no_documents(stem.name)
+
+
+def _no_documents(name: str) -> UserError:
+    return UserError(
+        f"corpus {name} has no list of documents; add {name}.docs.tsv or use another corpus"
+    )

@@ -11,12 +11,19 @@ GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 from bench.download.backbones import fetch_backbone
 from bench.download.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
 from bench.download.hub import DATASET
-from bench.download.local import cache_folder, corpus_name, corpus_path, local_folder
+from bench.download.local import (
+    CORPORA,
+    cache_folder,
+    corpus_name,
+    corpus_path,
+    local_folder,
+)
 from bench.download.pins import PINS, pinned, record
 from bench.download.xprobe import probing_file
 from bench.utils.lines import LONGEST_LINE, read_lines
 
 __all__ = [
+    "CORPORA",
     "DATASET",
     "LONGEST_LINE",
     "PINS",

@@ -46,6 +46,8 @@ def encoder_folder(name: str) -> Path | None:
         if not any((folder / file).is_file() for file in (SAVED, "config.json", "modules.json")):
             raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
         return folder
+    if folder.is_file():
+        raise UserError(f"{name} is a file; give the folder of a model or a hub id")
     if is_path(name):
         raise no_folder(name)
     try:

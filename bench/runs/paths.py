@@ -14,7 +14,7 @@ from bench.datasets import corpora, probing
 from bench.datasets.manifest import check_listed, manifest
 from bench.datasets.tasks import expand_tasks
 from bench.registry.backbones import backbone, check_toy
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
 
 
@@ -69,6 +69,10 @@ def data_folder(name: str, suite_dir: Path) -> Path:
     if name == "senteval":
         return download.fetch_senteval()
     folder = _world(suite_dir) if name == "world" else Path(name)
+    if not folder.is_dir():
+        remedy = suggestion(name, ("world", "senteval"))
+        remedy = remedy or "; name a folder in SentEval's layout, world or senteval"
+        raise UserError(f"data folder {folder} does not exist{remedy}")
     if not (folder / "downstream").is_dir():
         raise UserError(
             f"data folder {folder} holds no downstream/; name a folder in SentEval's layout"

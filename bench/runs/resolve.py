@@ -70,7 +70,10 @@ def _resolve(
     host = classes[0]
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
-    merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
+    try:
+        merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
+    except UserError as error:
+        raise UserError(f"'{text}' cannot be run: {error}") from None
     corpus = merged.final.corpus or corpus
 
     def resolve_needed(other: str, on: str) -> Run:
@@ -265,7 +268,10 @@ def _build_parts(
         for name, keys in parsed:
             cls, is_host = method_class(name), not parts
             rows = setting_rows(cls, setting, chosen.name)
-            given = _convert_keys(cls, keys, host, is_host)
+            try:
+                given = _convert_keys(cls, keys, host, is_host)
+            except UserError as error:
+                raise UserError(f"'{text}' cannot be run: {error}") from None
             recipe_keys = merged.shown_of_text if is_host else {}
             parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host, needs))
         refuse_composition([(part.cls, part.requested) for part in parts])

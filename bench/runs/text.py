@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
+from bench.registry.methods import method_classes
 from bench.registry.values import format_value
 from bench.utils.errors import UserError, did_you_mean
 
@@ -67,12 +68,21 @@ def _split(text: str, mark: str) -> list[str]:
     return [text[first:end] for first, end in zip([0, *(p + 1 for p in places)], ends, strict=True)]
 
 
+def _meant(part: str) -> str:
+    """Suggest the name of the method whose title or name a part begins with, written otherwise."""
+    written = part.partition("[")[0].strip()
+    names = {cls.title.lower(): name for name, cls in method_classes().items()}
+    plain = re.sub(r"[^a-z0-9]+", "-", written.lower()).strip("-")
+    name = names.get(written.lower()) or (plain if plain in names.values() else None)
+    return f"; did you mean '{name}'?" if name else ""
+
+
 def _parse_part(part: str, text: str) -> tuple[str, Keys]:
     match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[(.*)\])?\s*", part, re.DOTALL)
     if not match or not _is_balanced(match[2] or ""):
-        raise UserError(
-            f"cannot read '{part}' in '{text}'; write method[key=value,...]+method@paper|official"
-        )
+        where = f"cannot read '{part}'" + (f" in '{text}'" if part != text else "")
+        remedy = _meant(text) or _meant(part)
+        raise UserError(where + (remedy or "; write method[key=value,...]+method@paper|official"))
     keys: Keys = {}
     for item in filter(None, _split(match[2] or "", ",")):
         key, equals, value = (word.strip() for word in item.partition("="))

@@ -370,7 +370,7 @@ def test_what_is_no_python_file_is_refused(write, capsys):
     folder = write().parent
     no_file = "is not a file; name a Python file with a method"
     text = write(SOURCE, "queue.txt")
-    no_python = "is not a Python file; give a .py file or a folder of such files"
+    no_python = "is not a Python file; give a .py file with a method"
     for path, said in {folder: no_file, folder / "gone.py": no_file, text: no_python}.items():
         assert main(["check-method", str(path)]) == 2
         printed = capsys.readouterr()

@@ -241,7 +241,7 @@ def test_a_suite_without_a_name_is_one_sentence(
         ({"--pooler": "average"}, "unknown pooler 'average'; did you mean"),
         ({"--pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         ({"--tasks": "STS17"}, "unknown task 'STS17'; did you mean"),
-        ({"--data": "/nowhere"}, "data folder /nowhere holds no downstream/"),
+        ({"--data": "/nowhere"}, "data folder /nowhere does not exist"),
     ],
 )
 def test_a_mistaken_evaluation_is_one_sentence(

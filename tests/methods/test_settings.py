@@ -188,7 +188,7 @@ REFUSED = [
                   "false_negatives=kept", "loss_form=hinge", "temperature=0")),
     ("cot-bert[split=0]", "'cot-bert' needs split >= 1, not 0"),
     ("cot-bert[denoise_by=words]", "'denoise_by' of 'cot-bert' is one of padding, positions"),
-    ("cot-bert[denoise_scored=true]", "'cot-bert' needs not"),
+    ("cot-bert[denoise_scored=true]", "'cot-bert' cannot subtract padding from"),
     ("cot-bert[template_3=<sentence> is]", "a template of 'cot-bert' needs <sentence> once"),
     ("cot-bert[template=<sentence> <mask> <mask> <mask>]", "then <mask> 1 to 2 times"),
     *((f"declutr[{key}]", "'declutr'")
@@ -258,5 +258,6 @@ def test_labels_names_and_texts() -> None:
     plain = run_of("is-cse", seed=42).id
     assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"
     assert run_of("is-cse[clusters=64,gamma=0.5,group=knn]", seed=42).id == plain
-    keys = ("group=kmeans", "group=both", "gamma=0.1")
+    assert run_of("is-cse[gamma=0.1]", seed=42).id == plain  # without effect
+    keys = ("group=kmeans", "group=both", "gamma=0.1,group=both")
     assert len({plain, *(run_of(f"is-cse[{key}]", seed=42).id for key in keys)}) == 4

@@ -101,7 +101,7 @@ def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
         ({"tasks": ["sts", "TREC", "sts"]}, "'tasks' has 'sts' twice; keep one"),
         (simcse(sweep={"x": [1, 1]}), "'methods.0.sweep.x' has 1 twice; keep one"),
         (simcse(backbones=[]), "'methods.0.backbones' is [], which is invalid; write"),
-        ({"data": "/nowhere"}, "data folder /nowhere holds no downstream/; name a folder in"),
+        ({"data": "/nowhere"}, "data folder /nowhere does not exist; name a folder in"),
         (simcse(seeds=[-1]), "'methods.0.seeds.0' is -1, which is invalid"),
         ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; remove it from"),
         ({"backbones": {}}, "'backbones' is {}, which is invalid"),
@@ -159,6 +159,14 @@ def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_p
         ({"methods": ["simcse[corpus=text.txt]"]}, "a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
         ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "is a transformer"),
+        *(
+            ({"methods": [name], "corpus": "wiki1m"},
+             f"'{name}' cannot be trained: corpus wiki1m has no list of documents; add wiki1m.docs")
+            for name in ("cropping", "declutr", "skip-thought")
+        ),
+        ({"methods": ["sup-simcse[corpus=world]"]}, "corpus world has no labelled triples; use"),
+        ({"tasks": ["sts:nope"]}, "'sts:nope' is a set of a data folder of your own"),
+        ({"methods": ["simcse[select_on=sts:nope]"]}, "and 'data' is 'world'; set 'data' to the"),
     ],
 )  # fmt: skip
 def test_content_errors_name_the_key(
@@ -168,6 +176,21 @@ def test_content_errors_name_the_key(
     with pytest.raises(UserError) as caught:
         runs(**changes)
     assert message in str(caught.value)
+
+
+def test_a_corpus_at_hand_is_looked_at_for_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"methods": ["cropping"], "corpus": "mine"}
+    (tmp_path / "mine.txt").write_text("one\ntwo\n")
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    for changes in (own, own | {"corpus": str(tmp_path / "mine.txt")}):
+        with pytest.raises(UserError, match="corpus mine has no list of documents"):
+            runs(**changes)
+    (tmp_path / "mine.docs.tsv").write_text("first\tlines\n1\t2\n")
+    assert runs(**own)
+    monkeypatch.delenv("BENCH_DATA")
+    assert runs(methods=["cropping[unit=sentence]"], corpus="wiki1m")  # needs none
 
 
 def test_an_empty_configuration_is_one_sentence(tmp_path: Path) -> None:

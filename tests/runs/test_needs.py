@@ -65,6 +65,20 @@ def test_a_text_may_hold_the_text_of_another_run() -> None:
     assert split_run("run:b[y=on x on z]") == ("b[y=on x on z]", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Focal-InfoNCE", "focal-infonce"),
+        ("SimCSE++", "simcse-plus-plus"),
+        ("simcse_plus_plus[weight=1]", "simcse-plus-plus"),
+        ("GS-InfoNCE + IS-CSE", "gs-infonce"),
+    ],
+)
+def test_a_title_suggests_the_name(text: str, name: str) -> None:
+    with pytest.raises(UserError, match=rf"cannot read .*; did you mean '{name}'\?$"):
+        parse(text)
+
+
 @pytest.mark.parametrize("text", ["a[x=1]b[y=2]", "a[x=b[c]", "a[x=1]]", "a]x[", "a[b=c]d[e=f]"])
 def test_brackets_that_do_not_match_are_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"unmatched bracket|cannot read"):
