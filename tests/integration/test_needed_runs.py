@@ -105,12 +105,12 @@ def test_the_student_of_a_diverged_teacher_is_skipped(make: Make, tmp_path: Path
     assert (row.status, row.reason) == ("skipped", why)
 
 
-def test_a_teacher_that_reads_no_tokens_is_refused(make: Make, tmp_path: Path) -> None:
-    text = "rankcse[sentences=28,teacher=run:simcse[dimension=6,sentences=28]]"
+def test_an_encoder_that_cannot_be_used_is_refused(make: Make, tmp_path: Path) -> None:
+    text = "dclr[phi=2,sentences=28,start=run:simcse[dimension=6,sentences=28]]@paper"
     _, teacher, student = make(methods=[text])
     ended = jobs.train_run(teacher, tmp_path, "cpu")
     write_json(paths.trained_file(tmp_path, teacher.id), ended)
-    with pytest.raises(UserError, match="was saved as 'affine'"):
+    with pytest.raises(UserError, match="it cannot use 'run:simcse.*was saved as 'affine'.*; name"):
         jobs.train_run(student, tmp_path, "cpu")
 
 
