@@ -53,7 +53,8 @@ class CoTBERT(PromptBERT):
     as the paper says, and without the period and the space that only the code adds in scoring.
 
     Deviation from the released code: selection, which there adds no periods, scores as its test
-    does. Reading: a short batch is cut as `torch.chunk` cuts it, and the parts weigh the same.
+    does. Interpretation: a short batch is cut as `torch.chunk` cuts it, and the parts weigh the
+    same.
     """
 
     name = "cot-bert"

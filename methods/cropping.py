@@ -27,10 +27,10 @@ class Cropping(Contrastive):
     (abstracts) and another backbone, so nothing printed can be compared, and there is no
     `official`. `paper` has its pooling, rate and schedule: mean over tokens, no head.
 
-    Readings: a crop is `lines` successive lines with different starts for both views; documents of
-    fewer than `lines` + 1 lines are left out. With `unit=sentence`, which is the comparison in
-    SimCSE's Table 1, each view is a contiguous part of the sentence's words, separated by spaces,
-    drawn for each view by itself.
+    Interpretations: a crop is `lines` successive lines with different starts for both views;
+    documents of fewer than `lines` + 1 lines are left out. With `unit=sentence`, which is the
+    comparison in SimCSE's Table 1, each view is a contiguous part of the sentence's words,
+    separated by spaces, drawn for each view by itself.
     """
 
     name = "cropping"

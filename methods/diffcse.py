@@ -55,9 +55,9 @@ class DiffCSE(Contrastive):
     thesis sums over tokens and batch; its weight goes with the code's mean, so both settings take
     the mean.
 
-    Reading: no values are given for large models and for RoBERTa's batch and epochs; they are those
-    of bert-base. Deviation: RoBERTa's padding keeps its own id where the code has the first
-    token's. On backbones with fewer than 12 layers the generator is the backbone's own masked
+    Interpretation: no values are given for large models and for RoBERTa's batch and epochs; they
+    are those of bert-base. Deviation: RoBERTa's padding keeps its own id where the code has the
+    first token's. On backbones with fewer than 12 layers the generator is the backbone's own masked
     language model at the start.
     """
 

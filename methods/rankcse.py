@@ -56,11 +56,12 @@ class RankCSE(Contrastive):
     models, and which term has which temperature. The community code differs from the paper in ways
     that are hyper-parameters here.
 
-    Readings: both terms are means over the anchors; ListNet leaves out an anchor's own sentence,
-    ListMLE keeps it; ties keep the order of the batch; teachers read the word pieces of the batch
-    without dropout, and their vector is the first token before any head. No teacher is published
-    for backbones with fewer than 12 layers; there the only one is the initial backbone, with the
-    mean over tokens, as the community code has it for models that are not trained on the first.
+    Interpretations: both terms are means over the anchors; ListNet leaves out an anchor's own
+    sentence, ListMLE keeps it; ties keep the order of the batch; teachers read the word pieces of
+    the batch without dropout, and their vector is the first token before any head. No teacher is
+    published for backbones with fewer than 12 layers; there the only one is the initial backbone,
+    with the mean over tokens, as the community code has it for models that are not trained on the
+    first.
     """
 
     name = "rankcse"

@@ -109,9 +109,9 @@ CAPTION = (
     "after Holm's correction, which decides"
 )
 PRINTED_CAPTION = (
-    "; last the printed numbers, their difference, (5 needed) where 5 seeds of ours would show one "
-    "of its size, and the part of it that comes back, (A - B) / (A - B, print), with its 95 % "
-    "interval, from 3 seeds on"
+    "; the last columns are the printed numbers and their difference. (5 needed): 5 seeds of ours "
+    "would show a difference of that size. Part: (A - B) / (A - B, print), how much of the printed "
+    "difference ours has, with its 95 % interval, from 3 seeds on"
 )
 
 

@@ -86,7 +86,7 @@ def test_several_methods_show_their_averages_and_write_all(compared):
     lines = text.splitlines()
     title = "Suite paper: Avg of every method on its backbones (A) against simcse@official (B)"
     assert lines[0].startswith(title)
-    assert "last the printed numbers" in lines[0]
+    assert "the last columns are the printed numbers" in lines[0]
     assert "≠" in lines[0]
     assert lines[2].startswith("| Backbone | Method | n |")
     assert len([line for line in lines if line.startswith(f"| {BASE}")]) == 2
