@@ -313,7 +313,7 @@ def test_runs_that_a_new_seed_needs_are_counted(
 ) -> None:
     """Fails if the hours of a teacher, or its runs, are left out."""
     needed = "simcse[dropout=0.3]"
-    table = overlay(DCLR.official, {"*": {"complement": f"run:{needed}{on}"}})
+    table = overlay(DCLR.official, {"*": {"start": f"run:{needed}{on}"}})
     monkeypatch.setattr(DCLR, "official", table)
     config = CONFIG | {"methods": ["dclr"]}
     rows = printed().query("source == 'is-cse' and table == 'Table 1' and method == 'DCLR'")

@@ -491,6 +491,9 @@ BESIDE = [
     ("sts", "dclr[epochs=1]+is-cse", "is-cse"),
 ]
 
+# Whose difference to SimCSE on X-Probe's Length the page names.
+PROBED = ("untrained[pooler=cls_before_pooler]", "gs-infonce")
+
 
 def wiki_mini() -> list[str]:
     """The rows of the tables between the marks: what has scores, best average first."""
@@ -500,8 +503,11 @@ def wiki_mini() -> list[str]:
         assert version == method_class(name).version, f"{name} has changed; score it again"
 
     @cache
+    def differences(baseline: str, *methods: str) -> pd.DataFrame:
+        return against(suite, baseline, methods)[0].set_index("board")
+
     def averages(baseline: str, *methods: str) -> pd.DataFrame:
-        return against(suite, baseline, methods)[0].query("task == 'Avg'").set_index("board")
+        return differences(baseline, *methods).query("task == 'Avg'")
 
     def minus(pair: Any) -> str:
         width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
@@ -520,6 +526,8 @@ def wiki_mini() -> list[str]:
     for one in scored(suite, "xprobe"):
         scores = [score_text(one[task], one[f"{task} sd"]) for task in tasks]
         said.append(row(one["label"], one[f"{tasks[0]} n"], *scores))
+    lengths = differences("simcse").loc["xprobe"].query("task == 'Length'").set_index("method")
+    said += [minus(lengths.loc[method]) for method in PROBED]
     for board, method, baseline in BESIDE:
         (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
         said.append(minus(pair))
