@@ -74,7 +74,7 @@ class ISCSE(Queued):
         {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}},
     )
     needs = (
-        "0 < neighbours < buffer",
+        "group == 'kmeans' or 0 < neighbours < buffer",
         "beta > 0",
         "alpha >= 0",
         "0 <= alpha_start <= alpha",  # Eq. 8 would fall below its end

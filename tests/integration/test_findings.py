@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain, combinations
-from math import ceil, comb, exp, isnan, log, sqrt
+from math import ceil, comb, exp, isnan, log, nan, sqrt
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -493,6 +493,8 @@ BESIDE = [
 
 # Whose difference to SimCSE on X-Probe's Length the page names.
 PROBED = ("untrained[pooler=cls_before_pooler]", "gs-infonce")
+# Whose difference to SimCSE on STS, with the first seed alone, it names.
+FIRST = ("cards[switch=0]", "focal-infonce")
 
 
 def wiki_mini() -> list[str]:
@@ -526,8 +528,15 @@ def wiki_mini() -> list[str]:
     for one in scored(suite, "xprobe"):
         scores = [score_text(one[task], one[f"{task} sd"]) for task in tasks]
         said.append(row(one["label"], one[f"{tasks[0]} n"], *scores))
-    lengths = differences("simcse").loc["xprobe"].query("task == 'Length'").set_index("method")
+    lengths = (
+        differences("simcse").loc["xprobe"].query("task == 'xprobe-Length'").set_index("method")
+    )
     said += [minus(lengths.loc[method]) for method in PROBED]
+    sts = suite.planned("sts")
+    first = {
+        run.plan["method"]: run.points(sts, "Avg") for run in suite.runs if run.plan["seed"] == 1
+    }
+    said += [f"{(first[method] or nan) - (first['simcse'] or nan):+.2f} above" for method in FIRST]
     for board, method, baseline in BESIDE:
         (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
         said.append(minus(pair))

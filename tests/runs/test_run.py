@@ -461,7 +461,7 @@ def test_a_run_resolves_from_its_own_arguments(
         ("sscl[stack=1.5]", "'stack' should be a whole number, not '1.5'"),
         ("sscl[average=maybe]", "'average' should be true or false"),
         ("sscl[positive=random]", "'positive' of 'sscl' is one of dropout, self, not 'random'"),
-        ("is-cse[neighbours=2000]", "needs 0 < neighbours < buffer"),
+        ("is-cse[neighbours=2000]", "or 0 < neighbours < buffer"),
         ("gs-infonce[std=0]", "std > 0"),
         ("gs-infonce+simcse", "'simcse' adds nothing to another method"),
         ("untrained+gs-infonce", "'untrained' is not trained"),
