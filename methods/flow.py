@@ -41,7 +41,7 @@ class FlowHyper(TransformHyper):
     start: str = "uniform"  # initial shifts and scales; "data": from the first batch
     learning_rate: float = 1e-3
     batch_size: int = 32  # pairs of sentences
-    epochs: float = 1
+    epochs: int | float = 1  # a whole number is an int, as in the identities of earlier runs
 
 
 class BertAdam:

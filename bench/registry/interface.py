@@ -14,7 +14,7 @@ from bench.utils.errors import UserError, did_you_mean
 from methods.base import HyperParameters, Method, holds, is_true
 
 NAME = r"[a-z0-9-]+"  # characters allowed in the text of a run
-# What a condition of `needs` may consist of.
+# What a condition of `needs` or `used_if` may consist of.
 CONDITION: tuple[type[ast.AST], ...] = (
     ast.Expression, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop,
     ast.BinOp, ast.operator, ast.Name, ast.expr_context, ast.Constant,

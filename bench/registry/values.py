@@ -24,7 +24,8 @@ def convert(value: Any, annotation: str, name: str) -> Any:
         UserError: the value cannot be converted.
     """
     kinds = [kind.strip() for kind in annotation.split("|")]
-    needed = " or ".join(TYPE_NAMES.get(kind, kind) for kind in kinds)
+    either = {"int", "float"} <= {*kinds}
+    needed = " or ".join(TYPE_NAMES.get(x, x) for x in kinds if not (either and x == "int"))
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if "None" in kinds:
             return None
@@ -34,6 +35,8 @@ def convert(value: Any, annotation: str, name: str) -> Any:
             if isinstance(value, bool):
                 return value
             return {"true": True, "false": False}[str(value).lower()]
+        if either and not isinstance(value, bool) and not float(value).is_integer():
+            kinds.remove("int")
         if "int" in kinds:
             if isinstance(value, bool) or float(value) != int(float(value)):
                 raise ValueError

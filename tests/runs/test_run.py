@@ -246,6 +246,15 @@ def test_every_hyper_parameter_is_part_of_the_identity(name: str) -> None:
     )  # the hash alone tells them apart
 
 
+def test_a_number_is_one_run_however_it_is_written() -> None:
+    whole = {
+        run(f"untrained+flow{keys}@official").id for keys in ("", "[epochs=1]", "[epochs=1.0]")
+    }
+    assert len(whole) == 1
+    assert run("untrained+flow[epochs=0.5]@official").parts[1][2]["epochs"] == 0.5
+    assert run("simcse[temperature=5e-2]").id == run("simcse").id
+
+
 def test_corpus_data_seed_and_version_are_part_of_the_identity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
