@@ -318,13 +318,12 @@ class Method(nn.Module):
                 raise Refusal(f"'{name}' of '{cls.name}' is one of {listed}, not '{values[name]}'")
         for base in cls.__mro__:
             for condition in vars(base).get("needs", ()):
-                given = _used(condition, values)
-                found = " and ".join(map(str, given.values()))
                 try:
                     valid = holds(condition, values)
                 except (ArithmeticError, TypeError):
                     valid = False
                 if not valid:
+                    found = " and ".join(map(str, _used(condition, values).values()))
                     raise Refusal(f"'{cls.name}' needs {condition}, not {found}")
 
     @classmethod

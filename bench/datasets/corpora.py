@@ -173,12 +173,13 @@ def check_structure(name: str, structure: str) -> None:
         name: of a corpus, or a path. Of those of `BENCH_DATA`, a list of documents is looked for.
         structure: "documents" or "triples".
     """
+    is_table = _is_table(Path({**CORPORA, **WORLDS}.get(name, name)))
     if structure == "triples":
-        if not _is_table(Path({**CORPORA, **WORLDS}.get(name, name))):
+        if not is_table:
             raise _no_triples(name)
     elif path := _at_hand(name):
         _documents_table(path)
-    elif name in CORPORA or name in MADE or name == "world-nli":
+    elif is_table or name in CORPORA or name in MADE:
         raise _no_documents(name)
 
 
