@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -68,37 +67,24 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 
 def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method with this name; without `@`, its official setting if that is planned. An
-    outside encoder is named by its label.
+    outside encoder is named by its label. Keys that change nothing may be given, as in
+    configurations.
 
     Raises:
         UserError: the name cannot be parsed, or no such method is planned.
     """
+    from bench.runs.names import is_named
     from bench.runs.text import parse
-
-    def value(text: str) -> float | str:
-        try:
-            return float(text)
-        except ValueError:
-            return text.lower()
-
-    def canonical(text: str) -> tuple[Any, str | None]:
-        parts, setting = parse(text)
-        first, *rest = [
-            (name, {key: value(given) for key, given in keys.items()}) for name, keys in parts
-        ]
-        return [first, *sorted(rest, key=itemgetter(0))], setting
 
     planned = candidates(suite)
     if outside := [one for one in planned if one.label == f"{text}{OUTSIDE}"]:
         return outside[0]
-    parts, setting = canonical(text)
     matches = [
-        one
-        for one in planned
-        if canonical(one.method)[0] == parts and setting in (None, one.setting)
+        one for one in planned if any(is_named(text, runs[0].plan) for runs in one.runs.values())
     ]
     if not matches:
-        names = dict.fromkeys(one.text if setting else one.method for one in planned)
+        has_setting = parse(text)[1] is not None
+        names = dict.fromkeys(one.text if has_setting else one.method for one in planned)
         raise UserError(f"'{text}' is not in suite {suite.name}{did_you_mean(text, names)}")
     return min(matches, key=lambda one: one.setting != "official")
 

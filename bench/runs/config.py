@@ -24,6 +24,7 @@ from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
 from bench.results.records import ANALYSES, OUTSIDE, is_outside
 from bench.runs.encoders import encoder_runs
+from bench.runs.names import is_named
 from bench.runs.needs import in_order
 from bench.runs.paths import data_folder
 from bench.runs.recipe import convert_recipe
@@ -238,14 +239,19 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
         selected = dict.fromkeys(name for run in trained for name in run.recipe.selection)
         check_dev(selected, folder, present=data != "senteval")
     if "compare" in config:
-        baseline = config["compare"]["baseline"]
-        all_runs = [one.run for one in plan_runs]
-        texts = {text for run in all_runs for text in (run.text, f"{run.text}@{run.setting}")}
-        texts |= {run.label.removesuffix(OUTSIDE) for run in all_runs if is_outside(run.label)}
-        if baseline not in texts:
-            hint = did_you_mean(baseline, texts)
-            raise UserError(f"'compare.baseline' is '{baseline}', which is not planned{hint}")
+        _check_baseline(config["compare"]["baseline"], [one.run for one in plan_runs])
     return plan_runs
+
+
+def _check_baseline(baseline: str, runs: Sequence[Run]) -> None:
+    """Raise `UserError` if no planned run has the baseline's name."""
+    outside = {run.label.removesuffix(OUTSIDE) for run in runs if is_outside(run.label)}
+    one_seed = {(run.text, run.setting, run.backbone.name): run for run in runs}.values()
+    if baseline in outside or any(is_named(baseline, run.describe()) for run in one_seed):
+        return
+    texts = {text for run in runs for text in (run.text, f"{run.text}@{run.setting}")} | outside
+    hint = did_you_mean(baseline, texts)
+    raise UserError(f"'compare.baseline' is '{baseline}', which is not planned{hint}")
 
 
 def _refuse_own_sets(plan_runs: Iterable[Planned], data: str) -> None:

@@ -29,6 +29,7 @@ def scored(
     metric = more.pop("metric", "spearman")
     plan = {"method": method, "setting": "official", "label": method.upper(), "seed": seed}
     plan |= {"backbone": BASE, "corpus": None if seed is None else "wiki1m", "recipe_changes": {}}
+    plan |= {"reference": plan["backbone"], "data": "senteval"}
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
     return RunResults(plan | more, "finished" if scores else "diverged", "", "senteval", scores)
@@ -82,6 +83,9 @@ def row_of(frame: pd.DataFrame, task: str = "Avg", **names: str) -> pd.Series:
         ("simcse[temperature=0.010]", "simcse[temperature=0.01]@paper"),
         ("gs-infonce[ multiple=1.0,queue=None ]", "gs-infonce[multiple=1,queue=none]@official"),
         ("gs-infonce+is-cse+cards", "gs-infonce+cards+is-cse@official"),
+        ("simcse[temperature=0.05]", "simcse@official"),  # the setting's own value
+        ("simcse[ temperature=0.050 , pooler=cls_mlp ]@official", "simcse@official"),
+        ("untrained[pooler=avg_embedding_last]", "untrained@paper"),
     ],
 )
 def test_methods_are_named_as_in_configurations(text, found):
@@ -89,6 +93,8 @@ def test_methods_are_named_as_in_configurations(text, found):
     official = ["simcse", "gs-infonce[multiple=1,queue=none]", "gs-infonce+cards+is-cse"]
     runs = [scored(one, 1, 70.0, setting="paper") for one in paper]
     runs += [scored(one, 1, 70.0) for one in official]
+    runs += [scored("untrained[pooler=cls_before_pooler]", None, 70.0, setting="paper")]
+    runs += [scored("untrained", None, 70.0, setting="paper")]
     assert find(suite(*runs), text).text == found
 
 

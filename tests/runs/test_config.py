@@ -141,6 +141,20 @@ def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_p
 
 
 @pytest.mark.parametrize(
+    "baseline",
+    [
+        "simcse[temperature=0.1]",
+        "simcse[ temperature=0.10, pooler=cls_mlp ]@official",  # its own pooler
+        "sscl",
+        "sscl@official",
+    ],
+)
+def test_the_baseline_may_be_written_as_the_methods_are(baseline: str) -> None:
+    methods = ["simcse[temperature=0.1,pooler=cls_mlp]", "sscl"]
+    assert runs(methods=methods, compare={"baseline": baseline})
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
@@ -150,6 +164,8 @@ def test_schema_errors_name_the_key(changes: dict[str, Any], message: str, tmp_p
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
         ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations"),
         ({"compare": {"baseline": "simsce"}}, "'simsce', which is not planned; did you mean"),
+        ({"compare": {"baseline": "simcse@paper"}}, "is 'simcse@paper', which is not planned"),
+        ({"compare": {"baseline": "simcse[layers=99]"}}, "did you mean 'simcse'"),
         ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "names its setting"),
         (
             {"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}},
