@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.download.archive import unpack
 from bench.results.readers import read_plan
+from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, atomic_folder
 
@@ -64,8 +65,8 @@ def unpack_suite(archive: Path, folder: Path) -> None:
     """Unpack an archive of a suite as the new folder of the suite.
 
     Raises:
-        UserError: the archive is damaged, is none of a suite, or has a member that leads out of the
-            folder; or the folder exists. Nothing is written then.
+        UserError: the archive or a result in it is damaged, it is none of a suite, or has a member
+            that leads out of the folder; or the folder exists. Nothing is written then.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--out {folder} exists; name a new folder for the archive's suite")
@@ -74,7 +75,7 @@ def unpack_suite(archive: Path, folder: Path) -> None:
         if not (temporary / "plan.json").is_file():
             raise UserError(f"{archive} has no plan.json, so it is no archive of a suite")
         try:
-            read_plan(temporary / "plan.json")
+            read_suite(temporary)
         except UserError as error:
             what = str(error).replace(f"{temporary}{os.sep}", "").partition("; ")[0]
             raise UserError(f"{archive}: {what}; pack the suite again") from None

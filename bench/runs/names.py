@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
-from bench.runs.resolve import run_of
+from bench.runs.resolve import resolve
 from bench.runs.text import Keys, parse, spell
 from bench.utils.errors import UserError
 
@@ -31,11 +31,18 @@ def is_named(text: str, plan: Mapping[str, Any]) -> bool:
     if _comparable(parts) == _comparable(parse(plan["method"])[0]):
         return True
     spelled = "+".join(spell(name, keys) for name, keys in parts)
-    corpus = plan["corpus"] or "wiki1m"  # an untrained encoder has none, and needs none
+    # The text of a run does not depend on its corpus, data and seed.
+    rest: dict[str, Any] = {"corpus": "wiki1m", "data": "senteval", "seed": plan["seed"]}
     try:
-        return run_of({**plan, "method": spelled}, corpus=corpus).text == plan["method"]
+        run = resolve(
+            f"{spelled}@{plan['setting']}",
+            backbone_name=plan.get("reference") or plan["backbone"],
+            recipe=plan.get("recipe_changes") or {},
+            **rest,
+        )
     except UserError:  # it is not possible in this setting or on this backbone
         return False
+    return run.text == plan["method"]
 
 
 def _comparable(parts: list[tuple[str, Keys]]) -> list[tuple[str, dict[str, float | str]]]:

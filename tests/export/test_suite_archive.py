@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +174,19 @@ def test_a_damaged_archive_is_one_line_and_writes_nothing(
     }
     archive.write_bytes(changed[damage])
     with pytest.raises(UserError, match=r"^[^\n]*s\.tar\.gz cannot be unpacked [^\n]*$"):
+        unpack_suite(archive, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_result_in_an_archive_is_one_line_and_writes_nothing(
+    suite: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(suite, copied := tmp_path / "s")
+    name = "scores/run000.json"
+    scores = (copied / name).read_text()
+    write_text(copied / name, scores.replace('"value": 7', '"value": 9', 1))
+    pack(copied, archive := tmp_path / "s.tar.gz")
+    with pytest.raises(UserError, match=rf"^[^\n]*s\.tar\.gz: {name} [^\n]*pack the suite again$"):
         unpack_suite(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -29,7 +29,6 @@ def scored(
     metric = more.pop("metric", "spearman")
     plan = {"method": method, "setting": "official", "label": method.upper(), "seed": seed}
     plan |= {"backbone": BASE, "corpus": None if seed is None else "wiki1m", "recipe_changes": {}}
-    plan |= {"reference": plan["backbone"], "data": "senteval"}
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
     return RunResults(plan | more, "finished" if scores else "diverged", "", "senteval", scores)
