@@ -11,7 +11,7 @@ from bench.datasets.corpora import MADE, WORLDS
 from bench.datasets.manifest import manifest
 from bench.runs.paths import data_sums
 from bench.runs.run import corpus_fingerprint
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, errors_of
 from bench.utils.files import blocking_path, slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
@@ -21,9 +21,10 @@ try:
     for path in workflow.configfiles:
         suites.read(path)
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
-    with suites.naming(", ".join(map(str, workflow.configfiles))):
+    with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
         suites.validate(config)
         PLANNED = {found.run.id: found for found in suites.planned(config)}
+        COMPARISON = suites.comparison(config, PLANNED.values())
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -189,4 +190,4 @@ def compared(wildcards):
     """The outputs of the comparison, if the configuration names a baseline."""
     if "compare" not in config:
         return []
-    return [f"{RESULTS}/tables/compare.csv", f"{FIGURES}/compare.png"]
+    return [f"{RESULTS}/tables/{COMPARISON}.csv", f"{FIGURES}/{COMPARISON}.png"]

@@ -137,13 +137,13 @@ if "compare" in config:
             outputs_of("score"),
         output:
             table=report(
-                f"{RESULTS}/tables/compare.csv",
+                f"{RESULTS}/tables/{COMPARISON}.csv",
                 caption="captions/compare.rst",
                 category="Results",
                 labels={"content": "methods against the baseline"},
             ),
             figure=report(
-                f"{FIGURES}/compare.png",
+                f"{FIGURES}/{COMPARISON}.png",
                 caption="captions/compare.rst",
                 category="Results",
                 labels={"content": "methods against the baseline, figure"},

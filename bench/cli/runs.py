@@ -31,7 +31,7 @@ from bench.cli.parameters import (
     whole_number,
 )
 from bench.results.records import ANALYSES, STAGES
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import write_json
 from bench.utils.text import counted
 
@@ -181,7 +181,7 @@ def plan(
         content = configurations.read(file)
     else:
         content = read_json_text(text)
-    with configurations.naming("in --json" if text is not None else file):
+    with errors_of(f"configuration {'in --json' if text is not None else file}"):
         configurations.validate(content)
         if seeds:
             content = configurations.reseeded(content, range(1, seeds + 1))

@@ -18,9 +18,9 @@ from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
-from bench.results.records import OUTSIDE
+from bench.results.records import OUTSIDE, is_outside
 from bench.results.suite_results import RunResults, SuiteResults, diverged
-from bench.utils.errors import LISTED, UserError, did_you_mean
+from bench.utils.errors import LISTED, UserError, did_you_mean, errors_of
 
 
 class NothingToCompare(UserError):
@@ -42,7 +42,10 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """As in configurations, with its setting: `simcse@official`."""
+        """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
+        label."""
+        if is_outside(self.label):
+            return self.label.removesuffix(OUTSIDE)
         return f"{self.method}@{self.setting}"
 
     def on(self, backbone: str) -> list[RunResults]:
@@ -66,27 +69,19 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method with this name; without `@`, its official setting if that is planned. An
-    outside encoder is named by its label. Keys that change nothing may be given, as in
-    configurations.
+    """The planned method that a text names (`bench.runs.names`); without `@`, its official setting
+    if that is planned.
 
     Raises:
         UserError: the name cannot be parsed, or no such method is planned.
     """
-    from bench.runs.names import is_named
-    from bench.runs.text import parse
+    from bench.runs.names import named
 
-    planned = candidates(suite)
-    if outside := [one for one in planned if one.label == f"{text}{OUTSIDE}"]:
-        return outside[0]
-    matches = [
-        one for one in planned if any(is_named(text, runs[0].plan) for runs in one.runs.values())
-    ]
-    if not matches:
-        has_setting = parse(text)[1] is not None
-        names = dict.fromkeys(one.text if has_setting else one.method for one in planned)
-        raise UserError(f"'{text}' is not in suite {suite.name}{did_you_mean(text, names)}")
-    return min(matches, key=lambda one: one.setting != "official")
+    planned = {(one.method, one.setting): one for one in candidates(suite)}
+    plans = [runs[0].plan for one in planned.values() for runs in one.runs.values()]
+    with errors_of(f"suite {suite.name}"):
+        found = [planned[plan["method"], plan["setting"]] for plan in named(text, plans)]
+    return min(found, key=lambda one: one.setting != "official")
 
 
 @dataclass
@@ -239,7 +234,8 @@ def _chosen_methods(
     if not any(map(theirs.on, backbones)):
         hint = did_you_mean(backbones[0], theirs.runs)
         raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{hint}")
-    chosen = [find(suite, text) for text in methods]
+    found = [find(suite, text) for text in methods]
+    chosen = list({one.text: one for one in found}.values())
     for ours in chosen:
         if ours.text == theirs.text:
             raise UserError(f"'{ours.text}' would be compared with itself; pass another baseline")
@@ -303,7 +299,8 @@ def against(
     Args:
         suite: the suite.
         baseline: name of a method.
-        methods: names of methods; empty takes every planned one.
+        methods: names of methods; empty takes every planned one. One that is named twice counts
+            once.
         backbones: empty takes every planned one. A method is compared on the backbones that it
             shares with the baseline.
 
@@ -333,7 +330,7 @@ def against(
         if name not in planned:
             hint = did_you_mean(name, planned)
             raise UserError(f"backbone '{name}' is not in suite {suite.name}{hint}")
-    names = backbones or planned
+    names = list(dict.fromkeys(backbones)) or planned
     chosen = _chosen_methods(suite, theirs, methods, names)
     comparisons = list(_comparisons(suite, theirs, chosen, names))
     if not comparisons:

@@ -14,6 +14,7 @@ from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.report.formats import csv, markdown, score_text, with_interval, write_table
 from bench.results.records import named
 from bench.results.suite_results import SuiteResults, read_suite
+from bench.runs.paths import comparison_stem
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
@@ -176,11 +177,6 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
             aside(panel, y, _verdict(row), bold=row["verdict"] != "undecided")
     zoom(drawn, always=[0])
     return figure
-
-
-def comparison_stem(board: str) -> str:
-    """The stem of the file names of a board's comparisons."""
-    return "compare" if board == "sts" else f"compare_{board}"
 
 
 def render_versus(

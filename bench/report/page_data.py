@@ -21,7 +21,6 @@ from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.registry.backbones import NO_BACKBONE
 from bench.report import reproductions, tables
-from bench.report.comparison_table import comparison_stem
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
 from bench.report.formats import score_text
@@ -44,6 +43,7 @@ from bench.reported.address import address, reproduce_command
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.paths import comparison_stem
 from bench.utils.text import counted, listed
 
 

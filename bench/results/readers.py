@@ -31,6 +31,7 @@ class PlanEntry(TypedDict):
     setting: str
     seed: int | None
     recipe_changes: NotRequired[dict[str, Any] | None]
+    overridden: NotRequired[dict[str, Any]]
     tasks: NotRequired[list[str] | None]
     analyses: NotRequired[list[str] | None]
     label: NotRequired[str]

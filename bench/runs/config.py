@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,22 @@ import yaml
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.manifest import check_listed
 from bench.datasets.own import check_dev, check_own
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, STS_TASKS, XPROBE_TASKS, expand_tasks
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
-from bench.results.records import ANALYSES, OUTSIDE, is_outside
+from bench.results.records import ANALYSES
 from bench.runs.encoders import encoder_runs
-from bench.runs.names import is_named
+from bench.runs.names import compared_boards
 from bench.runs.needs import in_order
-from bench.runs.paths import data_folder
+from bench.runs.paths import comparison_stem, data_folder
 from bench.runs.recipe import convert_recipe
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.runs.schema import check_schema
 from bench.runs.text import parse
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import refuse_special
 
 # `configurations` is a link to config/, so that an installed package contains it.
@@ -60,15 +59,6 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-@contextmanager
-def naming(source: object) -> Iterator[None]:
-    """Let the errors of a configuration begin with where it is from."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"configuration {source}: {error}") from None
-
-
 def load(path: Path) -> dict[str, Any]:
     """Read and validate a configuration file.
 
@@ -76,7 +66,7 @@ def load(path: Path) -> dict[str, Any]:
         UserError: the file cannot be read or is invalid; the message names the key.
     """
     config = read(path)
-    with naming(path):
+    with errors_of(f"configuration {path}"):
         validate(config)
     return config
 
@@ -130,7 +120,7 @@ def validate(config: Any) -> None:
 
 
 def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
-    """Check that all tasks exist, that the data has them, and that a comparison has STS tasks."""
+    """Check that all tasks exist and that the data has them."""
     suite_tasks = [tasks_of(config, name) for name in (None, *config["backbones"])]
     entry_tasks = [entry.get("tasks", ()) for entry in _entries(config)]
     tasks = expand_tasks([*itertools.chain(*suite_tasks, *entry_tasks)])
@@ -140,10 +130,6 @@ def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
         raise UserError(
             f"the embedded world has no '{foreign[0]}'; remove it from 'tasks', "
             "or choose other data"
-        )
-    if "compare" in config and not set(tasks) & set(STS_TASKS):
-        raise UserError(
-            "'compare' needs STS tasks, but 'tasks' has none; add one, or remove 'compare'"
         )
 
 
@@ -202,7 +188,7 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
 
     Raises:
         UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
-            baseline of the comparison is not planned.
+            baseline of the comparison is not planned or has nothing beside it.
     """
     by_id: dict[str, Planned] = {}
     for run, entry in _runs(config):
@@ -238,20 +224,21 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
             check_own(names, folder)
         selected = dict.fromkeys(name for run in trained for name in run.recipe.selection)
         check_dev(selected, folder, present=data != "senteval")
-    if "compare" in config:
-        _check_baseline(config["compare"]["baseline"], [one.run for one in plan_runs])
+    comparison(config, plan_runs)
     return plan_runs
 
 
-def _check_baseline(baseline: str, runs: Sequence[Run]) -> None:
-    """Raise `UserError` if no planned run has the baseline's name."""
-    outside = {run.label.removesuffix(OUTSIDE) for run in runs if is_outside(run.label)}
-    one_seed = {(run.text, run.setting, run.backbone.name): run for run in runs}.values()
-    if baseline in outside or any(is_named(baseline, run.describe()) for run in one_seed):
-        return
-    texts = {text for run in runs for text in (run.text, f"{run.text}@{run.setting}")} | outside
-    hint = did_you_mean(baseline, texts)
-    raise UserError(f"'compare.baseline' is '{baseline}', which is not planned{hint}")
+def comparison(config: Mapping[str, Any], plan_runs: Iterable[Planned]) -> str:
+    """The stem of the files of the comparison, on its first board; empty without `compare`.
+
+    Raises:
+        UserError: the baseline is not planned, or has nothing beside it.
+    """
+    if "compare" not in config:
+        return ""
+    with errors_of("'compare.baseline'"):
+        plans = [one.describe() for one in plan_runs]
+        return comparison_stem(compared_boards(config["compare"]["baseline"], plans)[0])
 
 
 def _refuse_own_sets(plan_runs: Iterable[Planned], data: str) -> None:

@@ -15,7 +15,7 @@ from bench.results.records import OUTSIDE
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.runs.text import spell
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, errors_of
 from methods.base import POOLERS
 
 # Where a folder says how its vectors are pooled: the suite's own, and sentence-transformers'.
@@ -35,6 +35,7 @@ def encoder_runs(config: Mapping[str, Any]) -> Iterator[Run]:
         given = {"model": entry} if isinstance(entry, str) else dict(entry)
         model = given["model"]
         label = given.pop("label", None) or Path(model).name or Path(model).resolve().name
+        label = label.removesuffix(OUTSIDE)  # as tables show it
         where = f"the encoder '{' '.join(label.split())}'"
         if re.split(r"[\[+@]", label.lower())[0] in taken:
             raise UserError(f"{where} has the name of a method; give it another 'label'")
@@ -47,9 +48,10 @@ def encoder_runs(config: Mapping[str, Any]) -> Iterator[Run]:
             problem = re.sub(r"--(\w+)", r"'\1'", str(error))
             raise UserError(f"{where}: {problem}") from None
         text = spell("published", {"pooler": None, **given})
-        run = resolve(
-            f"{text}@paper", backbone_name="none", corpus="", data=config["data"], seed=None
-        )
+        with errors_of(where):
+            run = resolve(
+                f"{text}@paper", backbone_name="none", corpus="", data=config["data"], seed=None
+            )
         yield replace(run, label=f"{label}{OUTSIDE}")
 
 

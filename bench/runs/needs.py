@@ -141,6 +141,11 @@ def recipe_changes(needed: Mapping[str, Run]) -> dict[str, Any]:
     return {key: value for run in needed.values() for key, value in run.recipe_changes.items()}
 
 
+def overridden(needed: Mapping[str, Run]) -> dict[str, Any]:
+    """The fields of the suite's recipe that the texts of needed runs override."""
+    return {key: value for run in needed.values() for key, value in run.overridden.items()}
+
+
 def in_order(runs: Iterable[Run]) -> list[Run]:
     """Runs and those that they need, each once and after what it needs."""
     found: dict[str, Run] = {}

@@ -36,6 +36,11 @@ def tokens_folder(suite_dir: Path) -> Path:
     return suite_dir / "tokens"
 
 
+def comparison_stem(board: str) -> str:
+    """The stem of the file names of a board's comparisons."""
+    return "compare" if board == "sts" else f"compare_{board}"
+
+
 def trained_file(suite_dir: Path, run_id: str) -> Path:
     """Outcome of a training with its provenance (`trained.json` of a run)."""
     return suite_dir / "trained" / f"{run_id}.json"

@@ -2,7 +2,8 @@
 build and spell its parts.
 
 Keys are hyper-parameters of the part they follow. After the first part they may also be recipe
-fields. All parts but the first are sorted, so that every composition has exactly one spelling.
+fields. All parts but the first are sorted, and keys that change nothing are left out, so that a run
+has exactly one spelling in a suite.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, back
 from bench.registry.methods import method_class, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import convert, format_value
-from bench.runs.needs import Needs, impossible, recipe_changes
+from bench.runs.needs import Needs, impossible, overridden, recipe_changes
 from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert_recipe
 from bench.runs.run import Run, cut_shape
 from bench.runs.settings import hyper_types, setting_rows, typed
@@ -101,6 +102,7 @@ def _resolve(
         own_corpus=own_corpus,
         recipe=merged.final,
         recipe_changes=recipe_changes(needed) | merged.changed_by_suite,
+        overridden=overridden(needed) | merged.overridden,
         skip=next((part.skip for part in parts if part.skip), None) or impossible(needed),
         needs=needed,
     )
@@ -126,8 +128,14 @@ def run_of(
         corpus=corpus or description["corpus"],
         data=data or description["data"],
         seed=description["seed"],
-        recipe=description["recipe_changes"],
+        recipe=suite_recipe(description),
     )
+
+
+def suite_recipe(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe fields of the suite that the run of a description was resolved with, those that
+    are the method's own left out."""
+    return {**(description.get("recipe_changes") or {}), **description.get("overridden", {})}
 
 
 # Setting and backbone
@@ -166,15 +174,16 @@ class _Merged:
     Attributes:
         own: recipe of the method's setting.
         final: `own`, overridden by the suite, overridden by the text.
-        shown_of_text: fields of the text that differ from the method's own.
-        changed_by_suite: fields of the suite that differ from it and that the text does not
-            override.
+        shown_of_text: fields of the text that change the recipe.
+        changed_by_suite: fields of the suite that differ from the method's own and are in `final`.
+        overridden: the other fields of the suite that differ from it.
     """
 
     own: Recipe
     final: Recipe
     shown_of_text: dict[str, Any]
     changed_by_suite: dict[str, Any]
+    overridden: dict[str, Any]
 
 
 def _merge_recipe(
@@ -193,11 +202,13 @@ def _merge_recipe(
     check_recipe(final)
     _check_cuts(final, host, chosen)
 
-    def changes(given: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in given.items() if value != getattr(own, key)}
+    def differing(given: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+        return {key: value for key, value in given.items() if value != getattr(recipe, key)}
 
-    of_suite_alone = {key: of_suite[key] for key in of_suite if key not in of_text}
-    return _Merged(own, final, changes(of_text), changes(of_suite_alone))
+    changed = differing(of_suite, own)
+    lost = differing(changed, final)
+    kept = {key: value for key, value in changed.items() if key not in lost}
+    return _Merged(own, final, differing(of_text, replace(own, **of_suite)), kept, lost)
 
 
 def _drop_idle_cuts(

@@ -47,6 +47,8 @@ class Run:
         recipe_changes: recipe fields set by the suite that differ from the method's own setting, or
             from that of a run that it needs.
         skip: why this run is impossible on this backbone, or None.
+        overridden: the other fields of the suite that differ from the method's own setting, or from
+            that of a run that it needs: those that a text overrides.
         needs: the runs whose encoders it loads, by the values of hyper-parameters that name them.
     """
 
@@ -62,6 +64,7 @@ class Run:
     recipe: Recipe
     recipe_changes: dict[str, Any]
     skip: str | None
+    overridden: dict[str, Any] = field(default_factory=dict)
     needs: Mapping[str, Run] = field(default_factory=dict)
 
     @property
@@ -163,6 +166,8 @@ class Run:
             "skip": self.skip,
             "identity": self.identity,
         }
+        if self.trained and self.overridden:
+            description["overridden"] = self.overridden
         if self.needs:
             description["needs"] = {name: run.id for name, run in self.needs.items()}
         named = self.models.items() - {(name, name) for name in self.models}
@@ -179,8 +184,8 @@ class Run:
         words += ["--corpus", self.corpus, "--data", self.data]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
-        if self.trained and self.recipe_changes:
-            changes = sorted(self.recipe_changes.items())
+        if self.trained and (fields_of_suite := self.recipe_changes | self.overridden):
+            changes = sorted(fields_of_suite.items())
             words += ["--recipe", *(f"{key}={format_value(value)}" for key, value in changes)]
         return words
 

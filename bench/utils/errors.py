@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -18,6 +19,15 @@ class UserError(Exception):
 
 class TransientError(UserError):
     """An error of the machine or the network, which another attempt may not meet."""
+
+
+@contextmanager
+def errors_of(place: str) -> Iterator[None]:
+    """Let the messages of a block's `UserError` begin with a place."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from None
 
 
 def warn(message: str) -> None:

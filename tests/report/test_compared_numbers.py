@@ -100,9 +100,9 @@ def test_methods_are_named_as_in_configurations(text, found):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("simsce", "'simsce' is not in suite paper; did you mean 'simcse'"),
+        ("simsce", "suite paper: 'simsce' is not planned; did you mean 'simcse'"),
         ("simcse@paper", "did you mean 'simcse@official'"),
-        ("simcse[temperature=0.02]", "not in suite paper"),
+        ("simcse[temperature=0.02]", "is not planned; did you mean 'simcse'"),
         ("simcse[", "an unmatched bracket"),
         ("simcse@offical", "unknown setting"),
     ],
@@ -110,6 +110,51 @@ def test_methods_are_named_as_in_configurations(text, found):
 def test_unknown_names_give_the_nearest(text, message):
     with pytest.raises(UserError, match=message.replace("[", r"\[")):
         find(suite(scored("simcse", 1, 70.0), scored("sscl", 1, 70.0)), text)
+
+
+def test_a_key_is_compared_with_what_the_suite_makes_of_the_method():
+    changes = {"recipe_changes": {"batch_size": 32}}
+    plain = scored("simcse", 1, 70.0, **changes)
+    own = scored("simcse[batch_size=64]", 1, 75.0, overridden={"batch_size": 32})
+    for text, found in [
+        ("simcse", "simcse@official"),
+        ("simcse[batch_size=32]", "simcse@official"),
+        ("simcse[batch_size=64]", "simcse[batch_size=64]@official"),
+    ]:
+        assert find(suite(own, plain), text).text == found
+    with pytest.raises(UserError, match=r"'simcse\[batch_size=64\]' is not planned"):
+        find(suite(plain), "simcse[batch_size=64]")
+
+
+def test_an_outside_encoder_is_named_by_its_label():
+    text = "published[model=a,pooler=avg]"
+    given = {"label": "My model (outside encoder)", "setting": "paper"}
+    runs = suite(scored(text, None, 70.0, **given), scored("simcse", 1, 70.0))
+    for name in ("My model", "My model (outside encoder)", text):
+        assert find(runs, name).text == "My model"
+    for name in ("my model", "your model"):
+        with pytest.raises(UserError, match=f"'{name}' is not planned.*known: My model"):
+            find(runs, name)
+    frame, _ = against(runs, "My model")
+    assert set(frame["baseline"]) == {"My model"}
+
+
+def test_without_the_backbone_only_the_spelling_of_the_plan_is_known():
+    runs = suite(*[scored(one, 1, 70.0, backbone="my-own") for one in ("simcse", "sscl")])
+    assert find(runs, "sscl").text == "sscl@official"
+    message = "is not planned in this spelling, and backbone 'my-own' is not here; did you mean 's"
+    with pytest.raises(UserError, match=message):
+        find(runs, "simcse[temperature=0.05]")
+
+
+def test_what_is_named_twice_is_compared_once(drawn):
+    a, b = drawn
+    runs = suite(*table("sscl", a), *table("simcse", b))
+    once, claims = against(runs, "simcse", ["sscl"], [BASE])
+    for methods in (["sscl", "sscl"], ["sscl@official", "sscl[ temperature=0.05 ]"]):
+        again, same = against(runs, "simcse", methods, [BASE, BASE])
+        pd.testing.assert_frame_equal(again, once)
+        pd.testing.assert_frame_equal(same, claims)
 
 
 def test_what_cannot_be_compared_is_said():

@@ -121,7 +121,6 @@ def test_tasks_missing_in_the_data_are_reported_before_anything_runs(
         ({"recipe": {"batch_sise": 3}}, "field 'batch_sise'; did you mean 'batch_size'?"),
         ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a whole number, not 'many'"),
         ({"compare": {"basline": "simcse"}}, "'baseline' is missing at compare"),
-        ({"compare": {"baseline": "simcse"}, "tasks": ["transfer"]}, "'compare' needs STS tasks"),
         (simcse(tasks=["TRECC"]), "unknown task 'TRECC'; did you mean 'TREC'?"),
         (simcse(analyses=["layer"]), "unknown analysis 'layer'; did you mean 'layers'"),
         (simcse(analyses=[]), "'methods.0.analyses' is [], which is invalid; list"),
@@ -155,6 +154,22 @@ def test_the_baseline_may_be_written_as_the_methods_are(baseline: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tasks", "stem"),
+    [
+        (["sts", "transfer"], "compare"),
+        (["MR", "TREC"], "compare_transfer"),
+        (["probing"], "compare_probing"),
+        ([], ""),
+    ],
+)
+def test_the_comparison_is_of_the_first_board_that_it_has(tasks: list[str], stem: str) -> None:
+    compare = {"baseline": "simcse"} if tasks else None
+    content = suite(methods=["simcse", "sscl"], tasks=tasks or ["sts"], compare=compare)
+    suites.validate(content)
+    assert suites.comparison(content, suites.planned(content)) == stem
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
@@ -163,9 +178,15 @@ def test_the_baseline_may_be_written_as_the_methods_are(baseline: str) -> None:
         (simcse(sweep={"t": [1]}), "'{t}' must be both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
         ({"methods": [SWEEP]}, "'is-cse[alpha={a},buffer={b}]' has 20000 combinations"),
-        ({"compare": {"baseline": "simsce"}}, "'simsce', which is not planned; did you mean"),
-        ({"compare": {"baseline": "simcse@paper"}}, "is 'simcse@paper', which is not planned"),
+        ({"compare": {"baseline": "simsce"}}, "'compare.baseline': 'simsce' is not planned; did you mean"),
+        ({"compare": {"baseline": "simcse@paper"}}, "'simcse@paper' is not planned"),
         ({"compare": {"baseline": "simcse[layers=99]"}}, "did you mean 'simcse'"),
+        ({"compare": {"baseline": "simcse"}}, "no other method is scored on the tasks and a backb"),
+        (
+            {"methods": [{"method": "simcse", "tasks": ["MR"]}, "sscl"],
+             "compare": {"baseline": "simcse"}},
+            "no other method is scored on the tasks and a backbone of 'simcse'; add one to",
+        ),
         ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "names its setting"),
         (
             {"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}},

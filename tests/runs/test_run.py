@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.recipe import RECIPE_FIELDS, Recipe
-from bench.runs.resolve import resolve
+from bench.runs.resolve import resolve, run_of
 from bench.runs.run import Run
 from bench.runs.text import parse
 from bench.utils.errors import UserError
@@ -118,9 +118,23 @@ def test_the_suite_overrides_the_method_and_the_text_overrides_both() -> None:
     both = run("gs-infonce[dropout=0.4]", dropout=0.3, batch_size=32)
     assert (both.recipe.dropout, both.recipe.batch_size) == (0.4, 32)
     assert both.recipe_changes == {"batch_size": 32}
-    back = run("simcse[batch_size=64]", batch_size=32)  # the text says the method's own value again
-    assert (back.recipe.batch_size, back.text, back.recipe_changes) == (64, "simcse", {})
     assert run("simcse", batch_size=64).recipe_changes == {}
+
+
+def test_a_key_of_the_text_is_spelled_if_it_changes_what_the_suite_makes_of_the_method() -> None:
+    plain, back = (run(text, batch_size=32) for text in ("simcse", "simcse[batch_size=64]"))
+    assert (plain.text, back.text) == ("simcse", "simcse[batch_size=64]")
+    assert (plain.label, back.label) == ("SimCSE", "SimCSE (batch_size=64)")
+    assert (back.recipe.batch_size, back.recipe_changes, back.overridden) == (
+        64, {}, {"batch_size": 32},
+    )  # fmt: skip
+    assert back.digest == run("simcse").digest  # only its name has the suite in it
+    same = run("simcse[batch_size=32]", batch_size=32)
+    assert (same.id, same.recipe_changes) == (plain.id, {"batch_size": 32})
+    taught = run("rankcse[teacher=run:simcse[batch_size=64]]@paper", batch_size=32, threads=2)
+    assert taught.overridden == {"batch_size": 32}
+    for one in (plain, back, same, taught, run("simcse[layers=12]", layers=3)):
+        assert run_of(one.describe()).describe() == one.describe()
 
 
 def test_the_first_part_sets_recipe_and_temperature() -> None:
@@ -332,7 +346,8 @@ def test_layer_cuts_of_a_suite_apply_to_trained_runs_only() -> None:
         run("dclr", layers=3).parts[0][2]["complement"] == "backbone"
     )  # no SimCSE is published for that depth
     whole = run("simcse[layers=12]", layers=3)  # the text lies over the suite
-    assert (whole.id, whole.text, whole.recipe_changes) == (run("simcse").id, "simcse", {})
+    assert (whole.digest, whole.text) == (run("simcse").digest, "simcse[layers=none]")
+    assert whole.recipe_changes == {}
     plain = run("untrained", layers=3, dimension=8)
     assert (plain.id, plain.shape, plain.recipe.layers) == (
         run("untrained").id,
