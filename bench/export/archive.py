@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.download.archive import unpack
-from bench.results.readers import read_plan
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, atomic_folder
@@ -35,11 +34,12 @@ def pack(suite: Path, out: Path, weights: bool = False) -> None:
         weights: whether to include the encoders of trained runs.
 
     Raises:
-        UserError: the suite has no plan, `out` has another ending, or it cannot be written.
+        UserError: the suite has no plan, a result of it is damaged, `out` has another ending, or it
+            cannot be written.
     """
     if not out.name.endswith(ENDING):
         raise UserError(f"--out is '{out}'; its ending must be {ENDING}")
-    read_plan(suite / "plan.json")
+    read_suite(suite)  # raises if its results cannot be shown again
     with (
         atomic_file(out) as temporary,
         open(temporary, "wb") as raw,
@@ -57,7 +57,7 @@ def _files(suite: Path, weights: bool) -> Iterator[Path]:
     patterns = CONTENT + WEIGHTS * weights
     found = {path for pattern in patterns for path in suite.glob(pattern)}
     for path in sorted(found):
-        if path.is_file() and not path.is_symlink():
+        if path.is_file():  # or a link to one, which tables follow, too
             yield path
 
 

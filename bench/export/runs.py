@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import DAMAGE, describe_damage, read_plan
+from bench.results.readers import DAMAGE, Provenance, check_form, describe_damage, read_plan
 from bench.results.records import Record, read_scores
 from bench.runs import paths
 from bench.utils.errors import UserError, did_you_mean
@@ -83,6 +83,7 @@ def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> Expo
         else:
             path, description = suite_dir / "plan.json", planned or {}
             provenance = {}
+        check_form(provenance, Provenance)
         status = provenance["outcome"]["status"] if provenance else "missing"
         run = ExportedRun(description, status, provenance, records)
         needed = {"method", "backbone", "seed", "trained"}

@@ -91,11 +91,15 @@ class Corpus(TypedDict):
     sha256: str
 
 
-class Read(TypedDict):
-    """What the provenance of a result says that it read: sums of tasks by split, and corpora."""
+class Provenance(TypedDict):
+    """The parts of a result's provenance that are looked into: what it read (sums of tasks by
+    split, and corpora), and what computed it."""
 
     tasks: NotRequired[dict[str, dict[str, str]]]
     corpora: NotRequired[list[Corpus]]
+    code: NotRequired[dict[str, Any]]
+    device: NotRequired[dict[str, Any]]
+    versions: NotRequired[dict[str, Any]]
 
 
 _hints = cache(partial(typing.get_type_hints, include_extras=True))
@@ -229,7 +233,7 @@ def read_analyses(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     content = read_json(path)
     with analyses_damage(path):
         check_form(
-            content, {"analyses": dict[str, dict[str, Any]], "provenance": NotRequired[Read]}
+            content, {"analyses": dict[str, dict[str, Any]], "provenance": NotRequired[Provenance]}
         )
         return content["analyses"], content.get("provenance", {})
 

@@ -249,7 +249,7 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
             provenance,
             {"run": dict, "data": {"name": str}, "outcome": readers.Outcome},
         )
-        readers.check_form(provenance, readers.Read)
+        readers.check_form(provenance, readers.Provenance)
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
         check_averages(records)

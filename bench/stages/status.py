@@ -113,7 +113,11 @@ def status(suite: Path) -> SuiteStatus:
         name = entry["id"]
         started |= {stage: name for stage in STAGES if name in logs[stage]}
         if not (stage := _next_stage(suite, entry)):
-            done[_outcome(suite, name)] += 1
+            try:
+                read_scores(paths.scores_file(suite, name))
+                done[_outcome(suite, name)] += 1
+            except UserError as error:
+                found.append(RunStatus(name, "failed", "score", error=str(error), final=True))
             continue
         found.append(_open_run(suite, name, stage, started))
     left = _hours_left(suite, plan, found) if found else None

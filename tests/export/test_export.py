@@ -292,6 +292,10 @@ def test_damaged_suites_are_one_sentence(
         {"provenance": {}, "records": []},
         {"provenance": provenance | {"run": 3}, "records": records},
         {"provenance": provenance | {"run": {"id": "other"}}, "records": records},
+        *(
+            {"provenance": provenance | {part: "x"}, "records": records}
+            for part in ("code", "device", "versions", "tasks")
+        ),
     ):
         write_json(scores, content)
         with pytest.raises(UserError, match="is damaged"):

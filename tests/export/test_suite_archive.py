@@ -178,14 +178,26 @@ def test_a_damaged_archive_is_one_line_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_damaged_result_in_an_archive_is_one_line_and_writes_nothing(
-    suite: Path, tmp_path: Path
-) -> None:
+def test_a_linked_result_is_packed(suite: Path, tmp_path: Path) -> None:
+    shutil.copytree(suite, linked := tmp_path / "s")
+    scores = linked / "scores" / "run000.json"
+    scores.rename(tmp_path / "elsewhere.json")
+    scores.symlink_to(tmp_path / "elsewhere.json")
+    pack(linked, archive := tmp_path / "s.tar.gz")
+    pack(suite, plain := tmp_path / "plain.tar.gz")
+    assert archive.read_bytes() == plain.read_bytes()
+
+
+def test_a_damaged_result_is_neither_packed_nor_unpacked(suite: Path, tmp_path: Path) -> None:
     shutil.copytree(suite, copied := tmp_path / "s")
     name = "scores/run000.json"
-    scores = (copied / name).read_text()
-    write_text(copied / name, scores.replace('"value": 7', '"value": 9', 1))
-    pack(copied, archive := tmp_path / "s.tar.gz")
+    write_text(copied / name, (copied / name).read_text().replace('"value": 7', '"value": 9', 1))
+    archive = tmp_path / "s.tar.gz"
+    with pytest.raises(UserError, match=f"{name} is not a scores file"):
+        pack(copied, archive)
+    assert not archive.exists()
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(copied, "")
     with pytest.raises(UserError, match=rf"^[^\n]*s\.tar\.gz: {name} [^\n]*pack the suite again$"):
         unpack_suite(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()

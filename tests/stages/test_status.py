@@ -100,6 +100,20 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     assert found.left.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
+@pytest.mark.parametrize("content", ["", '{"provenance": {"run"', '{"provenance": {}}', "[]"])
+def test_damaged_scores_are_not_done(suite: Path, content: str) -> None:
+    first = read_plan(suite / "plan.json")["runs"][0]["id"]
+    write_text(paths.scores_file(suite, first), content)
+    found = status(suite)
+    assert found.done == {}
+    assert (found.open[0].id, found.open[0].state, found.open[0].stage) == (
+        first,
+        "failed",
+        "score",
+    )
+    assert f"{first}.json" in found.open[0].error
+
+
 def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_text(
         suite / "logs" / "corpus-wiki1m.log", "Traceback (most recent call last):\nOSError: x"

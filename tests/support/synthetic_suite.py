@@ -58,7 +58,7 @@ def write_suite(
         outcome = {"status": status, "reason": entry.get("reason")}
         outcome |= {"step": 100 if trained else None} | entry.get("outcome", {})
         provenance = {"run": run, "outcome": outcome, "data": {"name": entry.get("data", data)}}
-        provenance |= {"code": {"version": "0.1.0"}, "device": "cpu"}
+        provenance |= {"code": {"version": "0.1.0"}, "device": {"kind": "cpu"}}
         write_scores(folder / "scores" / f"{run['id']}.json", provenance, records)
         if "analyses" in entry:
             content = {"provenance": {}, "analyses": entry["analyses"]}
