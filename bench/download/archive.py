@@ -42,14 +42,22 @@ def unpack_member(archive: Path, member: str, target: Path) -> None:
         raise _damaged(archive, error) from None
 
 
-def _damaged(archive: Path, error: Exception) -> UserError:
+FETCH_AGAIN = "delete it and fetch it again"
+
+
+def _damaged(archive: Path, error: Exception, remedy: str = FETCH_AGAIN) -> UserError:
     several = "\n" in str(error)  # what tarfile says of each kind of archive
-    reason = "it is none of its kind, or damaged" if several else error
-    return UserError(f"{archive} cannot be unpacked ({reason}); delete it and fetch it again")
+    reason = "it is no archive, or damaged" if several else error
+    return UserError(f"{archive} cannot be unpacked ({reason}); {remedy}")
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path, remedy: str = FETCH_AGAIN) -> None:
     """Unpack a tar archive of plain files and folders, after checking every member.
+
+    Args:
+        archive: the archive.
+        folder: where its members are written.
+        remedy: what the user can do if it is damaged.
 
     Raises:
         UserError: the archive is damaged or too large, or has a link, a device, a name twice, a
@@ -66,7 +74,7 @@ def unpack(archive: Path, folder: Path) -> None:
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             raise
-        raise _damaged(archive, error) from None
+        raise _damaged(archive, error, remedy) from None
 
 
 def _members(archive: Path, tar: tarfile.TarFile) -> list[tarfile.TarInfo]:

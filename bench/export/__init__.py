@@ -51,6 +51,8 @@ def export(
         UserError: the suite has no such run or nothing to export, a library is missing, or `out`
             holds other files.
     """
+    if benchmark and what != "eval-results":
+        raise UserError(f"--benchmark is for eval-results, and --what is {what}; leave it out")
     runs = read_runs(suite_dir, only)
     _refuse_foreign(out)
     write: Callable[..., list[str]] = import_module(EXPORT_FORMATS[what]).write

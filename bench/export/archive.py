@@ -71,7 +71,7 @@ def unpack_suite(archive: Path, folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--out {folder} exists; name a new folder for the archive's suite")
     with atomic_folder(folder) as temporary:
-        unpack(archive, temporary)
+        unpack(archive, temporary, "name a suite's folder, or pack the suite again")
         if not (temporary / "plan.json").is_file():
             raise UserError(f"{archive} has no plan.json, so it is no archive of a suite")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from bench.utils.errors import UserError
@@ -35,12 +36,15 @@ def convert(value: Any, annotation: str, name: str) -> Any:
             if isinstance(value, bool):
                 return value
             return {"true": True, "false": False}[str(value).lower()]
+        if {"int", "float"} & {*kinds} and re.search(r"[^ -^`-~]", str(value)):
+            raise ValueError  # Python would read 1_000, and digits of other scripts
         if either and not isinstance(value, bool) and not float(value).is_integer():
             kinds.remove("int")
         if "int" in kinds:
             if isinstance(value, bool) or float(value) != int(float(value)):
                 raise ValueError
-            return int(float(value))
+            is_plain = re.fullmatch(r"[+-]?\d+", str(value))  # not 1e6
+            return int(value) if is_plain else int(float(value))
         if "float" in kinds:
             if isinstance(value, bool) or not abs(float(value)) < float("inf"):
                 raise ValueError

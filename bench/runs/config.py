@@ -44,7 +44,8 @@ MAX_SWEEP = 10_000  # combinations of one sweep; more is most likely a typing er
 
 
 class _Loader(yaml.SafeLoader):
-    """Rejects keys that are not strings, and duplicate keys, of which PyYAML keeps the last."""
+    """Rejects keys that are not strings; duplicate keys, of which PyYAML keeps the last; and whole
+    numbers that YAML 1.1 reads in other bases, such as 010 and 1:30."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
@@ -57,6 +58,18 @@ class _Loader(yaml.SafeLoader):
                 raise UserError(f"{where}: duplicate key '{key.value}'; keep one")
             seen.add(key.value)
         return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        if not re.fullmatch(r"[-+]?(0|[1-9][0-9]*)", node.value):
+            mark = node.start_mark
+            raise UserError(
+                f"configuration {mark.name}, line {mark.line + 1}: '{node.value}' is not a plain "
+                "whole number; write it in decimal digits, or put it in quotes"
+            )
+        return int(node.value)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -106,7 +119,7 @@ def validate(config: Any) -> None:
     together, per_job = config.get("runs_together", 1), config.get("runs_per_job", 1)
     if together > per_job:
         raise UserError(
-            f"'runs_together' is {together}, but a job has {per_job} runs; raise 'runs_per_job' too"
+            f"'runs_together' is {together}, but 'runs_per_job' is {per_job}; raise that, too"
         )
     convert_recipe(config.get("recipe", {}))
     _check_tasks_and_data(config)

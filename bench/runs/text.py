@@ -30,6 +30,10 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     Raises:
         UserError: the syntax is wrong, or the setting is unknown.
     """
+    if not text.isprintable():
+        raise UserError(
+            f"{text!r} has a character that cannot be printed, or a line break; remove it"
+        )
     if not _is_balanced(text):
         raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
     if max(_depths(text), default=0) > DEEPEST:

@@ -360,7 +360,8 @@ def score_models(
         UserError: two models would be written to one file, or no model can be scored.
     """
     by_file = files(models)
-    if folder.exists() and not folder.is_dir():
+    is_file = folder.suffix == ".json" if not folder.exists() else not folder.is_dir()
+    if is_file:
         raise UserError(f"--out {folder} is a file; of several models, name a folder")
     read, records, errors = read_tasks(tasks, data), {}, []
     for file, model in by_file.items():

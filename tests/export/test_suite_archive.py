@@ -210,4 +210,8 @@ def test_a_source_that_is_not_there_is_named(
     assert main(["render", str(source), "--out", str(tmp_path / "out")]) == 2
     said = f"error: {source} does not exist; name a suite's folder or an archive of one\n"
     assert capsys.readouterr().err == said
+    write_text(source, "{}")
+    assert main(["render", str(source), "--out", str(tmp_path / "out")]) == 2
+    said = "it is no archive, or damaged); name a suite's folder, or pack the suite again\n"
+    assert capsys.readouterr().err.endswith(said)
     assert not (tmp_path / "out").exists()

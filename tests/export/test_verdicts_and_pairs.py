@@ -89,6 +89,8 @@ def test_results_for_the_hub_are_what_it_parses(trained: tuple[Path, str], tmp_p
     suite, name = trained
     with pytest.raises(UserError, match="name it with --benchmark OWNER/NAME"):
         export(suite, "eval-results", tmp_path / "out")
+    with pytest.raises(UserError, match="--benchmark is for eval-results, and --what is table"):
+        export(suite, "table", tmp_path / "out", benchmark="me/sts")
     export(suite, "eval-results", tmp_path / "out", benchmark="me/sts")
     provenance, records = read_scores(paths.scores_file(suite, name))
     stored = {

@@ -337,6 +337,9 @@ def test_duplicate_models_are_rejected(
     assert evaluated(tiny_data, tmp_path / "file", *words[:1], "a/b", "--pooler", "avg") == 2
     assert "is a file; of several models, name a folder" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
+    assert evaluated(tiny_data, tmp_path / "x.json", *words[:1], "a/b", "--pooler", "avg") == 2
+    assert "x.json is a file; of several models, name a folder" in capsys.readouterr().err
+    assert not (tmp_path / "x.json").exists()
 
 
 def test_all_sts_tasks_give_an_average(

@@ -276,9 +276,15 @@ def test_xprobe_tasks_need_other_data_than_the_world() -> None:
         ("recipe: {1: 2}", "a key is not a string; put it in quotes"),
         ("recipe: {on: 2}", "a key is not a string; put it in quotes"),
         ("recipe: {[a]: 2}", "a key is not a string; put it in quotes"),
+        *(
+            (f"recipe: {{epochs: {number}}}",
+             f"'{number}' is not a plain whole number; write it in decimal digits, or put it in "
+             "quotes")
+            for number in ("010", "1:30", "1_000", "0x10", "0b1")
+        ),
     ],
-)
-def test_duplicate_and_non_string_keys_are_reported_with_their_line(
+)  # fmt: skip
+def test_keys_and_numbers_that_yaml_reads_otherwise_are_reported_with_their_line(
     line: str, sentence: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.yaml"
