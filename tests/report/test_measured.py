@@ -131,6 +131,19 @@ def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
     assert table("L1", short).query("origin == @LOG")["step"].max() == 500
 
 
+def test_a_log_with_a_single_point_up_to_our_last_step_is_left_out(tmp_path):
+    """It would be no line, and its point would stretch the axis."""
+    write_everything(tmp_path, only=["L1"], seeds=(1,), steps=1)
+    measured = figure_data(FIGURES["L1"], read_suite(tmp_path))
+    assert measured is not None
+    assert measured.table["step"].max() == 125
+    assert set(measured.table["origin"]) == {OURS}
+    assert measured.remarks == (
+        "Printed steps and released logs beyond our last step, 125, are not drawn, "
+        "nor are logs with a single point up to it.",
+    )
+
+
 def test_analyses_as_they_were_written(folder, suite):
     scores, found, _ = run(folder, "is-cse", backbone="roberta-large")
     large = "series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42"
