@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bench.comparison.against_baseline import IDENTITY, against
+from bench.comparison.against_baseline import IDENTITY, against, candidates
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.report.formats import csv, markdown, score_text, with_interval, write_table
 from bench.results.records import named
@@ -94,6 +94,13 @@ def _method(row: dict[str, Any]) -> str:
     return named(row["label"], row["setting"])
 
 
+def baseline_name(suite: SuiteResults, frame: pd.DataFrame) -> str:
+    """The name of the method that comparisons (the first frame of `against`) are with."""
+    text = frame["baseline"].iloc[0]
+    baseline = next(one for one in candidates(suite) if one.text == text)
+    return named(baseline.label, baseline.setting)
+
+
 def _verdict(row: dict[str, Any]) -> str:
     return f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
 
@@ -120,7 +127,8 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
     first, names = frame.to_dict("records")[0], _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"
-    title = f"{ours} against {first['baseline']} (B), {suite.planned(first['board']).title}"
+    theirs = f"{baseline_name(suite, frame)} (B)"
+    title = f"{ours} against {theirs}, {suite.planned(first['board']).title}"
     text, legend = CAPTION, COMPARISON_LEGEND
     if len(claims):
         text, legend = text + PRINTED_CAPTION, f"{legend}; ≠ not comparable with ours"
@@ -152,7 +160,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         )
     if len(claims) and suite.remark:
         note.append("Printed differences are shown for their size only.")
-    title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
+    title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     handles = [
         key("difference at one seed", seed),

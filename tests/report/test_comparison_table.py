@@ -10,7 +10,7 @@ from scipy import stats
 
 from bench.comparison.against_baseline import against
 from bench.datasets.tasks import STS_TASKS
-from bench.report.comparison_table import render_versus, shown, versus_figure
+from bench.report.comparison_table import caption, render_versus, shown, versus_figure
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.utils.errors import UserError
 from tests.report.test_compared_numbers import BASE, each, row_of, scored, suite
@@ -84,7 +84,7 @@ def test_files_of_a_comparison(folder, tmp_path):
 def test_several_methods_show_their_averages_and_write_all(compared):
     out, text = compared
     lines = text.splitlines()
-    title = "Suite paper: Avg of every method on its backbones (A) against simcse@official (B)"
+    title = "Suite paper: Avg of every method on its backbones (A) against SimCSE, official (B)"
     assert lines[0].startswith(title)
     assert "the last columns are the printed numbers" in lines[0]
     assert "≠" in lines[0]
@@ -154,6 +154,20 @@ def test_the_figure_shows_the_numbers():
         printed = claims[claims["backbone"] == backbone].groupby("task")["claimed"].apply(list)
         assert lines[ORANGE] == [pytest.approx(printed[task]) for task in (*STS_TASKS, "Avg")]
         assert [text.get_text() for text in panel.texts] == ["? undecided"] * 8
+
+
+@pytest.mark.parametrize(
+    ("baseline", "name"), [("simcse", "SIMCSE, official"), ("Mine", "Mine (outside encoder)")]
+)
+def test_the_baseline_has_the_name_of_its_row(baseline, name):
+    label = "Mine (outside encoder)"
+    outside = scored("a", None, 50.0, backbone="none", setting="paper", label=label)
+    both = suite(*each("sscl simcse"), outside)
+    frame, claims = against(both, baseline)
+    averages = frame[frame["task"] == "Avg"]
+    assert f" against {name} (B), " in caption(both, averages, claims)
+    figure = versus_figure(both, averages, claims)
+    assert f" minus {name}, seed by seed" in figure.texts[0].get_text()
 
 
 def test_untrained_methods_do_not_squeeze_the_figure():

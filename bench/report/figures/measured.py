@@ -15,6 +15,7 @@ from bench.comparison.reproduction import select
 from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
 from bench.results.readers import DAMAGE, describe_damage
+from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError
 
@@ -136,11 +137,12 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             if not own:
                 missing.append((series, x))
                 continue
-            if text != texts[0]:
-                remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {text} here.")
             planned = select(suite, text, series.backbone)
+            name = named(planned[0].plan["label"], planned[0].plan["setting"])
+            if text != texts[0]:
+                remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {name} here.")
             if diverged := sum(run.status == "diverged" for run in planned):
-                remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
+                remarks.append(f"{diverged} of {len(planned)} trainings of {name} diverged.")
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
     measured = {(row["series"], row["backbone"]) for row in rows}
