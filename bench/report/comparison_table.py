@@ -11,7 +11,7 @@ import pandas as pd
 
 from bench.comparison.against_baseline import IDENTITY, against, candidates
 from bench.comparison.paired import COMPARISON_SYMBOLS
-from bench.report.formats import csv, markdown, score_text, with_interval, write_table
+from bench.report.formats import csv, plain, score_text, with_interval, write_table
 from bench.results.records import named
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import UserError
@@ -209,7 +209,7 @@ def render_versus(
         figures: folder of the figures and their data; `out` by default.
 
     Returns:
-        The tables in Markdown.
+        The tables for the terminal.
 
     Raises:
         UserError: as in `against`; or files of the suite are missing or damaged, or a folder cannot
@@ -226,7 +226,7 @@ def render_versus(
         printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
         stem = comparison_stem(board)
         table, text = shown(decisive, printed), caption(suite, decisive, printed)
-        texts.append(markdown(table, text))
+        texts.append(plain(table, text))
         if out is None:
             continue
         import matplotlib
@@ -238,4 +238,4 @@ def render_versus(
             write_text(folder / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
         with matplotlib.rc_context(STYLE):
             save(versus_figure(suite, decisive, printed), (figures or out) / stem, rows)
-    return "\n".join(texts)
+    return "\n\n".join(texts)

@@ -55,6 +55,7 @@ def test_a_table_with_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "ours, official, n = 3" in shown
     assert "76.20 ± 0.10" in shown
     assert "– not run: no scores in this suite" in shown
+    assert "Bold" not in shown  # nothing is, in a terminal
 
 
 def test_a_suite_of_several_papers_stands_in_all_their_tables(
