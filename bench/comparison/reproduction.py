@@ -56,13 +56,14 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     for name in (backbone, suite.stand_ins.get(backbone)):
         wanted = {"method": method, "setting": setting, "backbone": name}
         if matches := [run for run in suite.runs if wanted.items() <= run.plan.items()]:
-            first = next((run for run in matches if not _deviations(run, backbone)), matches[0])
+            comparable = (run for run in matches if not deviations_from_print(run, backbone))
+            first = next(comparable, matches[0])
             return [run for run in matches if run.experiment == first.experiment]
     return []
 
 
-def _deviations(run: RunResults, backbone: str) -> list[str]:
-    """How a run's experiment differs from the printed one, as clauses."""
+def deviations_from_print(run: RunResults, backbone: str) -> list[str]:
+    """How a run's experiment differs from a printed one on `backbone`, as clauses."""
     clauses = []
     if (measured_on := run.plan["backbone"]) != backbone:
         clauses.append(f"{measured_on} stands in for {backbone}, with its own settings")
@@ -118,7 +119,7 @@ def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
-    clauses = next(filter(None, (_deviations(run, ours.backbone) for run in runs)), [])
+    clauses = next(filter(None, (deviations_from_print(run, ours.backbone) for run in runs)), [])
     if clauses or deviation:
         told = filter(None, [deviation, *clauses, ended_badly])
         return Verdict("not comparable", "; ".join(told))

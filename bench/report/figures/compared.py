@@ -15,13 +15,12 @@ from matplotlib.patches import Patch
 from bench.comparison.statistics import mean_and_sd
 from bench.datasets.tasks import AVERAGED
 from bench.report.figures import style
-from bench.report.figures.labels import with_stand_ins
 from bench.report.figures.rows import aside, panels, zoom
 from bench.report.formats import score_text
 from bench.report.tables import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
-from bench.results.records import named
+from bench.results.records import named, with_stand_ins
 from bench.results.suite_results import SuiteResults
 
 SCALES = {
