@@ -9,7 +9,7 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells
 from bench.report.formats import plain
-from bench.report.hyperparameters import CAPTION, hyperparameters, shown_hyperparameters
+from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
 from bench.report.tables import METRICS, captioned, notes, shown_table, symbols
 from bench.reported import LABEL, SOURCES
 from bench.results.suite_results import SuiteResults, read_suite
@@ -49,7 +49,8 @@ def printed_table(
             parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
     if len(stated):
         caption = f"{SOURCES[source]}, {name}: {CAPTION}."
-        parts.append(plain(shown_hyperparameters(stated), caption))
+        shown = shown_hyperparameters(stated)
+        parts.append(plain(shown, caption, note(shown, suite)))
     return "\n\n".join(parts)
 
 

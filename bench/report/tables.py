@@ -364,4 +364,4 @@ def render_tables(suite_dir: Path, out: Path) -> None:
         order = order_text(found, *table.iloc[0][["source", "table"]])
         caption = f"{captioned(suite, table)} {order}".strip()
         write_table(out, stem, table, shown_table(table), caption, legend(table))
-    render_hyperparameters(out)
+    render_hyperparameters(out, suite)
