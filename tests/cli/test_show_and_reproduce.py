@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(
         assert find_paper(source) == source
         assert ("ours, official, n = 3" in shown) == (own["n"] > 0).any(), (source, table)
         assert "nan" not in shown
+        assert not re.search(r"&\w+;|\\[|<]|\*\*", shown)  # HTML or Markdown
         with_scores |= {source} if "n = 3" in shown else set()
     assert with_scores == set(SOURCES)
 
