@@ -71,7 +71,7 @@ def compare(
     """
     from bench.report.comparison_table import render_versus
 
-    print(render_versus(suite, baseline, method or [], backbone or [], out, figures), end="")
+    print(render_versus(suite, baseline, method or [], backbone or [], out, figures))
 
 
 @app.command(cls=Command)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
 from math import nan
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -55,13 +56,14 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     for name in (backbone, suite.stand_ins.get(backbone)):
         wanted = {"method": method, "setting": setting, "backbone": name}
         if matches := [run for run in suite.runs if wanted.items() <= run.plan.items()]:
-            first = next((run for run in matches if not _deviations(run, backbone)), matches[0])
+            comparable = (run for run in matches if not deviations_from_print(run, backbone))
+            first = next(comparable, matches[0])
             return [run for run in matches if run.experiment == first.experiment]
     return []
 
 
-def _deviations(run: RunResults, backbone: str) -> list[str]:
-    """How a run's experiment differs from the printed one, as clauses."""
+def deviations_from_print(run: RunResults, backbone: str) -> list[str]:
+    """How a run's experiment differs from a printed one on `backbone`, as clauses."""
     clauses = []
     if (measured_on := run.plan["backbone"]) != backbone:
         clauses.append(f"{measured_on} stands in for {backbone}, with its own settings")
@@ -117,7 +119,7 @@ def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
-    clauses = next(filter(None, (_deviations(run, ours.backbone) for run in runs)), [])
+    clauses = next(filter(None, (deviations_from_print(run, ours.backbone) for run in runs)), [])
     if clauses or deviation:
         told = filter(None, [deviation, *clauses, ended_badly])
         return Verdict("not comparable", "; ".join(told))
@@ -343,8 +345,10 @@ _BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")
 
 
 def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
-    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe, best
-    average first.
+    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe.
+
+    Backbones are in the order of the plan, with the rows without a backbone last. Within a backbone
+    the best average over the planned tasks is first.
 
     Args:
         suite: the suite.
@@ -353,11 +357,11 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     Returns:
         Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark`
         (why other seeds have no scores), `run_ids` (tuple, in the order of the plan), `averages`
-        (tuple, one per seed), and for each
+        (tuple, one per seed: over the planned tasks), and for each
         task and `Avg`: `<task>`, the mean in points, `<task> sd` (NaN with fewer than 2 seeds) and
-        `<task> n`, the number of seeds. Rows are sorted within a backbone.
+        `<task> n`, the number of seeds. `Avg` is over all tasks of the board.
     """
-    board = suite.boards[name]
+    board, planned = suite.boards[name], suite.planned(name)
     groups: dict[tuple[str, ...], list[RunResults]] = {}
     for run in suite.runs:
         if set(board.tasks) & set(expand_tasks(run.plan.get("tasks", board.tasks))):
@@ -368,34 +372,38 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     scores = [name for task in columns for name in (task, f"{task} sd")]
     counts = [f"{task} n" for task in columns]
     rows = [
-        dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | _board_row(runs, board)
+        dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | _board_row(runs, board, planned)
         for group, runs in groups.items()
     ]
-    frame = pd.DataFrame(
-        rows, columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]
+    backbones = dict.fromkeys(group[0] for group in groups)
+    order = sorted(backbones, key=lambda backbone: backbone == NO_BACKBONE.name)
+
+    def place(row: dict[str, Any]) -> tuple[int, bool, float]:
+        averages = row["averages"]
+        return order.index(row["backbone"]), not averages, -fmean(averages or [0.0])
+
+    return pd.DataFrame(
+        sorted(rows, key=place),
+        columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts],
     ).astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
-    backbones = list(frame["backbone"].unique())
-    return frame.sort_values(
-        ["backbone", "Avg"], ascending=[True, False], kind="stable", ignore_index=True,
-        key=lambda column: column.map(backbones.index) if column.name == "backbone" else column,
-    )  # fmt: skip
 
 
-def _board_row(runs: list[RunResults], board: Board) -> dict[str, Any]:
+def _board_row(runs: list[RunResults], board: Board, planned: Board) -> dict[str, Any]:
     """The columns of a leaderboard that are computed from the runs of one row."""
     unfinished = [run for run in runs if run.status != "finished"]
     fates = Counter(run.fate for run in unfinished)
-    points = {
-        task: [value for run in runs if (value := run.points(board, task)) is not None]
-        for task in (*board.tasks, "Avg")
-    }
+
+    def points(over: Board, task: str) -> list[float]:
+        return [value for run in runs if (value := run.points(over, task)) is not None]
+
     row: dict[str, Any] = {
         "n": len(runs) - len(unfinished),
         "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
         "run_ids": tuple(run.plan["id"] for run in runs),
-        "averages": tuple(points["Avg"]),
+        "averages": tuple(points(planned, "Avg")),
     }
-    for task, values in points.items():
+    for task in (*board.tasks, "Avg"):
+        values = points(board, task)
         mean, sd = mean_and_sd(values)
         row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
     return row

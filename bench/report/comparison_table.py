@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bench.comparison.against_baseline import IDENTITY, against
+from bench.comparison.against_baseline import IDENTITY, against, candidates
 from bench.comparison.paired import COMPARISON_SYMBOLS
-from bench.report.formats import csv, markdown, score_text, with_interval, write_table
+from bench.report.formats import csv, plain, score_text, with_interval, write_table
 from bench.results.records import named
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.paths import comparison_stem
@@ -95,6 +95,13 @@ def _method(row: dict[str, Any]) -> str:
     return named(row["label"], row["setting"])
 
 
+def baseline_name(suite: SuiteResults, frame: pd.DataFrame) -> str:
+    """The name of the method that comparisons (the first frame of `against`) are with."""
+    text = frame["baseline"].iloc[0]
+    baseline = next(one for one in candidates(suite) if one.text == text)
+    return named(baseline.label, baseline.setting)
+
+
 def _verdict(row: dict[str, Any]) -> str:
     return f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
 
@@ -121,7 +128,8 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
     first, names = frame.to_dict("records")[0], _names(frame)
     ours = f"{'every method on its backbones' if 'Method' in names else _method(first)} (A)"
     ours = ours if "Task" in names else f"{first['task']} of {ours}"
-    title = f"{ours} against {first['baseline']} (B), {suite.planned(first['board']).title}"
+    theirs = f"{baseline_name(suite, frame)} (B)"
+    title = f"{ours} against {theirs}, {suite.planned(first['board']).title}"
     text, legend = CAPTION, COMPARISON_LEGEND
     if len(claims):
         text, legend = text + PRINTED_CAPTION, f"{legend}; ≠ not comparable with ours"
@@ -153,7 +161,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         )
     if len(claims) and suite.remark:
         note.append("Printed differences are shown for their size only.")
-    title = f"Suite {suite.name}: {ours} minus {first['baseline']}, seed by seed"
+    title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     handles = [
         key("difference at one seed", seed),
@@ -197,7 +205,7 @@ def render_versus(
         figures: folder of the figures and their data; `out` by default.
 
     Returns:
-        The tables in Markdown.
+        The tables for the terminal.
 
     Raises:
         UserError: as in `against`; or files of the suite are missing or damaged, or a folder cannot
@@ -214,7 +222,7 @@ def render_versus(
         printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
         stem = comparison_stem(board)
         table, text = shown(decisive, printed), caption(suite, decisive, printed)
-        texts.append(markdown(table, text))
+        texts.append(plain(table, text))
         if out is None:
             continue
         import matplotlib
@@ -226,4 +234,4 @@ def render_versus(
             write_text(folder / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
         with matplotlib.rc_context(STYLE):
             save(versus_figure(suite, decisive, printed), (figures or out) / stem, rows)
-    return "\n".join(texts)
+    return "\n\n".join(texts)

@@ -1,4 +1,4 @@
-"""A table of texts in four formats: CSV, Markdown, LaTeX and HTML.
+"""A table of texts in four formats, CSV, Markdown, LaTeX and HTML, and for the terminal.
 
 pandas writes them; foreign text is escaped here. `DataFrame.to_markdown` escapes neither `|` nor
 `<`, and `Styler.to_latex(escape="latex")` leaves `[` and `*` at the start of a row (which LaTeX
@@ -12,6 +12,7 @@ import re
 from functools import cache
 from math import nan
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import jinja2
@@ -21,6 +22,7 @@ from bench.datasets.tasks import TASK_ORDER, is_described, is_probing
 from bench.utils.files import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
+WIDTH = 100  # letters in a line of running text in the terminal
 
 
 def holds_numbers(column: str) -> bool:
@@ -85,6 +87,13 @@ def markdown(frame: pd.DataFrame, caption: str, note: str = "") -> str:
     texts = frame.map(markdown_text).rename(columns=markdown_text)
     table = texts.to_markdown(index=False, disable_numparse=True, stralign=None)
     return f"{caption}\n\n{table}\n" + (f"\n{note}\n" if note else "")
+
+
+def plain(frame: pd.DataFrame, caption: str, note: str = "") -> str:
+    """A table of texts for the terminal, unescaped and without bold type, with its caption above
+    and a note below."""
+    table = frame.to_markdown(index=False, disable_numparse=True, tablefmt="simple")
+    return "\n\n".join([fill(caption, WIDTH), table, *[fill(note, WIDTH)] * bool(note)])
 
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.

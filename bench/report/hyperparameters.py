@@ -14,6 +14,7 @@ from bench.registry.methods import method_class
 from bench.report.formats import write_table
 from bench.reported import MEASURES, SOURCES, printed, printed_text
 from bench.reported.address import slug
+from bench.results.suite_results import NEUTRAL_CHANGES, SuiteResults
 from bench.runs.resolve import resolve
 
 # Printed name -> field of our recipe or of the method's hyper-parameters. The others are of no run.
@@ -24,6 +25,14 @@ FIELDS = {
     "buffer_size_L": "buffer", "k_neighbours": "neighbours", "beta": "beta",
     "alpha_constant": "alpha", "alpha_start": "alpha_start", "alpha_end": "alpha",
     "kmeans_groups": "clusters", "noise_probability": "probability",
+}  # fmt: skip
+
+# Printed name -> name in tables, where that is not the printed one without underscores.
+NAMES = {
+    "sigma2": "sigma squared", "M_over_batch_size": "M / batch size",
+    "k_neighbours": "k nearest neighbours", "alpha_constant": "alpha, constant",
+    "alpha_start": "alpha, start", "alpha_end": "alpha, end", "kmeans_groups": "k-means groups",
+    "random_seeds_figure5": "random seeds of Figure 5",
 }  # fmt: skip
 
 _RUNS = {
@@ -40,7 +49,7 @@ REASONS = {
     ("gs-infonce", "M_over_batch_size"): "the released log of roberta-large has 1.5 x 128 = 3 x 64",
     ("gs-infonce", "sigma2"): "of the released logs; without effect, since a cosine ignores length",
     ("gs-infonce", "mu"): "not a setting: the vectors are always drawn around 0",
-    ("is-cse", "random_seeds_figure5"): "not of a run: the suite plans as many for this figure",
+    ("is-cse", "random_seeds_figure5"): "not of a run: the paper suite plans as many seeds",
     ("word-noise[noise=none]", "dropout"): "of the base code, which the report builds on",
 }
 
@@ -95,9 +104,16 @@ def resolved(method: str, setting: str, backbone: str, name: str) -> Any:
     return value**2 if name == "sigma2" else value
 
 
+def shown_name(name: str) -> str:
+    """The name of a hyper-parameter in tables."""
+    return NAMES.get(name, name.replace("_", " "))
+
+
 def _value_text(value: Any) -> str:
-    """A number as papers write it: 3e-5."""
-    return "–" if value is None else re.sub("e-0", "e-", f"{value:g}")
+    """A value, a fraction as papers write it: 3e-5."""
+    if value is None:
+        return "–"
+    return re.sub("e-0", "e-", f"{value:g}") if isinstance(value, float) else str(value)
 
 
 def _text(values: dict[str, Any]) -> str:
@@ -137,7 +153,10 @@ def hyperparameters() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
 
 
-CAPTION = 'hyper-parameters as printed, and ours in the settings "paper" and "official"'
+CAPTION = (
+    'hyper-parameters as printed, and of our methods in the settings "paper" and "official" on the '
+    "printed backbones"
+)
 
 _SHOWN = {
     "backbone": "Backbone", "method": "Method", "name": "Hyper-parameter", "printed": "Printed",
@@ -147,14 +166,26 @@ _SHOWN = {
 
 def shown_hyperparameters(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `hyperparameters` of one printed table, with headings; no empty remarks."""
-    shown = rows[list(_SHOWN)].rename(columns=_SHOWN)
+    shown = rows[list(_SHOWN)].assign(name=rows["name"].map(shown_name)).rename(columns=_SHOWN)
     return shown if rows["remark"].any() else shown.drop(columns="Remark")
 
 
-def note(shown: pd.DataFrame) -> str:
+def recipe_of(suite: SuiteResults) -> str:
+    """The values that a suite sets instead of those of the methods; empty if there are none."""
+    changes: dict[str, dict[str, None]] = {}
+    for run in suite.runs:
+        for name, value in (run.plan.get("recipe_changes") or {}).items():
+            if name not in NEUTRAL_CHANGES:
+                changes.setdefault(name, {})[_value_text(value)] = None
+    texts = [f"{shown_name(name)} {' or '.join(changes[name])}" for name in sorted(changes)]
+    return f"Suite {suite.name} sets its own: {', '.join(texts)}." if texts else ""
+
+
+def note(shown: pd.DataFrame, suite: SuiteResults) -> str:
     """What stands below a table of hyper-parameters."""
-    dash = "–: ours has no such setting, or no code was released. "
-    return (dash if shown.eq("–").any(axis=None) else "") + "docs/methods.md has the evidence."
+    dash = "–: ours has no such setting, or no code was released."
+    parts = [dash] if shown.eq("–").any(axis=None) else []
+    return " ".join(filter(None, [*parts, recipe_of(suite), "docs/methods.md has the evidence."]))
 
 
 def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
@@ -166,7 +197,7 @@ def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
     ]
 
 
-def render_hyperparameters(out: Path) -> None:
+def render_hyperparameters(out: Path, suite: SuiteResults) -> None:
     """Write the hyper-parameters of each printed table in four formats into `out`.
 
     Raises:
@@ -174,4 +205,4 @@ def render_hyperparameters(out: Path) -> None:
     """
     for stem, title, shown in hyperparameter_sections():
         caption = f"{title}: {CAPTION}."
-        write_table(out, stem, shown, shown, caption, note(shown))
+        write_table(out, stem, shown, shown, caption, note(shown, suite))

@@ -24,7 +24,7 @@ from bench.report import reproductions, tables
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
 from bench.report.formats import score_text
-from bench.report.hyperparameters import hyperparameter_sections
+from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.order_table import order_text, summaries
 from bench.report.page_runs import (
     CURVE,
@@ -96,6 +96,7 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "analyses": _analyses(suite),
         "provenance": _provenance(suite),
         "hyperparameters": hyperparameter_sections(),
+        "recipe": recipe_of(suite),
         "paper": paper_name,
         "data": {
             "runs": runs,

@@ -10,12 +10,14 @@ import pandas as pd
 from bench.comparison.against_baseline import against
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS
+from bench.report.comparison_table import baseline_name
 from bench.report.formats import score_text
 from bench.report.order_table import measured_averages
 from bench.report.tables import columns
 from bench.reported import paper_name
 from bench.reported.address import row_name
 from bench.reported.gains import printed_gains
+from bench.results.records import named
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import UserError
 from bench.utils.text import counted
@@ -85,7 +87,8 @@ def _highest(board: pd.DataFrame, task: str) -> str:
     scored = board.dropna(subset=[task])
     best = scored.loc[scored.groupby("backbone", sort=False)[task].idxmax()]
     return "; ".join(
-        f"{row['backbone']}: {row['label']}, {score_text(row[task], row[f'{task} sd'])}"
+        f"{row['backbone']}: {named(row['label'], row['setting'])}, "
+        f"{score_text(row[task], row[f'{task} sd'])}"
         for row in best.to_dict("records")
         if row["backbone"] != "none" or len(best) == 1
     )
@@ -102,8 +105,10 @@ def _against_baseline(suite: SuiteResults, board: str, task: str, where: str) ->
     rows = rows[(rows["board"] == board) & (rows["task"] == task) & (rows["kind"] == "paired")]
     counts = Counter(rows["verdict"])
     text = ", ".join(f"{counts[word]} {word}" for word in ("better", "worse", "undecided"))
-    title = f"Trained methods against {suite.baseline}"
-    return [(title, f"{text}, paired by seed on {where}.")] if len(rows) else []
+    if rows.empty:
+        return []
+    title = f"Trained methods against {baseline_name(suite, rows)}"
+    return [(title, f"{text}, paired by seed on {where}.")]
 
 
 def _print_alone(audited: int) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from textwrap import fill
 
 import pandas as pd
 
 from bench.comparison.reproduction import cells
-from bench.report.hyperparameters import CAPTION, hyperparameters, shown_hyperparameters
-from bench.report.tables import METRICS, captioned, legend, notes, shown_table
+from bench.report.formats import plain
+from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
+from bench.report.tables import METRICS, captioned, notes, shown_table, symbols
 from bench.reported import LABEL, SOURCES
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.text import listed
 
-WIDTH = 100  # letters in a line of running text
 NOTHING_RUN = SuiteResults("", "senteval", {}, [])
 
 
@@ -44,13 +43,14 @@ def printed_table(
     if len(judged):
         title = captioned(suite, judged) if suite_dir else _caption(judged)
         shown = shown_table(judged) if suite_dir else _only_print(shown_table(judged))
-        parts += [fill(title, WIDTH), _text(shown)]
-        parts += [fill(legend(judged), WIDTH)] if suite_dir else []
+        parts.append(plain(shown, title, symbols(judged) if suite_dir else ""))
         if (judged["run"] != "").any() and rows is None:
             words = shlex.join([source, name])
             parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
     if len(stated):
-        parts += [f"{SOURCES[source]}, {name}: {CAPTION}.", _text(shown_hyperparameters(stated))]
+        caption = f"{SOURCES[source]}, {name}: {CAPTION}."
+        shown = shown_hyperparameters(stated)
+        parts.append(plain(shown, caption, note(shown, suite)))
     return "\n\n".join(parts)
 
 
@@ -67,7 +67,3 @@ def _only_print(shown: pd.DataFrame) -> pd.DataFrame:
     shown = shown.drop(columns=verdicts)
     shown[""] = shown[""].str.partition(";")[0].str.removeprefix("printed").str.removeprefix(", ")
     return shown if shown[""].any() else shown.drop(columns="")
-
-
-def _text(shown: pd.DataFrame) -> str:
-    return str(shown.to_markdown(index=False, disable_numparse=True, tablefmt="simple"))

@@ -247,18 +247,23 @@ def marked(table: pd.DataFrame) -> pd.DataFrame:
 # Captions and files
 
 
-def legend(table: pd.DataFrame) -> str:
-    """What the symbols and the bold type of a printed table mean, for below it."""
+def symbols(table: pd.DataFrame) -> str:
+    """What the symbols of a printed table mean."""
     seen = set(table[["verdict", "other_verdict", "checkpoint_verdict"]].to_numpy().ravel())
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
     meanings = [f"{VERDICT_SYMBOLS[kind]} {kind}: {VERDICT_MEANINGS[kind]}" for kind in kinds]
-    best = marked(table)[["best_printed", "best_ours"]].any(axis=None)
-    bold = ""
-    if best:
-        of = "line" if is_sweep(table) else "backbone"
-        bold = f" Bold: the best printed value of a column for each {of}, and our best, "
-        bold += f"unless it has fewer than {FEWEST_SEEDS} seeds."
-    return f"{'; '.join(meanings)}.{bold}"
+    return f"{'; '.join(meanings)}."
+
+
+def legend(table: pd.DataFrame) -> str:
+    """What the symbols and the bold type of a printed table mean, for below it."""
+    if not marked(table)[["best_printed", "best_ours"]].any(axis=None):
+        return symbols(table)
+    of = "line" if is_sweep(table) else "backbone"
+    return (
+        f"{symbols(table)} Bold: the best printed value of a column for each {of}, and our best, "
+        f"unless it has fewer than {FEWEST_SEEDS} seeds."
+    )
 
 
 def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
@@ -359,4 +364,4 @@ def render_tables(suite_dir: Path, out: Path) -> None:
         order = order_text(found, *table.iloc[0][["source", "table"]])
         caption = f"{captioned(suite, table)} {order}".strip()
         write_table(out, stem, table, shown_table(table), caption, legend(table))
-    render_hyperparameters(out)
+    render_hyperparameters(out, suite)

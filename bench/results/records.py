@@ -70,6 +70,13 @@ def named(label: str, setting: str) -> str:
     return label if is_outside(label) else f"{label}, {setting}"
 
 
+def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
+    """A backbone as printed, with what our runs were measured on instead. An encoder without a
+    backbone of the suite, such as a published one, stands in for nothing."""
+    others = sorted(set(measured_on) - {backbone, "none", ""})
+    return f"{backbone} (ours: {', '.join(others)})" if others else backbone
+
+
 def cell_key(record: Record) -> CellKey:
     return record["task"], record["split"], record["metric"], record["aggregation"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def test_a_table_with_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "ours, official, n = 3" in shown
     assert "76.20 ± 0.10" in shown
     assert "– not run: no scores in this suite" in shown
+    assert "Bold" not in shown  # nothing is, in a terminal
 
 
 def test_a_suite_of_several_papers_stands_in_all_their_tables(
@@ -74,14 +76,15 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(
         assert find_paper(source) == source
         assert ("ours, official, n = 3" in shown) == (own["n"] > 0).any(), (source, table)
         assert "nan" not in shown
+        assert not re.search(r"&\w+;|\\[|<]|\*\*", shown)  # HTML or Markdown
         with_scores |= {source} if "n = 3" in shown else set()
     assert with_scores == set(SOURCES)
 
 
 def test_a_table_of_hyper_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "is-cse", "Table 2"]) == 0
-    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
-    assert ["roberta-base", "IS-CSE", "learning_rate", "1e-5"] in rows
+    rows = [line.split()[:5] for line in capsys.readouterr().out.splitlines()]
+    assert ["roberta-base", "IS-CSE", "learning", "rate", "1e-5"] in rows
 
 
 def test_a_dry_run_prints_a_configuration(

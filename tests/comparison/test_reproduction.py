@@ -459,6 +459,22 @@ def test_leaderboard_is_sorted_and_counts_what_is_missing(tmp_path):
     assert simcse["Avg sd"] == pytest.approx(0.5**0.5)
 
 
+def test_every_leaderboard_is_best_first_and_ends_without_backbone(tmp_path):
+    """Of a board with a part of its tasks too. Mutations caught: sorted by the average of all
+    tasks, which is missing; rows without a backbone where the plan has them."""
+    tasks = ["STS-B", "SICK-R"]
+    values = {"word-overlap": 99.0, "simcse": 60.0, "is-cse": 90.0, "sscl": 70.0}
+    runs = [
+        {"method": method, "backbone": "none" if method == "word-overlap" else "bert-base-uncased"}
+        | {"tasks": tasks, "scores": dict.fromkeys(tasks, value)}
+        for method, value in values.items()
+    ]
+    board = leaderboard(read_suite(write_suite(tmp_path, runs)))
+    assert list(board["method"]) == ["is-cse", "sscl", "simcse", "word-overlap"]
+    assert list(board["averages"]) == [(90.0,), (70.0,), (60.0,), (99.0,)]
+    assert board["Avg"].isna().all()  # of all seven
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

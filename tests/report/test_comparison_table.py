@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ from scipy import stats
 
 from bench.comparison.against_baseline import against
 from bench.datasets.tasks import STS_TASKS
-from bench.report.comparison_table import render_versus, shown, versus_figure
+from bench.report.comparison_table import caption, render_versus, shown, versus_figure
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.utils.errors import UserError
 from tests.report.test_compared_numbers import BASE, each, row_of, scored, suite
@@ -58,19 +60,24 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compared(folder, tmp_path_factory):
-    """The comparison of all methods, its folder and its text."""
+    """The folder of the comparison of all methods."""
     out = tmp_path_factory.mktemp("compared")
-    return out, render_versus(folder, "simcse", out=out)
+    render_versus(folder, "simcse", out=out)
+    return out
+
+
+def written(folder: Path) -> list[str]:
+    """The lines of the Markdown of a comparison."""
+    return (folder / "compare.md").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.slow
 def test_files_of_a_comparison(folder, tmp_path):
     tables, figures = tmp_path / "tables", tmp_path / "figures"
-    text = render_versus(folder, "simcse", ["is-cse"], out=tables, figures=figures)
+    render_versus(folder, "simcse", ["is-cse"], out=tables, figures=figures)
     for place, kinds in ((tables, ("csv", "md", "tex", "html")), (figures, ("csv", "png", "pdf"))):
         files = {path.name for path in place.iterdir()}
         assert files == {"compare_printed.csv", *(f"compare.{kind}" for kind in kinds)}
-    assert (tables / "compare.md").read_text(encoding="utf-8") == text
     reader = Reader((tables / "compare.html").read_text(encoding="utf-8"))
     assert "script" not in reader.tags
     assert len(reader.rows) == 9
@@ -82,15 +89,14 @@ def test_files_of_a_comparison(folder, tmp_path):
 
 
 def test_several_methods_show_their_averages_and_write_all(compared):
-    out, text = compared
-    lines = text.splitlines()
-    title = "Suite paper: Avg of every method on its backbones (A) against simcse@official (B)"
+    lines = written(compared)
+    title = "Suite paper: Avg of every method on its backbones (A) against SimCSE, official (B)"
     assert lines[0].startswith(title)
     assert "the last columns are the printed numbers" in lines[0]
     assert "≠" in lines[0]
     assert lines[2].startswith("| Backbone | Method | n |")
     assert len([line for line in lines if line.startswith(f"| {BASE}")]) == 2
-    numbers = pd.read_csv(out / "compare.csv")
+    numbers = pd.read_csv(compared / "compare.csv")
     assert set(numbers["task"]) == {*STS_TASKS, "Avg"}
     assert set(numbers["method"]) == {"is-cse", "sscl"}
     sscl = next(line for line in lines if "| sscl, official |" in line)
@@ -101,7 +107,8 @@ def test_several_methods_without_an_average_show_their_tasks(tmp_path):
     rows = [{"STS12": 70.0, "STS-B": 70.0}]
     runs = [run for method in ("simcse", "is-cse", "sscl") for run in seeds(method, rows)]
     folder = write_suite(tmp_path / "suite", runs)
-    lines = render_versus(folder, "simcse", out=tmp_path).splitlines()
+    render_versus(folder, "simcse", out=tmp_path)
+    lines = written(tmp_path)
     assert lines[2].startswith("| Backbone | Method | Task | n |")
     found = [line.split(" | ")[1:3] for line in lines[4:] if line.startswith(f"| {BASE}")]
     methods = ("is-cse, official", "sscl, official")
@@ -111,10 +118,26 @@ def test_several_methods_without_an_average_show_their_tasks(tmp_path):
 def test_the_caption_tells_of_print_only_where_a_number_is_printed(tmp_path):
     rows = [dict.fromkeys(STS_TASKS, 70.0)]
     runs = seeds("simcse", rows) + seeds("esimcse", rows)
-    lines = render_versus(write_suite(tmp_path / "suite", runs), "simcse").splitlines()
+    render_versus(write_suite(tmp_path / "suite", runs), "simcse", out=tmp_path)
+    lines = written(tmp_path)
     assert lines[2].endswith("| Verdict |")
     assert "which decides. ↑ better" in lines[0]
     assert "print" not in lines[0]
+
+
+def test_the_text_for_the_terminal_is_not_escaped(tmp_path):
+    """Mutation caught: Markdown, in which "<" is an entity and "|" has a backslash."""
+    label = r"<b>a|b & c\d"
+    higher = [dict.fromkeys(STS_TASKS, 80.0 + 0.01 * value) for value in range(3)]
+    runs = seeds("simcse", [dict.fromkeys(STS_TASKS, 70.0)] * 3)
+    runs += seeds("is-cse", higher, label=label) + seeds("sscl", higher)
+    text = render_versus(write_suite(tmp_path, runs), "simcse")
+    assert f"  {label}, official  " in text
+    assert "  < 0.001  " in text
+    assert "&lt;" not in text
+    title, *lines = text.splitlines()
+    assert title.startswith("Suite paper: Avg of every method")
+    assert max(map(len, lines[: lines.index("")])) <= 100
 
 
 def test_nothing_is_written_without_a_folder(folder, tmp_path, monkeypatch):
@@ -124,9 +147,8 @@ def test_nothing_is_written_without_a_folder(folder, tmp_path, monkeypatch):
 
 
 def test_the_same_files_twice(folder, compared, tmp_path):
-    out, _ = compared
     render_versus(folder, "simcse", out=tmp_path)
-    for path in out.iterdir():
+    for path in compared.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
@@ -154,6 +176,20 @@ def test_the_figure_shows_the_numbers():
         printed = claims[claims["backbone"] == backbone].groupby("task")["claimed"].apply(list)
         assert lines[ORANGE] == [pytest.approx(printed[task]) for task in (*STS_TASKS, "Avg")]
         assert [text.get_text() for text in panel.texts] == ["? undecided"] * 8
+
+
+@pytest.mark.parametrize(
+    ("baseline", "name"), [("simcse", "SIMCSE, official"), ("Mine", "Mine (outside encoder)")]
+)
+def test_the_baseline_has_the_name_of_its_row(baseline, name):
+    label = "Mine (outside encoder)"
+    outside = scored("a", None, 50.0, backbone="none", setting="paper", label=label)
+    both = suite(*each("sscl simcse"), outside)
+    frame, claims = against(both, baseline)
+    averages = frame[frame["task"] == "Avg"]
+    assert f" against {name} (B), " in caption(both, averages, claims)
+    figure = versus_figure(both, averages, claims)
+    assert f" minus {name}, seed by seed" in figure.texts[0].get_text()
 
 
 def test_untrained_methods_do_not_squeeze_the_figure():

@@ -155,7 +155,7 @@ def test_leaderboard_draws_every_seed(suite):
         figure = board_figure(read_suite(suite), leaderboard(read_suite(suite)))
     (panel,) = figure.axes
     names = [label.get_text() for label in panel.get_yticklabels()]
-    assert names == ["simcse, official", "simcse, paper", "untrained"]
+    assert names == ["simcse, official", "simcse, paper", "untrained, paper"]
     assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
     assert points(panel, 0, "|") == [76.0]
     assert points(panel, 1, "s") == [75.0, 75.5, 76.0]
@@ -286,6 +286,21 @@ def test_limits_contain_all_but_marked_outliers(tmp_path):
     low, high = board.axes[0].get_xlim()
     assert 40 < low < 75
     assert 77 < high < 80
+
+
+def test_the_highest_score_of_a_leaderboard_is_on_the_axis(tmp_path):
+    """Mutation caught: an arrow for any score that is far from the others."""
+    far = {"method": "untrained", "scores": dict.fromkeys(STS_TASKS, 99.0)}
+    low = {"method": "word-overlap", "scores": dict.fromkeys(STS_TASKS, 10.0)}
+    runs = [run for name in ("simcse", "is-cse") for run in seeds(name, ROWS)]
+    suite = read_suite(write_suite(tmp_path, [*runs, far, low]))
+    with matplotlib.rc_context(STYLE):
+        (panel,) = board_figure(suite, leaderboard(suite)).axes
+    assert (99.0, 0.0) in scored_marks(panel)
+    assert panel.get_xlim()[1] > 99.0
+    markers = {line.get_marker() for line in panel.get_lines()}
+    assert "<" in markers
+    assert ">" not in markers
 
 
 @pytest.mark.slow

@@ -7,15 +7,21 @@ import pytest
 
 from bench.report.hyperparameters import (
     FIELDS,
+    NAMES,
     REASONS,
     backbones,
     hyperparameters,
+    recipe_of,
     render_hyperparameters,
     resolved,
     run_name,
+    shown_hyperparameters,
 )
+from bench.report.printed_table import NOTHING_RUN
 from bench.reported import MEASURES, printed
+from bench.results.suite_results import read_suite
 from bench.runs import config
+from tests.support.synthetic_suite import write_suite
 
 NUMBERS = printed()[~printed()["metric"].isin(MEASURES)]
 CASES = [
@@ -67,11 +73,35 @@ def test_values_by_backbone(table):
     assert row["official"] == f"{three}; 1.5 (roberta-large)"
 
 
+def test_names_in_tables_are_words(table):
+    names = shown_hyperparameters(table)["Hyper-parameter"]
+    assert not [name for name in names if "_" in name or "figure5" in name]
+    assert {"batch size", "M / batch size", "random seeds of Figure 5"} <= set(names)
+    assert set(NAMES) <= set(NUMBERS["task"])
+
+
+def test_what_a_suite_sets_instead_is_said(tmp_path):
+    """Mutation caught: the methods' own values as if the suite had them."""
+    changes = [
+        {"batch_size": 64, "learning_rate": 1e-4, "threads": 1},
+        {"batch_size": 32, "learning_rate": 1e-4},
+        {},
+    ]
+    runs = [{"method": "simcse", "seed": n, "recipe_changes": one} for n, one in enumerate(changes)]
+    suite = read_suite(write_suite(tmp_path / "s", runs))
+    said = "Suite paper sets its own: batch size 64 or 32, learning rate 0.0001."
+    assert recipe_of(suite) == said
+    render_hyperparameters(tmp_path, suite)
+    for suffix in ("md", "html"):
+        assert said in (tmp_path / f"is-cse_table-2.{suffix}").read_text(encoding="utf-8")
+    assert recipe_of(read_suite(write_suite(tmp_path / "t", runs[2:]))) == ""
+
+
 def test_rendered_in_four_formats(tmp_path):
-    render_hyperparameters(tmp_path)
+    render_hyperparameters(tmp_path, NOTHING_RUN)
     stems = {path.stem for path in tmp_path.glob("*.csv")}
     assert {"is-cse_table-2", "gs-infonce-v1_table-1", "sscl_implementation-details"} <= stems
     for suffix in ("md", "tex", "html"):
         assert {path.stem for path in tmp_path.glob(f"*.{suffix}")} == stems
     text = (tmp_path / "is-cse_table-2.md").read_text(encoding="utf-8")
-    assert "| roberta-large | IS-CSE | learning_rate | 3e-5 | 3e-5 | 3e-5 |" in text
+    assert "| roberta-large | IS-CSE | learning rate | 3e-5 | 3e-5 | 3e-5 |" in text

@@ -94,7 +94,8 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
         for stem, table in printed_tables(all_cells).items()
     ]
     texts += [
-        latex(shown, title, stem, note(shown)) for stem, title, shown in hyperparameter_sections()
+        latex(shown, title, stem, note(shown, suite))
+        for stem, title, shown in hyperparameter_sections()
     ]
     assert len(texts) > 30
     log = compiled(tmp_path, texts)

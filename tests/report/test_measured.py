@@ -131,6 +131,19 @@ def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
     assert table("L1", short).query("origin == @LOG")["step"].max() == 500
 
 
+def test_a_log_with_a_single_point_up_to_our_last_step_is_left_out(tmp_path):
+    """It would be no line, and its point would stretch the axis."""
+    write_everything(tmp_path, only=["L1"], seeds=(1,), steps=1)
+    measured = figure_data(FIGURES["L1"], read_suite(tmp_path))
+    assert measured is not None
+    assert measured.table["step"].max() == 125
+    assert set(measured.table["origin"]) == {OURS}
+    assert measured.remarks == (
+        "Printed steps and released logs beyond our last step, 125, are not drawn, "
+        "nor are logs with a single point up to it.",
+    )
+
+
 def test_analyses_as_they_were_written(folder, suite):
     scores, found, _ = run(folder, "is-cse", backbone="roberta-large")
     large = "series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42"
@@ -192,7 +205,7 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
         # Nor are printed numbers of other backbones.
         assert set(measured.table["backbone"]) == {"bert-base-uncased"}
     assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4 to 11.",)
-    assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3]@official here.",)
+    assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3], official here.",)
     others = "bert-large-uncased, roberta-base, roberta-large"
     assert found["I8"].remarks == (f"Not in this suite: SimCSE on {others}; IS-CSE on {others}.",)
 
@@ -210,17 +223,18 @@ def test_the_first_run_of_several_is_taken(tmp_path):
     measured = figure_data(FIGURES["S7"], read_suite(tmp_path / "b"))
     runs = measured.table.query("origin == @OURS")["run"].tolist()
     assert runs == [f"{one}@official", f"{three}@official"]
-    assert measured.remarks[0] == "SSCL-SimCSE at 1 is sscl[stack=1]@official here."
+    assert measured.remarks[0] == "SSCL-SimCSE at 1 is sscl[stack=1], official here."
 
 
 def test_diverged_trainings_are_told(tmp_path):
     rows = dict.fromkeys(STS_TASKS, 70.0)
     entries = [{"method": "simcse", "seed": seed, "scores": rows} for seed in (1, 2)]
     entries += [{"method": "simcse", "seed": 3, "status": "diverged", "reason": "NaN"}]
+    entries = [entry | {"label": "SimCSE"} for entry in entries]
     entries += [{"method": "sscl[layer=11]", "seed": 1, "scores": rows}]
     write_suite(tmp_path, entries)
     measured = figure_data(FIGURES["S6"], read_suite(tmp_path))
-    assert measured.remarks[0] == "1 of 3 trainings of simcse@official diverged."
+    assert measured.remarks[0] == "1 of 3 trainings of SimCSE, official diverged."
     assert measured.table.query("origin == @OURS")["seed"].tolist() == [1, 2, 1]
 
 

@@ -302,7 +302,9 @@ def test_each_side_has_the_commands_that_make_it(page):
 def test_hyperparameters_are_tables_of_the_page(page):
     _, outline = page
     rows = [text for _, text in outline.all("tr")]
-    assert "bert-base-uncased IS-CSE learning_rate 3e-5 3e-5 3e-5" in rows
+    assert "bert-base-uncased IS-CSE learning rate 3e-5 3e-5 3e-5" in rows
+    own = " sets its own: learning rate 0.001."
+    assert any(text.endswith(own) for _, text in outline.all("p"))
 
 
 def test_leaderboards_hold_means_spreads_and_their_runs(page):

@@ -33,7 +33,7 @@ def lines(suite: SuiteResults) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> SuiteResults:
     runs = [
-        *seeds("simcse", rows(76.0, 76.25, 76.5)),
+        *seeds("simcse", rows(76.0, 76.25, 76.5), label="SimCSE"),
         *seeds("sscl", rows(66.0, 66.25, 66.5)),
         *seeds("is-cse", rows(86.0, 86.25, 86.5)),
         {"method": "untrained", "setting": "paper", "scores": rows(50.0)[0]},
@@ -47,9 +47,9 @@ def test_what_is_said(suite: SuiteResults) -> None:
     assert said["Averages"].startswith("Of ")
     # 66.25 of ours beside 79.03 in print
     assert said["Averages"].endswith("SSCL, Table 1, SSCL-SimCSE on bert-base-uncased, −12.78.")
-    assert said["Highest STS average"] == "bert-base-uncased: is-cse, 86.25 ± 0.25"
+    assert said["Highest STS average"] == "bert-base-uncased: is-cse, official, 86.25 ± 0.25"
     pairs = "1 better, 1 worse, 0 undecided, paired by seed on the STS average."
-    assert said["Trained methods against simcse"] == pairs
+    assert said["Trained methods against SimCSE, official"] == pairs
     assert said["Print alone"].startswith("8 of 10 printed gains over SimCSE are within")
     assert said["Print alone"].endswith("the audit has 1 finding.")
 
@@ -84,9 +84,9 @@ def test_a_suite_without_an_sts_average(
             run["records"] = [{"task": task, "value": value} | accuracy for task, value in values]
             run["scores"] = {}
     said = lines(replace(read_suite(write_suite(tmp_path, runs)), baseline="simcse"))
-    assert said[title] == "bert-base-uncased: sscl, 61.00 ± 1.00"
+    assert said[title] == "bert-base-uncased: sscl, official, 61.00 ± 1.00"
     pairs = f"1 better, 0 worse, 0 undecided, paired by seed on {where}."
-    assert said["Trained methods against simcse"] == pairs
+    assert said["Trained methods against simcse, official"] == pairs
 
 
 def test_averages_on_another_backbone_are_not_compared(tmp_path: Path) -> None:

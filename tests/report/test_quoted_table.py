@@ -38,16 +38,19 @@ def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, quotes, backb
     suite = read_suite(write_suite(tmp_path, runs, stand_ins=names))
     (table,) = quoted_tables(suite, ["sts", "transfer"])
     assert table.stem == "quoted_sts"
-    lines = table.shown[["Method", "Line", "STS12", "Avg"]].to_numpy().tolist()
+    stands_in = backbone == "toy-bert"
+    base = "bert-base-uncased"
+    own = f"{base} (ours: toy-bert)" if stands_in else base
+    mean = "75.00 ± 1.41 ≠" if stands_in else "75.00 ± 1.41"
+    lines = table.shown[["Backbone", "Method", "Line", "STS12", "Avg"]].to_numpy().tolist()
     assert lines == [
-        ["SimCSE", "quoted", "70.00 ± 1.00", "70.10"],
-        ["SimCSE", "ours, official, n = 2", "75.00 ± 1.41", "75.00 ± 1.41"],
-        ["SimCSE", "quoted", "70.00 ± 1.00", "70.10"],
-        ["Other", "quoted", "70.00 ± 1.00", "70.10"],
+        [base, "SimCSE", "quoted", "70.00 ± 1.00", "70.10"],
+        [own, "SimCSE", "ours, official, n = 2", mean, mean],
+        [base, "SimCSE", "quoted", "70.00 ± 1.00", "70.10"],
+        ["roberta-base", "Other", "quoted", "70.00 ± 1.00", "70.10"],
     ]
-    assert ("Do not compare these numbers with any paper" in table.caption) == (
-        backbone == "toy-bert"
-    )
+    assert ("Do not compare these numbers with any paper" in table.caption) == stands_in
+    assert ("≠ not comparable: ours was measured on another" in table.caption) == stands_in
 
 
 def test_quoted_scores_are_rendered_and_not_judged(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -43,6 +44,19 @@ def test_contrastive_methods_are_at_the_top() -> None:
     # Not by the luck of a seed.
     simcse = CELLS[CONTRASTIVE[0]]["Avg spearman"]
     assert sum(value > between for value in simcse) >= 0.9 * len(simcse)
+
+
+def test_the_notes_name_every_trained_row_below_the_raw_vectors() -> None:
+    """By its text, which may lack the setting."""
+    notes = DOCUMENT.partition("\nNotes:\n")[2]
+    trained = [run for run, cells in CELLS.items() if len(next(iter(cells.values()))) > 1]
+    own = [run for run in trained if run.endswith(" on toy-bert")]
+    low = [run for run in own if mean(run) < max(map(mean, RAW))]
+    assert low
+    for run in low:
+        text = run.removesuffix(" on toy-bert")
+        assert {f"`{text}`", f"`{text.partition('@')[0]}`"} & set(re.findall("`[^`]*`", notes)), run
+        assert mean(run) > mean(RAW[0]), run
 
 
 def test_training_loses_nothing_on_transfer() -> None:

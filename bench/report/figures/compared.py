@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -12,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from bench.comparison.statistics import mean_and_sd
-from bench.datasets.tasks import AVERAGED, Board
+from bench.datasets.tasks import AVERAGED
 from bench.report.figures import style
-from bench.report.figures.labels import with_stand_ins
 from bench.report.figures.rows import aside, panels, zoom
 from bench.report.formats import score_text
 from bench.report.tables import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
+from bench.results.records import named, with_stand_ins
 from bench.results.suite_results import SuiteResults
 
 SCALES = {
@@ -151,40 +152,27 @@ def board_stem(board: str) -> str:
 
 def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") -> Figure:
     """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed, over
-    the planned tasks."""
+    the planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = suite.planned(name)
-    if about != suite.boards[name]:
-        board = _averaged(suite, board, about)
     title = f"Suite {suite.name}: every seed of every method, {about.title}"
     rows = board.to_dict("records")
     handles = _keys("a seed, {} settings", [_board_look(row) for row in rows if row["averages"]])
     if handles:
         handles.append(style.key("mean", MEAN, ls=""))
-    names = [f"{row['label']}, {row['setting']}" if row["corpus"] else row["label"] for row in rows]
+    names = [named(row["label"], row["setting"]) for row in rows]
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
     note = suite.remark_on(board["backbone"].unique())
     figure, drawn = panels(board, names, title, note, handles, scale)
     for panel, _, table in drawn:
         for y, row in enumerate(table.to_dict("records")):
-            panel.plot(row["averages"], [y] * len(row["averages"]), **_board_look(row), zorder=3)
-            if row["averages"]:
-                panel.plot(row["Avg"], y, **MEAN, zorder=2)
-            aside(panel, y, score_text(row["Avg"], row["Avg sd"]))
-    zoom(drawn)
+            averages = row["averages"]
+            mean, sd = mean_and_sd(averages)
+            panel.plot(averages, [y] * len(averages), **_board_look(row), zorder=3)
+            if averages:
+                panel.plot(mean, y, **MEAN, zorder=2)
+            aside(panel, y, score_text(mean, sd))
+    zoom(drawn, always=sorted(chain(*board["averages"]))[-1:])
     return figure
-
-
-def _averaged(suite: SuiteResults, board: pd.DataFrame, about: Board) -> pd.DataFrame:
-    """A `leaderboard` with averages over the tasks `about` in place of its own."""
-    by_id = {run.plan["id"]: run for run in suite.runs}
-    averages = [
-        tuple(v for run in ids if (v := by_id[run].points(about, "Avg")) is not None)
-        for ids in board["run_ids"]
-    ]
-    means = [mean_and_sd(values) for values in averages]
-    return board.assign(
-        averages=averages, Avg=[mean for mean, _ in means], **{"Avg sd": [sd for _, sd in means]}
-    )
 
 
 def _board_look(row: Mapping[str, Any]) -> style.Look:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pandas as pd
 
 from bench.report.figures.described import PaperFigure
 from bench.report.figures.measured import OURS
+from bench.results.records import with_stand_ins
 
 
 def series_of(table: pd.DataFrame) -> list[str]:
@@ -34,13 +33,6 @@ def place_of(table: pd.DataFrame, backbone: str) -> str:
     """A backbone as printed, with its stand-in if there is one."""
     ours = table[(table["backbone"] == backbone) & (table["origin"] == OURS)]
     return with_stand_ins(backbone, ours["measured_on"])
-
-
-def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
-    """A backbone as printed, with what our runs were measured on instead. An encoder without a
-    backbone of the suite, such as a published one, stands in for nothing."""
-    others = sorted(set(measured_on) - {backbone, "none", ""})
-    return f"{backbone} (ours: {', '.join(others)})" if others else backbone
 
 
 def split_name(task: str, split: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -14,6 +15,7 @@ from bench.comparison.reproduction import select
 from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
 from bench.results.readers import DAMAGE, describe_damage
+from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.errors import UserError
 
@@ -135,26 +137,42 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             if not own:
                 missing.append((series, x))
                 continue
-            if text != texts[0]:
-                remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {text} here.")
             planned = select(suite, text, series.backbone)
+            name = named(planned[0].plan["label"], planned[0].plan["setting"])
+            if text != texts[0]:
+                remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {name} here.")
             if diverged := sum(run.status == "diverged" for run in planned):
-                remarks.append(f"{diverged} of {len(planned)} trainings of {text} diverged.")
+                remarks.append(f"{diverged} of {len(planned)} trainings of {name} diverged.")
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
-    # Printed curves that go on far beyond our last step would squeeze ours into a corner.
-    last = max((row["step"] for row in rows if "step" in row), default=0)
     measured = {(row["series"], row["backbone"]) for row in rows}
     of_ours = [series for series in figure.series if (series.label, series.backbone) in measured]
     printed = [row for series in of_ours for row in _printed(figure, series)]
-    shown = [row for row in printed if row.get("step", last) <= last]
-    if len(shown) < len(printed):
-        remarks.append(
-            f"Printed steps and released logs beyond our last step, {last}, are not drawn."
-        )
+    last = max((row["step"] for row in rows if "step" in row), default=0)
+    shown, left_out = _up_to(last, printed)
+    remarks += left_out
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
     return FigureData(pd.DataFrame(rows + shown).astype({"seed": "Int64"}), tuple(remarks))
+
+
+def _up_to(last: int, printed: Rows) -> tuple[Rows, list[str]]:
+    """The printed rows that are drawn beside trainings whose last step is `last`, and a sentence on
+    what is left out."""
+    # Printed curves that go on far beyond our last step would squeeze ours into a corner.
+    within = [row for row in printed if row.get("step", last) <= last]
+    points = Counter((row["series"], row["backbone"], row["origin"]) for row in within)
+    # A log is drawn as a line, so a single point would only stretch the axis.
+    shown = [
+        row
+        for row in within
+        if row["origin"] != LOG or points[row["series"], row["backbone"], LOG] > 1
+    ]
+    if len(shown) == len(printed):
+        return shown, []
+    text = f"Printed steps and released logs beyond our last step, {last}, are not drawn"
+    text += ", nor are logs with a single point up to it" * (len(shown) < len(within))
+    return shown, [f"{text}."]
 
 
 def _head(series: Series, x: float | None, run: str, plan: Mapping[str, Any], origin: str) -> Row:
