@@ -164,7 +164,7 @@ def probing_tasks(wildcards):
 
 def plan_part(stage, ids):
     """The part of the plan for a job, with only the keys that affect it."""
-    keys = ["id", "method", "setting", "reference", "seed", "recipe_changes"]
+    keys = "id method setting reference seed recipe_changes overridden".split()
     keys += {"train": ["needs"], "score": ["tasks"], "analyse": ["analyses"]}[stage]
     entries = [PLANNED[run].describe() for run in ids]
     plan = {

@@ -292,6 +292,11 @@ def _run_stages(
 ) -> Run:
     """Take a planned run through those of its stages that have no result yet."""
     run = run_of(entry, corpus=plan["corpus"], data=plan["data"])
+    if run.id != entry["id"]:  # its results would be nobody's
+        raise UserError(
+            f"the plan's run {entry['id']} would be {run.id} now; write the plan again with: "
+            "python -m bench plan"
+        )
     trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
     analyses = paths.analyses_file(suite, run.id)
     if "train" in stages and run.trained and not trained.exists():

@@ -27,6 +27,9 @@ from tests.integration.test_workflow import snakemake
 from tests.support.tiny_suite import tiny_configuration
 
 STUDENT = "rankcse[sentences=28,teacher=run:simcse[sentences=28]]"
+# The teacher's text has the method's own value for a field that the suite sets: only the suite's
+# recipe tells that its name must spell it.
+OWN_VALUE = "rankcse[sentences=28,teacher=run:simcse[select_every=125,sentences=28]]"
 Make = Callable[..., tuple[dict[str, Any], Run, Run]]
 
 
@@ -80,6 +83,34 @@ def test_teacher_and_student_are_trained_in_order(
     shutil.rmtree(paths.run_folder(tmp_path / "again", student.id))
     jobs.train_run(student, tmp_path / "again", "cpu")
     assert torch.equal(weights(tmp_path / "again", student), weights(tmp_path, student))
+
+
+@pytest.mark.usefixtures("global_state")
+def test_a_planned_run_keeps_its_name(make: Make, tmp_path: Path) -> None:
+    """Fails if a job forgets what the suite's recipe overrides: its results are nobody's then."""
+    _, run, _ = make(methods=[OWN_VALUE])
+    assert "select-every-125" in run.id
+    plan = read_plan(tmp_path / "plan.json")
+    (entry,) = jobs.planned(plan, only=[run.id])
+    kept = {key: value for key, value in entry.items() if key != "overridden"}
+    match = re.escape(f"the plan's run {run.id} would be ") + ".*; write the plan again"
+    with pytest.raises(UserError, match=match):
+        list(jobs.run_plan(tmp_path, plan, [kept], "cpu", ["train"]))
+    assert not (tmp_path / "trained").exists()
+    (done,) = jobs.run_plan(tmp_path, plan, [entry], "cpu", ["train"])
+    assert done.id == run.id
+    assert paths.trained_file(tmp_path, run.id).is_file()
+
+
+@pytest.mark.slow
+def test_the_workflow_keeps_the_name_of_a_run(make: Make, tmp_path: Path) -> None:
+    content, run, _ = make(methods=[OWN_VALUE], runs_per_job=1)
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(content))
+    target = f"results/tiny/trained/{run.id}.json"
+    done = snakemake(target, "--configfile", str(file), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read_trained(tmp_path / target)["outcome"]["status"] == "finished"
 
 
 def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
