@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -15,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from bench.utils.errors import UserError, did_you_mean, suggestion
+from bench.utils.files import strict_json
 
 # A word that names an option, as argparse has it: not "-", "--", a negative number or a text with
 # spaces.
@@ -169,12 +169,12 @@ def read_json_text(text: str) -> Any:
     """Parse the value of --json.
 
     Raises:
-        UserError: it is not JSON.
+        UserError: it is not strict JSON, or has a key twice.
     """
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        why = f"is not JSON: {error}; write the text itself, not a file's name"
+        return strict_json(text, distinct=True)
+    except ValueError as error:
+        why = f"is not valid JSON ({error}); write the text itself, not a file's name"
     except RecursionError:
         why = "is nested too deeply; use fewer levels"
     raise UserError(f"--json {why}")

@@ -218,21 +218,30 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def read_json(path: Path, *, distinct: bool = False) -> Any:
-    """Read a JSON file; with `distinct`, equal keys are rejected, of which Python keeps the last.
+def strict_json(text: str, *, distinct: bool = False) -> Any:
+    """Parse JSON; with `distinct`, equal keys are rejected, of which Python keeps the last.
 
     Raises:
-        UserError: the file is missing or is not strict JSON; NaN and infinity are rejected.
+        RecursionError: it is nested too deeply.
+        ValueError: it is not strict JSON; NaN and infinity are rejected.
     """
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not valid JSON")
 
-    refuse_special(path)
     hook = _distinct if distinct else None
+    return json.loads(text, parse_constant=refuse, object_pairs_hook=hook)
+
+
+def read_json(path: Path, *, distinct: bool = False) -> Any:
+    """Read a JSON file as `strict_json` parses it.
+
+    Raises:
+        UserError: the file is missing or is not strict JSON.
+    """
+    refuse_special(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=hook)
+        return strict_json(Path(path).read_text(encoding="utf-8"), distinct=distinct)
     except FileNotFoundError:
         raise UserError(
             f"{path} does not exist; check the path, or run the command that writes it first"
