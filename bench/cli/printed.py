@@ -79,7 +79,8 @@ def reproduce(
     suite = Path("results", content["suite"])
     file = suite / "config.yaml"
     command = shlex.join(["snakemake", "--cores", str(cores), "--configfile", str(file)])
-    text = f"# {source}, {name}: {row}. Run it with: {command}\n{configurations.dump(content)}"
+    title = f"# {source}, {name}: {row}. As {file} it runs with: {command}"
+    text = f"{title}\n{configurations.dump(content)}"
     if dry_run:
         print(text, end="")
         return 0

@@ -30,6 +30,7 @@ from bench.datasets.tasks import Board, aggregated, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
 from bench.results.suite_results import (
+    CLASSIFIED,
     NOT_SCORED,
     Key,
     RunResults,
@@ -62,13 +63,16 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     return []
 
 
-def deviations_from_print(run: RunResults, backbone: str) -> list[str]:
-    """How a run's experiment differs from a printed one on `backbone`, as clauses."""
+def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> list[str]:
+    """How a run's experiment differs from a printed one on `backbone`, as clauses; with a metric,
+    also how the scoring differs."""
     clauses = []
     if (measured_on := run.plan["backbone"]) != backbone:
         clauses.append(f"{measured_on} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         clauses.append(f"scored on {run.data}")
+    if metric in CLASSIFIED and (mode := run.provenance.get("mode", "test")) != "test":
+        clauses.append(f"classifiers of mode {mode}")
     return clauses + deviations([run.plan])
 
 
@@ -119,10 +123,11 @@ def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
         return Verdict("not run", missing)
     runs = list(chain(*ours.sides))
     ended_badly = diverged(runs)
-    clauses = next(filter(None, (deviations_from_print(run, ours.backbone) for run in runs)), [])
+    told = (deviations_from_print(run, ours.backbone, ours.key[2]) for run in runs)
+    clauses = next(filter(None, told), [])
     if clauses or deviation:
-        told = filter(None, [deviation, *clauses, ended_badly])
-        return Verdict("not comparable", "; ".join(told))
+        reasons = filter(None, [deviation, *clauses, ended_badly])
+        return Verdict("not comparable", "; ".join(reasons))
     # The mean over the seeds that did not diverge would be biased upwards.
     if ended_badly:
         return Verdict("diverged", ended_badly)

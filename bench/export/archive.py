@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from bench.download.archive import unpack
@@ -20,8 +20,9 @@ from bench.utils.files import atomic_file, atomic_folder
 
 ENDING = ".tar.gz"
 # Patterns in a suite's folder; `runs/` also holds checkpoints and vectors of unfinished work.
-CONTENT = ["plan.json", "config.yaml", "inputs/*.json", "trained/*.json", "scores/*.json"]
-CONTENT += ["analyses/*.json", "logs/**/*.log", "runs/*/log.jsonl", "runs/*/outcome.json"]
+RESULTS = ["trained", "scores", "analyses"]
+CONTENT = ["plan.json", "config.yaml", "inputs/*.json", *(f"{name}/*.json" for name in RESULTS)]
+CONTENT += ["logs/**/*.log", "runs/*/log.jsonl", "runs/*/outcome.json"]
 WEIGHTS = ["runs/*/encoder/**/*"]
 
 
@@ -39,24 +40,30 @@ def pack(suite: Path, out: Path, weights: bool = False) -> None:
     """
     if not out.name.endswith(ENDING):
         raise UserError(f"--out is '{out}'; its ending must be {ENDING}")
-    read_suite(suite)  # raises if its results cannot be shown again
+    content = read_suite(suite)  # raises if its results cannot be shown again
+    planned = {run.plan["id"] for run in content.runs}
     with (
         atomic_file(out) as temporary,
         open(temporary, "wb") as raw,
         gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for path in _files(suite, weights):
+        for path in _files(suite, weights, planned):
             member = tarfile.TarInfo(path.relative_to(suite).as_posix())
             with open(path, "rb") as file:
                 member.size = os.fstat(file.fileno()).st_size
                 tar.addfile(member, file)
 
 
-def _files(suite: Path, weights: bool) -> Iterator[Path]:
+def _files(suite: Path, weights: bool, planned: Collection[str]) -> Iterator[Path]:
     patterns = CONTENT + WEIGHTS * weights
     found = {path for pattern in patterns for path in suite.glob(pattern)}
     for path in sorted(found):
+        folder, name, *_ = (*path.relative_to(suite).parts, "")
+        # Results of earlier plans stay in the folder, and are no part of the suite.
+        of_run = folder in ("runs", *RESULTS)
+        if of_run and (name if folder == "runs" else path.stem) not in planned:
+            continue
         if path.is_file():  # or a link to one, which tables follow, too
             yield path
 

@@ -37,7 +37,7 @@ def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
     about, rows = suite.boards[board], []
     for row in quoted(board).to_dict("records"):
         runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
-        differ = any(deviations_from_print(run, row["backbone"]) for run in runs)
+        differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
         label = {name: row[name] for name in ("name", "run", "backbone", "quoted_from")}
         for task in (*about.tasks, "Avg"):
             ours = [value for run in runs if (value := run.points(about, task)) is not None]

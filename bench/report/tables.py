@@ -20,7 +20,7 @@ from bench.report.quoted_table import quoted_tables
 from bench.reported import LABEL, SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
 from bench.results.records import shown_setting
-from bench.results.suite_results import SuiteResults, read_suite
+from bench.results.suite_results import CLASSIFIED, SuiteResults, read_suite
 from bench.utils.files import write_text
 from bench.utils.text import listed
 
@@ -304,6 +304,8 @@ def notes(table: pd.DataFrame) -> list[str]:
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
     title = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
+    if suite.boards[name].metric in CLASSIFIED and suite.mode != "test":
+        title += f", classifiers of mode {suite.mode}"
     return f"Suite {suite.name}: {title}. {suite.remark_on(board['backbone'])}".strip()
 
 

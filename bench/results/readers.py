@@ -93,13 +93,14 @@ class Corpus(TypedDict):
 
 class Provenance(TypedDict):
     """The parts of a result's provenance that are looked into: what it read (sums of tasks by
-    split, and corpora), and what computed it."""
+    split, and corpora), what computed it, and the mode of its classifiers."""
 
     tasks: NotRequired[dict[str, dict[str, str]]]
     corpora: NotRequired[list[Corpus]]
     code: NotRequired[dict[str, Any]]
     device: NotRequired[dict[str, Any]]
     versions: NotRequired[dict[str, Any]]
+    mode: NotRequired[str]
 
 
 _hints = cache(partial(typing.get_type_hints, include_extras=True))

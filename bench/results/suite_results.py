@@ -29,6 +29,8 @@ from bench.utils.text import listed
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
 
+CLASSIFIED = ("accuracy", "f1")  # metrics of classifiers, whose training depends on the mode
+
 NOT_SCORED = "no scores in this suite"  # why a run is missing
 
 Key = tuple[str, str, str]  # task, split, metric
@@ -115,6 +117,7 @@ class SuiteResults:
     runs: list[RunResults]
     grown: bool = False  # whether seeds were added after a look at the verdicts
     baseline: str = ""  # the method that others are compared with; empty if they are not
+    mode: str = "test"  # of the classifiers
 
     def __post_init__(self) -> None:
         _check_same_data(self.name, self.runs)
@@ -237,8 +240,21 @@ def _derived(
         yield ("TokSim", "test", "token_similarity"), 100 * float(last)
 
 
-def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
-    path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in ("scores", "analyses"))
+def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None = None) -> RunResults:
+    """Read the results of a planned run.
+
+    Args:
+        plan: the run's entry in the plan.
+        suite_dir: the suite's folder.
+        mode: of the classifiers, as planned.
+
+    Raises:
+        UserError: a file is damaged, or holds results of another run or mode.
+    """
+    kinds = ("trained", "scores", "analyses")
+    trained, path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in kinds)
+    if trained.exists():  # an archive may lack it
+        readers.read_trained(trained)
     if not path.exists():
         failed = (suite_dir / "runs" / plan["id"] / FAILURE).is_file()
         reason = "its last attempt failed" if failed else NOT_SCORED
@@ -253,6 +269,9 @@ def _read_run(plan: readers.PlanEntry, suite_dir: Path) -> RunResults:
         outcome, data = provenance["outcome"], provenance["data"]["name"]
         _check_same_run(provenance["run"], plan)
         check_averages(records)
+        scored = provenance.get("mode", mode)
+        if mode and scored != mode and any(record["metric"] in CLASSIFIED for record in records):
+            raise ValueError(f"its classifiers have mode {scored!r}, which is {mode!r} in the plan")
     scores = {
         (
             record["task"],
@@ -290,7 +309,7 @@ def read_suite(suite_dir: Path) -> SuiteResults:
         UserError: there is no plan, or a file is damaged.
     """
     plan = readers.read_plan(Path(suite_dir) / "plan.json")
-    runs = [_read_run(run, Path(suite_dir)) for run in plan["runs"]]
+    runs = [read_run(run, Path(suite_dir), plan.get("mode")) for run in plan["runs"]]
     return SuiteResults(
         plan["suite"],
         plan["data"],
@@ -298,4 +317,5 @@ def read_suite(suite_dir: Path) -> SuiteResults:
         runs,
         plan.get("grown", False),
         plan.get("baseline", ""),
+        plan.get("mode", "test"),
     )

@@ -13,7 +13,7 @@ from bench.registry.backbones import UnknownBackbone
 from bench.results.records import OUTSIDE, is_outside
 from bench.runs.resolve import resolve, suite_recipe
 from bench.runs.text import Keys, parse, spell
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, suggestion
 
 Plan = Mapping[str, Any]  # a run, as `Run.describe` describes it
 
@@ -29,15 +29,16 @@ def named(text: str, plans: Sequence[Plan]) -> list[Plan]:
         UserError: no run is, or the text cannot be parsed. The message gives the nearest names.
     """
     label = text.removesuffix(OUTSIDE)
-    if found := [plan for plan in plans if _outside_label(plan) == label]:
+    if label and (found := [plan for plan in plans if _outside_label(plan) == label]):
         return found
-    labels = [label for label in map(_outside_label, plans) if label]
+    labels = {label: None for label in map(_outside_label, plans) if label}
     try:
         parts, setting = parse(text)
-    except UserError:
-        if hint := did_you_mean(text, labels):
-            raise UserError(f"'{text}' is not planned{hint}") from None
-        raise
+    except UserError as error:  # or the label of an encoder, which need not be the text of a run
+        if suggestion(label, labels):
+            raise UserError(f"'{text}' is not planned{did_you_mean(label, labels)}") from None
+        known = f" (labels of encoders: {', '.join(labels)})" if labels else ""
+        raise UserError(f"{error}{known}") from None
     by_name = {_name(plan): plan for plan in plans if setting in (None, plan["setting"])}
     spelled = {
         name for name, plan in by_name.items()

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import DAMAGE, Plan, read_plan, read_trained
+from bench.results.readers import DAMAGE, Plan, read_plan
 from bench.results.records import STAGES, read_scores
+from bench.results.suite_results import read_run
 from bench.runs import paths
 from bench.runs.cost import PEAKS, Measured, estimate, steps
 from bench.runs.resolve import run_of
@@ -114,8 +115,7 @@ def status(suite: Path) -> SuiteStatus:
         started |= {stage: name for stage in STAGES if name in logs[stage]}
         if not (stage := _next_stage(suite, entry)):
             try:
-                read_scores(paths.scores_file(suite, name))
-                done[_outcome(suite, name)] += 1
+                done[read_run(entry, suite, plan.get("mode")).status] += 1
             except UserError as error:
                 found.append(RunStatus(name, "failed", "score", error=str(error), final=True))
             continue
@@ -144,12 +144,6 @@ def _next_stage(suite: Path, entry: Mapping[str, Any]) -> str:
     stages = [stage for stage in _stages(entry) if not files[stage](suite, entry["id"]).is_file()]
     scored = files["score"](suite, entry["id"]).is_file()
     return next((stage for stage in stages if not (stage == "train" and scored)), "")
-
-
-def _outcome(suite: Path, name: str) -> str:
-    with suppress(UserError):
-        return str(read_trained(paths.trained_file(suite, name))["outcome"]["status"])
-    return "finished"
 
 
 def _open_run(suite: Path, name: str, stage: str, started: Mapping[str, str]) -> RunStatus:

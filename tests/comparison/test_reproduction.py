@@ -8,7 +8,7 @@ from bench.comparison.reproduction import cells, leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
-from bench.utils.files import write_json
+from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]
@@ -155,6 +155,20 @@ def test_a_flow_of_unknown_length_is_not_judged(tmp_path):
 def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words):
     found = judged(tmp_path, *steady("simcse", [76.25] * 3, **more))
     assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
+
+
+def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
+    """And STS scores, which do not depend on the mode, are."""
+    transfer = {"source": "is-cse", "table": "Table 8", "method": "SimCSE"}
+    runs = steady("simcse", [76.25] * 3, records=accuracies(85.81))
+    assert judged(tmp_path, *runs, **transfer)["verdict"] != "not comparable"
+    for path in (tmp_path / "scores").glob("*.json"):
+        content = read_json(path)
+        content["provenance"]["mode"] = "dev"
+        write_json(path, content)
+    found = cell(tmp_path, **transfer)
+    assert (found["verdict"], found["reason"]) == ("not comparable", "classifiers of mode dev")
+    assert cell(tmp_path)["verdict"] == "reproduced"
 
 
 def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp_path):

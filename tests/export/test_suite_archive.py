@@ -108,6 +108,15 @@ def test_a_failure_renders_nothing(
     assert out.exists() == exists
 
 
+def test_results_of_an_earlier_plan_are_left_out(suite: Path, tmp_path: Path) -> None:
+    """The same suite has the same bytes, whatever its folder held before."""
+    pack(suite, tmp_path / "before.tar.gz", weights=True)
+    for name in ("scores/old.json", "trained/old.json", "runs/old/encoder/model.safetensors"):
+        write_text(suite / name, "{")
+    pack(suite, tmp_path / "after.tar.gz", weights=True)
+    assert (tmp_path / "after.tar.gz").read_bytes() == (tmp_path / "before.tar.gz").read_bytes()
+
+
 def test_weights_only_on_request(suite: Path, tmp_path: Path) -> None:
     pack(suite, tmp_path / "w.tar.gz", weights=True)
     names = listed(tmp_path / "w.tar.gz")

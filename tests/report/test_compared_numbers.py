@@ -132,8 +132,13 @@ def test_an_outside_encoder_is_named_by_its_label():
     runs = suite(scored(text, None, 70.0, **given), scored("simcse", 1, 70.0))
     for name in ("My model", "My model (outside encoder)", text):
         assert find(runs, name).text == "My model"
-    for name in ("my model", "your model"):
-        with pytest.raises(UserError, match=f"'{name}' is not planned.*known: My model"):
+    for name, told in {
+        "my model": "is not planned; did you mean 'My model'",
+        "no such": r"labels of encoders: My model\)",
+        "simcse[": r"'simcse\[' has an unmatched bracket.*labels of encoders: My model\)",
+        "": "cannot read ''",
+    }.items():
+        with pytest.raises(UserError, match=told):
             find(runs, name)
     frame, _ = against(runs, "My model")
     assert set(frame["baseline"]) == {"My model"}

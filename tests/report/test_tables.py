@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -234,6 +235,9 @@ def test_only_planned_tasks_are_columns(tmp_path):
     assert [65.0, 67.0] in [list(line.get_xdata()) for line in panel.get_lines()]
     assert panel.get_xlabel() == "average Spearman x 100 on STS-B and SICK-R"
     assert suite.planned("transfer") == suite.boards["transfer"]
+    quick = replace(suite, mode="dev")
+    assert leaderboard_caption(quick, "sts", board) == caption
+    assert "over n seeds, classifiers of mode dev." in leaderboard_caption(quick, "transfer", board)
     assert suite.boards["sts"].tasks == STS_TASKS
 
 

@@ -94,6 +94,33 @@ def test_damaged_scores_are_reported(tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "spearman"])
+def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
+    """STS scores do not depend on the mode."""
+    path = finished(tmp_path) / "scores" / "run000.json"
+    plan, content = read_json(tmp_path / "plan.json"), read_json(path)
+    write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
+    content["records"].append(content["records"][0] | {"task": "MRPC", "metric": metric})
+    for mode in ("dev", "test"):
+        content["provenance"]["mode"] = mode
+        write_json(path, content)
+        if mode == "dev" or metric == "spearman":
+            assert read_suite(tmp_path).runs[0].status == "finished"
+        else:
+            with pytest.raises(UserError, match="have mode 'test', which is 'dev' in the plan"):
+                read_suite(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", '{"outcome": {"status": "foo"}}'])
+def test_a_damaged_training_is_reported(tmp_path, content):
+    path = finished(tmp_path) / "trained" / "run000.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"run000.json is not ") as caught:
+        read_suite(tmp_path)
+    assert str(path) in str(caught.value)
+
+
 def test_scores_of_another_identity_are_reported(tmp_path):
     """A file without one, of an earlier version, is read."""
     path = finished(tmp_path) / "scores" / "run000.json"

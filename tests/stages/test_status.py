@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,14 @@ def test_damaged_scores_are_not_done(suite: Path, content: str) -> None:
         "score",
     )
     assert f"{first}.json" in found.open[0].error
+
+
+def test_scores_of_another_run_are_not_done(suite: Path) -> None:
+    first, second = (run["id"] for run in read_plan(suite / "plan.json")["runs"][:2])
+    shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
+    found = {run.id: run for run in status(suite).open}
+    assert found[second].state == "failed"
+    assert f"it holds those of {first}" in found[second].error
 
 
 def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
