@@ -16,7 +16,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NotRequired, TypedDict, Union
 
-from bench.utils.errors import UserError
+from bench.datasets.tasks import expand_tasks
+from bench.utils.errors import UserError, errors_of
 from bench.utils.files import read_json
 
 # What code raises that reads a file whose form differs from what the suite writes.
@@ -173,6 +174,8 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
     parts = [(content, keys), *((run, entry_keys) for run in content["runs"])]
     if missing := [key for part, needed in parts for key in needed if key not in part]:
         raise KeyError(missing[0])
+    if set(content.get("suite", "")) & {"/", "\0"}:
+        raise ValueError(f"'{content['suite']}' is not the name of a suite")
     for name, count in Counter(run["id"] for run in content["runs"]).items():
         if set(name) & {"/", "\0"} or name in ("", ".", ".."):
             raise ValueError(f"'{name}' is not the id of a run")
@@ -214,6 +217,8 @@ def read_plan(path: Path) -> Plan:
     with report_damage(path, "a plan", remedy):
         plan = check_plan(content, ("suite",), ("label", "backbone"))
         _check_seeds(plan["runs"])
+    with errors_of(str(path)):
+        expand_tasks([task for run in plan["runs"] for task in run.get("tasks") or ()])
     return plan
 
 

@@ -198,6 +198,7 @@ def test_damaged_analyses_are_reported_with_their_file(tmp_path, content):
         lambda plan: plan["runs"][0].update(recipe_changes=[1]),
         lambda plan: plan["runs"][0].update(seed=True),
         lambda plan: plan["runs"][0].update(id="../../x"),
+        lambda plan: plan.update(suite="../x"),
         lambda plan: plan["runs"].append(plan["runs"][0]),
         lambda plan: plan.update(stand_ins=["toy-bert"]),
         lambda plan: plan.update(stand_ins={"bert-base-uncased": 3}),
@@ -211,6 +212,15 @@ def test_damaged_plans_are_reported(tmp_path, change):
         read_suite(tmp_path)
     path = tmp_path / "plan.json"
     assert f"again with: python -m bench plan --config FILE --out {path}" in str(caught.value)
+
+
+def test_an_unknown_task_is_reported_with_the_plan(tmp_path):
+    plan = read_json(finished(tmp_path) / "plan.json")
+    plan["runs"][0]["tasks"] = ["FOO"]
+    write_json(tmp_path / "plan.json", plan)
+    with pytest.raises(UserError, match="unknown task 'FOO'") as caught:
+        read_suite(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / 'plan.json'}: ")
 
 
 @pytest.mark.parametrize(
