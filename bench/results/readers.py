@@ -174,8 +174,6 @@ def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...])
     parts = [(content, keys), *((run, entry_keys) for run in content["runs"])]
     if missing := [key for part, needed in parts for key in needed if key not in part]:
         raise KeyError(missing[0])
-    if set(content.get("suite", "")) & {"/", "\0"}:
-        raise ValueError(f"'{content['suite']}' is not the name of a suite")
     for name, count in Counter(run["id"] for run in content["runs"]).items():
         if set(name) & {"/", "\0"} or name in ("", ".", ".."):
             raise ValueError(f"'{name}' is not the id of a run")

@@ -198,7 +198,6 @@ def test_damaged_analyses_are_reported_with_their_file(tmp_path, content):
         lambda plan: plan["runs"][0].update(recipe_changes=[1]),
         lambda plan: plan["runs"][0].update(seed=True),
         lambda plan: plan["runs"][0].update(id="../../x"),
-        lambda plan: plan.update(suite="../x"),
         lambda plan: plan["runs"].append(plan["runs"][0]),
         lambda plan: plan.update(stand_ins=["toy-bert"]),
         lambda plan: plan.update(stand_ins={"bert-base-uncased": 3}),
