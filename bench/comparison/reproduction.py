@@ -29,8 +29,8 @@ from bench.comparison.verdict import Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.tasks import Board, aggregated, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import BOUND, LABEL, MEASURES, mapped, prior_sd
+from bench.results.records import SHARES
 from bench.results.suite_results import (
-    CLASSIFIED,
     NOT_SCORED,
     Key,
     RunResults,
@@ -71,7 +71,7 @@ def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> l
         clauses.append(f"{measured_on} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         clauses.append(f"scored on {run.data}")
-    if metric in CLASSIFIED and (mode := run.provenance.get("mode", "test")) != "test":
+    if metric in SHARES and (mode := run.provenance.get("mode", "test")) != "test":
         clauses.append(f"classifiers of mode {mode}")
     return clauses + deviations([run.plan])
 

@@ -20,10 +20,10 @@ from bench.utils.files import atomic_file, atomic_folder
 
 ENDING = ".tar.gz"
 # Patterns in a suite's folder; `runs/` also holds checkpoints and vectors of unfinished work.
-RESULTS = ["trained", "scores", "analyses"]
-CONTENT = ["plan.json", "config.yaml", "inputs/*.json", *(f"{name}/*.json" for name in RESULTS)]
-CONTENT += ["logs/**/*.log", "runs/*/log.jsonl", "runs/*/outcome.json"]
+CONTENT = ["plan.json", "config.yaml", "inputs/*.json", "trained/*.json", "scores/*.json"]
+CONTENT += ["analyses/*.json", "logs/**/*.log", "runs/*/log.jsonl", "runs/*/outcome.json"]
 WEIGHTS = ["runs/*/encoder/**/*"]
+OF_RUNS = ("trained", "scores", "analyses", "runs")  # folders whose entries are named by runs
 
 
 def pack(suite: Path, out: Path, weights: bool = False) -> None:
@@ -59,11 +59,9 @@ def _files(suite: Path, weights: bool, planned: Collection[str]) -> Iterator[Pat
     patterns = CONTENT + WEIGHTS * weights
     found = {path for pattern in patterns for path in suite.glob(pattern)}
     for path in sorted(found):
-        folder, name, *_ = (*path.relative_to(suite).parts, "")
-        # Results of earlier plans stay in the folder, and are no part of the suite.
-        of_run = folder in ("runs", *RESULTS)
-        if of_run and (name if folder == "runs" else path.stem) not in planned:
-            continue
+        folder, *names = path.relative_to(suite).parts
+        if folder in OF_RUNS and names[0].removesuffix(".json") not in planned:
+            continue  # results of earlier plans stay in the folder, and are no part of the suite
         if path.is_file():  # or a link to one, which tables follow, too
             yield path
 

@@ -152,7 +152,7 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
         "figure": board_stem(name),
         "comparison": comparison_stem(name),
         "family": about.family,
-        "caption": f"{about.title}, mean ± standard deviation over n seeds",
+        "caption": tables.leaderboard_title(suite, name),
         "tasks": tasks,
         "rows": rows,
         "remarks": bool(board["remark"].any()),

@@ -19,8 +19,8 @@ from bench.report.order_table import order_text, write_summaries
 from bench.report.quoted_table import quoted_tables
 from bench.reported import LABEL, SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
-from bench.results.records import shown_setting
-from bench.results.suite_results import CLASSIFIED, SuiteResults, read_suite
+from bench.results.records import SHARES, shown_setting
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text
 from bench.utils.text import listed
 
@@ -301,11 +301,17 @@ def notes(table: pd.DataFrame) -> list[str]:
     return found
 
 
+def leaderboard_title(suite: SuiteResults, name: str) -> str:
+    """What one of the suite's own tables holds."""
+    title = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
+    if suite.boards[name].metric in SHARES and suite.mode != "test":
+        title += f", classifiers of mode {suite.mode}"
+    return title
+
+
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
-    title = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
-    if suite.boards[name].metric in CLASSIFIED and suite.mode != "test":
-        title += f", classifiers of mode {suite.mode}"
+    title = leaderboard_title(suite, name)
     return f"Suite {suite.name}: {title}. {suite.remark_on(board['backbone'])}".strip()
 
 

@@ -33,7 +33,9 @@ COLUMNS = (
     "value",
 )
 
-SHARES = ("accuracy", "accuracy_mlp", "f1")  # metrics that are not below 0; others are correlations
+# Metrics of classifiers, whose training depends on the mode. They are not below 0; others are
+# correlations.
+SHARES = ("accuracy", "accuracy_mlp", "f1")
 
 # A mean of scores that are rounded to two decimals differs this much at most from one of scores
 # that are not.

@@ -22,14 +22,12 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.results import readers
-from bench.results.records import FAILURE, check_averages, read_scores, scores_damage
+from bench.results.records import FAILURE, SHARES, check_averages, read_scores, scores_damage
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
-
-CLASSIFIED = ("accuracy", "f1")  # metrics of classifiers, whose training depends on the mode
 
 NOT_SCORED = "no scores in this suite"  # why a run is missing
 
@@ -240,13 +238,13 @@ def _derived(
         yield ("TokSim", "test", "token_similarity"), 100 * float(last)
 
 
-def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None = None) -> RunResults:
+def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunResults:
     """Read the results of a planned run.
 
     Args:
         plan: the run's entry in the plan.
         suite_dir: the suite's folder.
-        mode: of the classifiers, as planned.
+        mode: of the classifiers, as planned; None if the plan does not say.
 
     Raises:
         UserError: a file is damaged, or holds results of another run or mode.
@@ -270,7 +268,7 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None = None) 
         _check_same_run(provenance["run"], plan)
         check_averages(records)
         scored = provenance.get("mode", mode)
-        if mode and scored != mode and any(record["metric"] in CLASSIFIED for record in records):
+        if mode and scored != mode and any(record["metric"] in SHARES for record in records):
             raise ValueError(f"its classifiers have mode {scored!r}, which is {mode!r} in the plan")
     scores = {
         (

@@ -94,7 +94,7 @@ def test_damaged_scores_are_reported(tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1", "spearman"])
+@pytest.mark.parametrize("metric", ["accuracy", "accuracy_mlp", "f1", "spearman"])
 def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
     """STS scores do not depend on the mode."""
     path = finished(tmp_path) / "scores" / "run000.json"
