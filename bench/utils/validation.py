@@ -1,0 +1,62 @@
+"""Models of what enters from outside, and their errors in one sentence.
+
+Configurations, runs, JSON documents and the files of printed numbers are checked here and nowhere
+else: code that receives a model trusts its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from bench.utils.errors import did_you_mean
+
+
+class Model(BaseModel):
+    """A frozen model without unknown fields, NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known_fields(cls, values: Any) -> Any:
+        if cls.model_config.get("extra") == "forbid" and isinstance(values, dict):
+            for name in values:
+                if name not in cls.model_fields:
+                    hint = did_you_mean(str(name), cls.model_fields)
+                    raise PydanticCustomError("unknown_field", f"unknown key '{name}'{hint}")
+        return values
+
+
+class Document(Model):
+    """A JSON file that the suite wrote. Fields that a reader does not use are kept unchecked."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
+    """Return the outermost error of a validation as one sentence without an end.
+
+    Args:
+        error: what pydantic raised.
+        known: names of the fields, for the suggestion where one is unknown and the model is not a
+            `Model`.
+    """
+    first = min(error.errors(include_url=False), key=lambda item: len(item["loc"]))
+    place = ".".join(map(str, first["loc"]))
+    kind, message, value = first["type"], first["msg"], first["input"]
+    if kind == "missing":
+        return f"'{place}' is missing"
+    if kind == "extra_forbidden":
+        return f"unknown key '{place}'{did_you_mean(place, known)}"
+    if kind in ("unknown_field", "value_error"):
+        message = message.removeprefix("Value error, ")
+        return f"{place}: {message}" if place else message
+    # pydantic writes "Input should be greater than 0", or "String should have at least 1 character".
+    subject = f"'{place}'" if place else "it"
+    expected = f"{subject} should{message.partition('should')[2]}"
+    shown = isinstance(value, str | int | float) or value is None
+    return f"{expected}, not {value!r}" if shown else expected
