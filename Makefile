@@ -35,7 +35,7 @@ SEEDS ?= 8
 # Those of docs/portability.md that the reference has.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-day kill-test slurm wiki-mini extras lock image toy-backbones clean
+.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image toy-backbones clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in minutes, without network or GPU"
@@ -50,7 +50,7 @@ help:
 	@echo "make portable     the fast tests and the smoke suite under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
-	@echo "make gpu-day      on a GPU, in about 20 minutes: tests, and times of the published shapes (random weights)"
+	@echo "make test-gpu     the tests that need a GPU; they print times"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
@@ -139,9 +139,8 @@ portable-quick: smoke-inputs
 wiki-mini: $(READY)
 	$(SNAKEMAKE) --configfile config/wiki-mini.yaml
 
-# Goals and wheels to bring along are in docs/performance.md.
-gpu-day: $(READY)
-	$(BIN)/python -m bench gpu-day
+test-gpu: $(READY)
+	$(BIN)/python -m pytest tests/gpu -m gpu -rs -q -s
 
 # make test-slow has ten kills.
 kill-test: $(READY)
