@@ -38,83 +38,88 @@ class Recipe(Model):
     A value may be text, as on the command line: "3e-5", "true", or "none" where None is allowed.
     """
 
-    batch_size: PositiveInt = Field(64, description="sentences in a step")
+    batch_size: PositiveInt = Field(default=64, description="sentences in a step")
     learning_rate: NotNegative = Field(
-        3e-5, description="at the first step after the warm-up; then by `schedule`"
+        default=3e-5, description="at the first step after the warm-up; then by `schedule`"
     )
-    epochs: PositiveInt = Field(1, description="passes over the corpus")
+    epochs: PositiveInt = Field(default=1, description="passes over the corpus")
     corpus: str | None = Field(
-        None, description="training corpus, by name or path; none takes the suite's"
+        default=None, description="training corpus, by name or path; none takes the suite's"
     )
     sentences: PositiveInt | None = Field(
-        None, description="only the first lines of the corpus; none: all"
+        default=None, description="only the first lines of the corpus; none: all"
     )
-    max_length: Annotated[int, Field(ge=3)] = Field(  # [CLS], one token, [SEP]
-        32, description="word pieces in training, including special tokens; at least 3"
+    max_length: Annotated[int, Field(ge=3)] = Field(
+        default=32,  # of at least [CLS], one token, [SEP]
+        description="word pieces in training, including special tokens; at least 3",
     )
     pooler: Pooler = Field(
-        "cls_mlp",
+        default="cls_mlp",
         description="of the vectors; those with a training head, `cls_mlp`, `cls_pooler` and "
         "`cls_pooler_mlp`, are scored as `cls_before_pooler`",
     )
     dropout: Fraction | None = Field(
-        None, description="hidden and attention dropout, below 1; none keeps the backbone's"
+        default=None, description="hidden and attention dropout, below 1; none keeps the backbone's"
     )
-    weight_decay: NotNegative = Field(0.0, description="of the optimiser")
+    weight_decay: NotNegative = Field(default=0.0, description="of the optimiser")
     optimiser: Literal["adamw", "rmsprop"] = Field(
-        "adamw", description="`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"
+        default="adamw", description="`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"
     )
-    epsilon: Positive = Field(1e-8, description="of the optimiser; above 0")
+    epsilon: Positive = Field(default=1e-8, description="of the optimiser; above 0")
     bias_correction: bool = Field(
-        True, description="of AdamW; false gives BERT's original optimiser"
+        default=True, description="of AdamW; false gives BERT's original optimiser"
     )
     early_epsilon: bool = Field(
-        False,
+        default=False,
         description="true: AdamW adds epsilon before its bias correction, as in old transformers",
     )
     schedule: str = Field(
-        "linear",
+        default="linear",
         description="`linear` falls to 0; `constant`; `slanted` rises from a 32nd of it and falls "
         "back; or boundaries of blocks, as rising shares of the steps: after `0.5+0.75` it has "
         "fallen to 2/3 and to 1/3",
     )
     warmup: Fraction = Field(
-        0.0, description="fraction of the steps in which the learning rate rises"
+        default=0.0, description="fraction of the steps in which the learning rate rises"
     )
-    clip: Positive = Field(1.0, description="maximum gradient norm; a large value never clips")
+    clip: Positive = Field(
+        default=1.0, description="maximum gradient norm; a large value never clips"
+    )
     precision: Literal["mixed", "bfloat16", "float32"] = Field(
-        "mixed",
-        description="`mixed` is float16 on a GPU and float32 on a CPU; `bfloat16` and `float32` are "
-        "the same on both",
+        default="mixed",
+        description="`mixed` is float16 on a GPU and float32 on a CPU; `bfloat16` and `float32` "
+        "are the same on both",
     )
     select_on: str = Field(
-        "STS-B",
+        default="STS-B",
         description="dev set that picks the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, "
         "`sts:NAME`, or the mean of several, as `STS-B+SICK-R`",
     )
-    select_every: PositiveInt = Field(125, description="steps between two selections")
+    select_every: PositiveInt = Field(default=125, description="steps between two selections")
     patience: PositiveInt | None = Field(
-        None, description="selections without improvement before training stops; none: never"
+        default=None,
+        description="selections without improvement before training stops; none: never",
     )
     threads: PositiveInt = Field(
-        1, description="CPU threads of a training; the last digits of sums depend on it"
+        default=1, description="CPU threads of a training; the last digits of sums depend on it"
     )
     layers: PositiveInt | None = Field(
-        None, description="number of first layers that the backbone keeps in training; none: all"
+        default=None,
+        description="number of first layers that the backbone keeps in training; none: all",
     )
     scored_layers: PositiveInt | None = Field(
-        None, description="number of first trained layers that are scored; none: all"
+        default=None, description="number of first trained layers that are scored; none: all"
     )
     dimension: PositiveInt | None = Field(
-        None,
+        default=None,
         description="output dimensions of the `cls_mlp` head, which is then scored, too; none: the "
         "backbone's width, and the head is not scored",
     )
     drop_last: bool = Field(
-        False, description="whether an epoch leaves out its last batch if it is short"
+        default=False, description="whether an epoch leaves out its last batch if it is short"
     )
     decay_biases: bool = Field(
-        True, description="whether weight decay includes biases and layer norms"
+        default=True, description="whether weight decay includes biases and layer norms"
     )
 
     @property

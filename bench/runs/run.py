@@ -144,7 +144,9 @@ class Run:
                 "corpus": corpus_fingerprint(self.corpus),
                 "seed": self.seed,
                 # The corpus has an entry of its own.
-                "recipe": _identified("recipe", self.recipe.model_dump(exclude={"corpus"}), Recipe()),
+                "recipe": _identified(
+                    "recipe", self.recipe.model_dump(exclude={"corpus"}), Recipe()
+                ),
             }
         return identity
 

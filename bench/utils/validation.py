@@ -78,7 +78,8 @@ def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     if kind in ("unknown_field", "value_error"):
         message = message.removeprefix("Value error, ")
         return f"{place}: {message}" if place else message
-    # pydantic writes "Input should be greater than 0", or "String should have at least 1 character".
+    # pydantic writes "Input should be greater than 0", or "Input should be a valid integer, unable
+    # to parse string as an integer".
     subject = f"'{place}'" if place else "it"
     expected = f"{subject} should{message.partition('should')[2].partition(', unable')[0]}"
     shown = isinstance(value, str | int | float) or value is None

@@ -88,7 +88,7 @@ def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
 
 @cache
 def planned() -> list[config.Planned]:
-    return config.planned(config.load(config.SCHEMA.with_name("paper.yaml")))
+    return config.planned(config.load(config.PAPERS[0]))
 
 
 def seeds_planned(text: str, backbone: str) -> set[int | None]:
