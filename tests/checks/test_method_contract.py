@@ -488,7 +488,7 @@ def test_a_number_is_of_the_type_of_its_field(write):
     ("edits", "said"),
     [
         (table('{"lenght": 6}'), "queue.py: the row '\\*' of 'paper' of Queue is invalid: unk"),
-        (table('{"batch_size": "x"}'), "Queue is invalid: 'batch_size' should be a whole number"),
+        (table('{"batch_size": "x"}'), "Queue is invalid: 'batch_size' should be a valid integer"),
         ([(LENGTH, LENGTH + "; epochs: int = 2")], "'epochs' of QueueHyper is a recipe field; use"),
         ([("raise Refusal(f", "raise ValueError(f"), ("length < 1", "length > 5")],
          r"^'queue' cannot be run: ValueError in .*queue.py, line \d+: .*; fix its code$"),
