@@ -246,10 +246,8 @@ def read(path: Path) -> Any:
     try:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
-    except FileNotFoundError:
-        why = "does not exist; config/ holds the suites of the project"
-    except IsADirectoryError:
-        why = "is a folder; give a file such as config/smoke.yaml"
+    except OSError as error:
+        why = f"cannot be read ({error.strerror}); config/ holds the suites of the project"
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
         why = f"is not YAML ({' '.join(str(error).split())}); {remedy}"

@@ -85,24 +85,11 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
 
 
 def _check_model(entry: EncoderEntry) -> None:
-    """Refuse a model that is not here, cannot be written in a run's text, or cannot be loaded."""
-    model = entry.model
-    if set(model) & set(",[]") or model != model.strip():
-        raise UserError(
-            f"{model!r} has a comma, a bracket or white space at its ends, so it cannot be part "
-            "of a run; link the folder under another name"
-        )
-    if ":" in model and not Path(model).is_dir():
-        raise UserError(
-            f"'{model}' is no folder and no model of the hub; a run is listed under 'methods', and "
-            "functions are scored by bench evaluate"
-        )
-    if Path(model).is_file():
-        raise UserError(f"{model} is a file; give the folder of a model")
-    folder = encoder_folder(model)
+    """Refuse a model that is not here, names no pooler or cannot be loaded."""
+    folder = encoder_folder(entry.model)
     if folder is None:
-        if "/" not in model:  # a model of the hub has an owner
-            backbone(model)
+        if "/" not in entry.model:  # a model of the hub has an owner
+            backbone(entry.model)
         return
     from bench.models.load import check_files  # imports torch's models
 
@@ -111,4 +98,5 @@ def _check_model(entry: EncoderEntry) -> None:
     except UserError as error:  # whose options are the keys of a configuration
         raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
     if not (entry.pooler or any((folder / name).is_file() for name in _NAMES_POOLER)):
-        raise UserError(f"{model} names no pooler; set 'pooler' to one of {', '.join(POOLERS)}")
+        listed = ", ".join(POOLERS)
+        raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")

@@ -6,13 +6,14 @@ else: code that receives a model trusts its values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, suggestion
 
 
 class Model(BaseModel):
@@ -82,5 +83,8 @@ def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     # to parse string as an integer".
     subject = f"'{place}'" if place else "it"
     expected = f"{subject} should{message.partition('should')[2].partition(', unable')[0]}"
-    shown = isinstance(value, str | int | float) or value is None
-    return f"{expected}, not {value!r}" if shown else expected
+    if isinstance(value, str | int | float) or value is None:
+        expected += f", not {value!r}"
+    if kind == "literal_error":
+        expected += suggestion(str(value), re.findall("'([^']+)'", first["ctx"]["expected"]))
+    return expected
