@@ -54,13 +54,11 @@ def _distinct(items: list[Item]) -> list[Item]:
 
 
 def _suite_name(name: str) -> str:
-    if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{LONGEST_NAME - 1}}}", name):
+    if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{LONGEST_NAME - 1}}}", name) or name == "reference":
         raise ValueError(
-            f"'{name}' is no name of a suite; use small letters, digits and dashes, "
-            f"at most {LONGEST_NAME}"
+            f"'{name}' is no name of a suite; use small letters, digits and dashes, at most "
+            f"{LONGEST_NAME}; 'reference' is taken, for the intervals of make smoke"
         )
-    if name == "reference":
-        raise ValueError("'reference' is taken, for the intervals of make smoke; name it otherwise")
     return name
 
 
@@ -79,6 +77,9 @@ def _or_text(field: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
 
 
+_OR_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
+
+
 Text = Annotated[str, Field(min_length=1)]
 # Strict: 1.0 and true are no seeds, since they would give a run another identity than 1.
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
@@ -87,20 +88,13 @@ Names = Annotated[Distinct[Text], BeforeValidator(_in_list)]  # a single name ma
 
 
 class BackboneOptions(Model):
-    """What a backbone has instead of the suite's own."""
+    """What the runs of a backbone have instead of the suite's own."""
 
-    seeds: Distinct[Seed] = Field(
-        default=[], description="seeds of its runs, instead of the suite's"
-    )
-    tasks: Distinct[str] = Field(
-        default=[], description="tasks of its runs, instead of the suite's"
-    )
+    seeds: Distinct[Seed] = Field(default=[], description="their seeds, instead of the suite's")
+    tasks: Distinct[str] = Field(default=[], description="their tasks, instead of the suite's")
 
 
-OrNothing = Annotated[BackboneOptions, BeforeValidator(lambda value: value or {})]
-
-
-class MethodEntry(Model):
+class MethodEntry(BackboneOptions):
     """An entry of `methods`: a run's text, or such a map."""
 
     method: Text = Field(description="the text of the run")
@@ -111,12 +105,6 @@ class MethodEntry(Model):
         default=["all"],
         description="`all`, or a list of this suite's backbones; `all` excludes those with `tasks` "
         "of their own, and those of another kind than the method needs",
-    )
-    seeds: Distinct[Seed] = Field(
-        default=[], description="seeds of these runs, instead of the suite's"
-    )
-    tasks: Distinct[str] = Field(
-        default=[], description="tasks of these runs, instead of the suite's"
     )
     analyses: Distinct[Annotated[str, AfterValidator(_analysis)]] = Field(
         default=[], description="further measurements (docs/analyses.md)"
@@ -160,9 +148,9 @@ class Suite(Model):
         "(5 folds, faster)",
     )
     seeds: Distinct[Seed] = Field(description="distinct whole numbers from 0 to below `2**63`")
-    backbones: Annotated[dict[Text, OrNothing], Field(min_length=1)] = Field(
-        description="a map from names to nothing, or to `{seeds: [...], tasks: [...]}`"
-    )
+    backbones: Annotated[
+        dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
+    ] = Field(description="a map from names to nothing, or to `{seeds: [...], tasks: [...]}`")
     methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = (
         Field(description="a list of run texts, or of maps with the keys of an entry")
     )

@@ -130,7 +130,9 @@ class Recipe(Model):
     @property
     def boundaries(self) -> list[float]:
         """The boundaries in `schedule`, as shares of all steps; none for a schedule by name."""
-        return _boundaries(self.schedule)
+        if self.schedule in SCHEDULES:
+            return []
+        return [float(share) for share in self.schedule.split("+")]
 
     @field_validator("*", mode="before")
     @classmethod
@@ -142,35 +144,24 @@ class Recipe(Model):
         is_none = isinstance(value, str) and value.lower() in ("none", "null")
         return None if is_none and NoneType in kinds else value
 
-    @field_validator("schedule")
-    @classmethod
-    def _check_schedule(cls, schedule: str) -> str:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         try:
-            shares = [0.0, *_boundaries(schedule), 1.0]
+            shares = [0.0, *self.boundaries, 1.0]
             rising = all(low < high for low, high in pairwise(shares))
         except ValueError:
             rising = False
         if not rising:
             raise ValueError(
-                f"unknown schedule '{schedule}'{did_you_mean(schedule, SCHEDULES)}; for blocks "
-                "give rising shares of the steps, such as 0.2+0.4"
+                f"unknown schedule '{self.schedule}'{did_you_mean(self.schedule, SCHEDULES)}; for "
+                "blocks give rising shares of the steps, such as 0.2+0.4"
             )
-        return schedule
-
-    @field_validator("select_on")
-    @classmethod
-    def _check_selection(cls, select_on: str) -> str:
-        tasks = select_on.split("+")
-        if len(set(tasks)) < len(tasks):
-            raise ValueError(f"'{select_on}' names a set twice; keep one")
         known = ("STS-B", "SICK-R", *CHINESE_TASKS)
-        for task in tasks:
+        for task in self.selection:
             if task not in known and not is_described(task):
                 raise ValueError(f"cannot select on '{task}'{did_you_mean(task, known)}")
-        return select_on
-
-    @model_validator(mode="after")
-    def _check_pooler(self) -> Self:
+        if len(set(self.selection)) < len(self.selection):
+            raise ValueError(f"'select_on' is '{self.select_on}'; name each set once")
         if self.dimension is not None and self.pooler != "cls_mlp":
             raise ValueError(
                 f"'dimension' needs the training head of pooler 'cls_mlp', not '{self.pooler}'"
@@ -182,10 +173,6 @@ class Recipe(Model):
                 f"not {self.max_length}"
             )
         return self
-
-
-def _boundaries(schedule: str) -> list[float]:
-    return [] if schedule in SCHEDULES else [float(share) for share in schedule.split("+")]
 
 
 def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:

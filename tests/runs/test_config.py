@@ -56,7 +56,7 @@ def simcse(**keys: Any) -> dict[str, Any]:
         ({"suite": "My Suite"}, "'My Suite' is no name of a suite; use small letters, digits and"),
         ({"suite": "att\n"}, "is no name of a suite"),
         ({"suite": "a" * 81}, "at most 80"),
-        ({"suite": "reference"}, "'reference' is taken, for the intervals of make smoke"),
+        ({"suite": "reference"}, "'reference' is no name of a suite"),
         ({"suite": 1}, "'suite' should be a valid string, not 1"),
         ({"corpus": True}, "'corpus' should be a valid string, not True"),
         ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),

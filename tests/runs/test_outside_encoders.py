@@ -128,14 +128,10 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
         ([{"model": "./none", "pooler": "avg"}], "'none': model folder ./none does not exist"),
         (["{model}"], "names no pooler; set 'pooler' to one of cls,"),
         ([{"model": "{model}", "pooler": "avg"}] * 2, "'mine' is listed twice; give each"),
-        (
-            [{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
-            "'b (outside encoder)' is the same as 'a (outside encoder)'; remove one",
-        ),
-        (
-            [{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
-            "'SimCSE' has the name of a method; give it another 'label'",
-        ),
+        ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
+         "'b (outside encoder)' is the same as 'a (outside encoder)'; remove one"),
+        ([{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
+         "'SimCSE' has the name of a method; give it another 'label'"),
         ([{"model": "{model}", "pooler": "mean"}], "'pooler' of 'published' is one of"),
         ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
          "'pooler' uses only the transformer of {model}, without prompts; omit 'prompt'"),

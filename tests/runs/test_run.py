@@ -396,25 +396,18 @@ def test_a_run_resolves_from_its_own_arguments(
         ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
         ("simcse+gs-infonse", "unknown method 'gs-infonse'; did you mean 'gs-infonce'?"),
         ("simcse@oficial", "unknown setting 'oficial' in 'simcse@oficial'; did you mean 'off"),
-        ("simcse@", "unknown setting ''"),
         ("", "cannot read ''"),
-        ("simcse+", "cannot read ''"),
         ("simcse[temperature=0.1", "'simcse[temperature=0.1' has an unmatched bracket; write"),
-        ("simcse[temperature=0.1]]@paper", "has an unmatched bracket"),
         ("published[model=a/b@c]@papr", "unknown setting 'papr'"),
         ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key="),
         ("simcse[temperature=0.1,temperature=0.2]", "'temperature' is given twice"),
         ("simcse[temprature=0.1]", "'temprature' of 'simcse'; did you mean 'temperature'?"),
         ("simcse[bach_size=3]", "did you mean 'batch_size'?"),
         ("simcse[temperature=hot]", "'temperature' should be a"),
-        ("simcse[temperature=nan]", "'temperature' should be a"),
         ("simcse[temperature=0]", "temperature"),
-        ("sscl[stack=1.5]", "'stack' should be a"),
         ("simcse[batch_size=many]", "'batch_size' should be a valid integer, not 'many'"),
-        ("sscl[average=maybe]", "'average' should be "),
         ("sscl[positive=random]", "'positive'"),
         ("is-cse[neighbours=2000]", "neighbours < buffer"),
-        ("gs-infonce[std=0]", "std"),
         ("gs-infonce+simcse", "'simcse' adds nothing to another method"),
         ("untrained+gs-infonce", "'untrained' is not trained"),
         ("gs-infonce+sscl+sscl", "'sscl' appears twice"),
@@ -425,7 +418,6 @@ def test_a_run_resolves_from_its_own_arguments(
         ("gs-infonce+is-cse[temperature=0.1]", "set by the method written first, 'gs-infonce'"),
         ("gs-infonce+sscl[batch_size=32]", "is a recipe field, which only the first method may"),
         ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
-        ("untrained[pooler=avgg]", "avgg"),
         ("untrained@official", "has no released code"),
         ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; omit it to keep"),
         ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
@@ -434,7 +426,6 @@ def test_a_run_resolves_from_its_own_arguments(
         ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp', not 'avg'"),
         ("promptbert[dimension=128]", "builds its own encoder, which 'dimension' does not affect"),
         ("ct-bert[scored_layers=3]", "its own encoder, which 'scored_layers' does not affect"),
-        ("untrained+projection[kind=svd]", "svd"),
         ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a"),
     ],
 )  # fmt: skip
@@ -470,7 +461,7 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"schedule": "nan"}, "unknown schedule 'nan'"),
         ({"select_on": "STS-C"}, "cannot select on 'STS-C'; did you mean 'STS-B'?"),
         ({"select_on": "STS-B+STS12"}, "cannot select on 'STS12'"),
-        ({"select_on": "STS-B+SICK-R+STS-B"}, "'STS-B+SICK-R+STS-B' names a set twice; keep one"),
+        ({"select_on": "SICK-R+SICK-R"}, "'select_on' is 'SICK-R+SICK-R'; name each set once"),
     ],
 )  # fmt: skip
 def test_errors_in_a_recipe_are_reported(recipe: dict[str, Any], message: str) -> None:
@@ -512,70 +503,53 @@ def test_backbones_are_found_by_folder_and_by_name(
 
 # The papers' tables
 
-
-def values(text: str, *names: str) -> list[tuple[Any, ...]]:
-    """The named values of a run on the four backbones, from its recipe or its first part."""
-    rows = []
-    for backbone in BACKBONES:
-        resolved = run(text, backbone)
-        known = {**resolved.recipe.model_dump(), **resolved.parts[0][2]}
-        rows.append(tuple(known[name] for name in names))
-    return rows
-
-
+# Values on the four backbones, of the recipe or the first part.
 SHARED = [(64, 3e-5), (64, 1e-5), (512, 1e-5), (512, 3e-5)]  # docs/methods.md#optimisation
+IS_CSE = "alpha alpha_start buffer neighbours beta"  # docs/methods.md#is-cse
+IS_CSE_ROWS = [(0.1, None, 1024, 16, 2), (0.05, 0.005, 1024, 16, 2)] * 2
+GS_INFONCE = "batch_size learning_rate dropout std multiple weight"  # docs/methods.md#gs-infonce
+SSCL = "stack layer positive negatives sides detach average"  # docs/methods.md#sscl
+TABLES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
+    ("simcse@official", "batch_size learning_rate", SHARED),
+    ("simcse@paper", "batch_size learning_rate", SHARED),
+    ("simcse@official", "select_every temperature", [(125, 0.05)] * 4),
+    ("simcse@paper", "select_every temperature", [(250, 0.05)] * 4),
+    ("is-cse@official", "batch_size learning_rate", SHARED),
+    ("is-cse@paper", "batch_size learning_rate", SHARED),
+    ("is-cse@official", IS_CSE, IS_CSE_ROWS),
+    ("is-cse@paper", IS_CSE, IS_CSE_ROWS),
+    ("is-cse@official", "current_first precision select_every",
+     [(True, "float32", 125), (True, "mixed", 125)] * 2),
+    ("is-cse@paper", "current_first", [(False,)] * 4),
+    # M = 192 everywhere, 1.5 batches on roberta-large; std, dropout and learning rate by log.
+    ("gs-infonce@official", GS_INFONCE, [
+        (64, 3e-5, 0.2, 0.5, 3, 1), (64, 1e-5, 0.2, 0.1, 3, 1),
+        (64, 1e-5, None, 0.1, 3, 1), (128, 2e-5, None, 0.5, 1.5, 1),
+    ]),
+    ("gs-infonce@paper", GS_INFONCE,
+     [(64, rate, None, 1, 3, 1) for rate in (3e-5, 1e-5, 1e-5, 3e-5)]),
+    ("sscl@official", SSCL, [(2, None, "dropout", "all", "both", False, True)] * 4),
+    ("sscl@paper", SSCL, [(2, None, "dropout", "own", "one", False, False)] * 4),
+    ("sscl[positive=self]@official", SSCL, [(2, None, "self", "all", "both", False, False)] * 4),
+    ("sscl@official", "batch_size learning_rate", SHARED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "names", "rows"), TABLES)
+def test_methods_as_published_and_as_released(text: str, names: str, rows: Any) -> None:
+    for backbone, row in zip(BACKBONES, rows, strict=True):
+        made = run(text, backbone)
+        values = made.recipe.model_dump() | made.parts[0][2]
+        assert tuple(values[name] for name in names.split()) == row, backbone
 
 
 def test_the_shared_recipe() -> None:
     """docs/methods.md#shared-recipe."""
-    for text in ("simcse@official", "simcse@paper", "is-cse@official", "is-cse@paper"):
-        assert values(text, "batch_size", "learning_rate") == SHARED, text
-    assert values("simcse@official", "select_every") == [(125,)] * 4
-    assert values("simcse@paper", "select_every") == [(250,)] * 4
     assert run("simcse").recipe.changed(threads=1) == Recipe(
         batch_size=64, learning_rate=3e-5, epochs=1, sentences=None, max_length=32, dropout=None,
         pooler="cls_mlp", weight_decay=0.0, warmup=0.0, clip=1.0, precision="mixed", threads=1,
         select_on="STS-B", select_every=125, patience=None,
     )  # fmt: skip
-    assert values("simcse", "temperature") == [(0.05,)] * 4
-
-
-def test_gs_infonce_as_published_and_as_released() -> None:
-    """M = 192 everywhere, 1.5 batches on roberta-large; std, dropout and learning rate by log.
-
-    Source: docs/methods.md#gs-infonce.
-    """
-    names = ("batch_size", "learning_rate", "dropout", "std", "multiple", "weight")
-    assert values("gs-infonce@official", *names) == [
-        (64, 3e-5, 0.2, 0.5, 3, 1),
-        (64, 1e-5, 0.2, 0.1, 3, 1),
-        (64, 1e-5, None, 0.1, 3, 1),
-        (128, 2e-5, None, 0.5, 1.5, 1),
-    ]
-    rates = (3e-5, 1e-5, 1e-5, 3e-5)
-    assert values("gs-infonce@paper", *names) == [(64, rate, None, 1, 3, 1) for rate in rates]
-    sizes = values("gs-infonce@official", "batch_size", "multiple")
-    assert [batch * multiple for batch, multiple in sizes] == [192] * 4
-
-
-def test_is_cse_as_published_and_as_released() -> None:
-    """docs/methods.md#is-cse."""
-    names = ("alpha", "alpha_start", "buffer", "neighbours", "beta", "current_first")
-    for setting, first in (("official", True), ("paper", False)):
-        base, large = (0.1, None, 1024, 16, 2, first), (0.05, 0.005, 1024, 16, 2, first)
-        assert values(f"is-cse@{setting}", *names) == [base, large, base, large]
-    precisions = [("float32", 125), ("mixed", 125)] * 2
-    assert values("is-cse@official", "precision", "select_every") == precisions
-
-
-def test_sscl_as_published_and_as_released() -> None:
-    """docs/methods.md#sscl."""
-    names = ("stack", "layer", "positive", "negatives", "sides", "detach", "average")
-    assert values("sscl@official", *names) == [(2, None, "dropout", "all", "both", False, True)] * 4
-    assert values("sscl@paper", *names) == [(2, None, "dropout", "own", "one", False, False)] * 4
-    own = (2, None, "self", "all", "both", False, False)
-    assert values("sscl[positive=self]@official", *names) == [own] * 4
-    assert values("sscl@official", "batch_size", "learning_rate")[:2] == [(64, 3e-5), (64, 1e-5)]
 
 
 @pytest.mark.parametrize(
