@@ -225,7 +225,7 @@ def loss(after: str) -> list[tuple[str, str]]:
 BREACHES = [
     (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght'; did you mean 'length'?"),
     (table('{"length": "long"}'), "table_keys", "'length' should be a whole number"),
-    (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be at least 1"),
+    (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be greater than 0"),
     ([("    def negatives", CLAMP)], "text",
      r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run"),
     ([("def after_loss", "def wieghts(self):\n        pass\n\n    def after_loss")], "slot_names",
