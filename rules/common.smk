@@ -188,6 +188,6 @@ def outputs_of(stage):
 
 def compared(wildcards):
     """The outputs of the comparison, if the configuration names a baseline."""
-    if "compare" not in config:
+    if SUITE.compare is None:
         return []
     return [f"{RESULTS}/tables/{COMPARISON}.csv", f"{FIGURES}/{COMPARISON}.png"]

@@ -120,10 +120,13 @@ class Run:
     def transformer_pooler(self) -> str | None:
         """The pooler of the encoder that is scored, if it is a transformer and nothing else."""
         host, *others = (method_class(name) for name, _, _ in self.parts)
-        own = host.encoder is not Method.encoder or self.recipe.dimension is not None
-        mapped = any(issubclass(cls, Transform) for cls in others)
-        words = self.backbone.kind != "transformer"
-        return None if own or mapped or words else self.evaluation_pooler
+        is_plain = (
+            self.backbone.kind == "transformer"
+            and host.encoder is Method.encoder
+            and self.recipe.dimension is None
+            and not any(issubclass(cls, Transform) for cls in others)
+        )
+        return self.evaluation_pooler if is_plain else None
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -165,7 +168,8 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """The run as JSON-serialisable data, for plans and provenance."""
-        plugins = {name: origin for name, _, _ in self.parts if (origin := method_origin(name))}
+        origins = {name: method_origin(name) for name, _, _ in self.parts}
+        plugins = {name: asdict(origin) for name, origin in origins.items() if origin}
         description: dict[str, Any] = {
             "id": self.id,
             "method": self.text,
@@ -187,11 +191,15 @@ class Run:
             description["overridden"] = self.overridden
         if self.needs:
             description["needs"] = {name: run.id for name, run in self.needs.items()}
-        named = self.models.items() - {(name, name) for name in self.models}
-        if local := {name: found for name, found in sorted(named) if name not in self.needs}:
+        local = {
+            name: identity
+            for name, identity in sorted(self.models.items())
+            if identity != name and name not in self.needs
+        }
+        if local:
             description["models"] = local
         if plugins:
-            description["outside"] = {name: asdict(origin) for name, origin in plugins.items()}
+            description["outside"] = plugins
         return description
 
     @property
@@ -201,9 +209,10 @@ class Run:
         words += ["--corpus", self.corpus, "--data", self.data]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
-        if self.trained and (fields_of_suite := self.recipe_changes | self.overridden):
-            changes = sorted(fields_of_suite.items())
-            words += ["--recipe", *(f"{key}={format_value(value)}" for key, value in changes)]
+        changes = self.recipe_changes | self.overridden if self.trained else {}
+        if changes:
+            pairs = sorted(changes.items())
+            words += ["--recipe", *(f"{key}={format_value(value)}" for key, value in pairs)]
         return words
 
     def build(self) -> Method:
