@@ -20,7 +20,7 @@ import bench.training.checkpoint
 import bench.training.loop
 import bench.utils.progress
 from bench.__main__ import main
-from bench.runs.config import plan
+from bench.runs.config import plan, validate
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
 from bench.training.log import Log
@@ -541,7 +541,7 @@ def test_several_runs_in_one_process_go_on(
         "recipe": SMALL,
         "methods": ["gs-infonce[multiple=1]", "simcse", "sscl"],
     }
-    planned = plan(content)
+    planned = plan(validate(content))
     write_json(tmp_path / "plan.json", planned)
     first, second, third = (entry["id"] for entry in planned["runs"])
     command = ["runs", "--suite", str(tmp_path), "--stages", "train"]
