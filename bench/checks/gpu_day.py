@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench import world
 from bench.checks import regression
 from bench.checks.timing import (
     EVERY,
@@ -146,8 +145,6 @@ Measurements = Iterator[tuple[str, Callable[[], Row]]]
 def _begin_suite(day: Day) -> None:
     """Start the smoke suite without results, which other code may have left."""
     shutil.rmtree(day.suite, ignore_errors=True)
-    if day.plan["data"] == "world":
-        world.build(day.suite / "world")
 
 
 def _losses(day: Day) -> Measurements:

@@ -100,7 +100,11 @@ def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         kind = f"sentence_transformers.models.{module.kind}"  # this path is in all its versions
         entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
     write_json(folder / "modules.json", entries)
-    prompts = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    prompts: dict[str, Any] = {
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
     write_json(folder / "config_sentence_transformers.json", prompts)
     vectors = encoder.encode(PROBES)
     _compare(run.id, folder, vectors)

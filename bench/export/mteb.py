@@ -104,10 +104,11 @@ def _result(
 ) -> dict[str, Any]:
     scores: dict[str, Any] = {"hf_subset": "default", "languages": [_language(task)]}
     for record in records:
-        name = METRICS.get(record["metric"], record["metric"])
+        metric = str(record["metric"])
+        name = METRICS.get(metric, metric)
         if record["aggregation"] != "all":
             name += f"_{record['aggregation']}"
-        elif record["metric"] in MAIN:
+        elif metric in MAIN:
             scores["main_score"] = record["value"] / 100
         scores[name] = record["value"] / 100
     # The checksum of a task's split, else of the data folder.

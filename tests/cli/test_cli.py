@@ -277,19 +277,6 @@ def test_the_bare_command_and_an_unknown_one(capsys: pytest.CaptureFixture[str])
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["train", "simcse", "--seed", "1"], ["score", "untrained"]])
-def test_without_a_world_it_is_said_how_to_make_one(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    suite = tmp_path / "suite"
-    words = f"--backbone toy-bert --corpus world --data world --suite {suite}"
-    assert main([*command, *words.split()]) == 2
-    assert capsys.readouterr().err == (
-        f"error: {suite} has no embedded world; "
-        f"make it with: python -m bench world --out {suite / 'world'}\n"
-    )
-
-
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_no_permission_is_one_sentence(
     evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -405,7 +392,7 @@ def test_a_model_is_looked_for_before_data_are_fetched(
         assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("world", False)])
+@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("tables", False)])
 def test_an_interrupt_says_whether_work_is_kept(
     command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,7 +105,6 @@ def test_an_option_takes_its_value(words: list[str], name: str, value: object) -
         (["timing", "toy", "--steps", "x"], "--steps is 'x'; write a whole number from 1 to "),
         (["runs", "--suite", "s", "--together", "0"], "--together is '0'; write a whole number"),
         (["plan", "--config", "", "--out", "o"], "--config is empty; name a file such as"),
-        (["pretrain", "--world", "/", "--kind", "bert", "--out", "o"], "'/' is no embedded world"),
         (["plan"], "one of --config, --suite, --json is needed"),
         (["plan", "--suite", "paper", "--json", "{}"], "--suite and --json exclude each other"),
         (["reference", "--suite", "s", "--reference", "r"], "one of --check, --arithmetics is"),
