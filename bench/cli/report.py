@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import CONFIG_FILE, SUITE_FOLDER, Command, Suite, arg, one_of, opt
+from bench.cli.parameters import SUITE_FOLDER, Command, Suite, arg, one_of, opt
 from bench.utils.errors import UserError
 
 app = typer.Typer()
@@ -88,7 +88,6 @@ def coverage(
         opt(
             "Planned suites, without --suite; by default paper and chinese.",
             metavar="FILE.yaml ...",
-            **CONFIG_FILE,
         ),
     ] = None,
     out: Annotated[
