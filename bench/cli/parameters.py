@@ -38,9 +38,10 @@ class Command(TyperCommand):
             current = word if word in lists else ""
             if not current:
                 words.append(word)
-            elif not args[count + 1 :] or OPTION.match(args[count + 1]):
-                if lists[current].default != []:
-                    raise UserError(f"{current} needs a value")
+                continue
+            is_bare = not args[count + 1 :] or OPTION.match(args[count + 1])
+            if is_bare and lists[current].default != []:
+                raise UserError(f"{current} needs a value")
         return super().parse_args(ctx, words)
 
 

@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from bench.cli.parameters import SUITE_FOLDER, Command, Suite, arg, one_of, opt
+from bench.export import EXPORT_FORMATS
 from bench.utils.errors import UserError
 
 app = typer.Typer()
-
-# Those of bench/export, which would load libraries for --help.
-FORMATS = ["sentence-transformers", "mteb", "table"]
 
 OutFolder = Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
 
@@ -133,7 +131,7 @@ def audit(
 @app.command(cls=Command)
 def export(
     suite: Suite,
-    what: Annotated[str, opt("The format.", **one_of(FORMATS))],
+    what: Annotated[str, opt("The format.", **one_of(EXPORT_FORMATS))],
     out: Annotated[
         Path,
         opt("A folder used for nothing else; a later export may replace it.", metavar="FOLDER"),

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.export.runs import read_runs
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder
 
-# Each module has `write(suite_dir, runs, folder, requested)`, which returns remarks for the user.
-# `requested` means that the runs were named, so that a run that cannot be exported is an error
-# rather than a remark.
-EXPORT_FORMATS = {
-    "sentence-transformers": "bench.export.folders",
-    "mteb": "bench.export.mteb",
-    "table": "bench.export.table",
-}
+EXPORT_FORMATS = ("sentence-transformers", "mteb", "table")
 
 
 def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[str]:
@@ -25,7 +18,7 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
 
     Args:
         suite_dir: folder of the suite.
-        what: a key of `EXPORT_FORMATS`.
+        what: one of `EXPORT_FORMATS`.
         out: folder to write; an earlier export there is replaced.
         only: ids of runs; empty takes all that can be exported.
 
@@ -33,11 +26,28 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
         One sentence on each run that was left out.
 
     Raises:
-        UserError: the suite has no such run or nothing to export, or `out` holds other files.
+        UserError: a named run or no run can be exported, or `out` holds other files.
     """
     if out.is_symlink() or out.is_file():
         raise UserError(f"--out {out} is not a folder; pass another path")
+    from bench.export import folders, mteb, table
+
     runs = read_runs(suite_dir, only)
-    write: Callable[..., list[str]] = import_module(EXPORT_FORMATS[what]).write
+    remarks: list[str] = []
     with atomic_folder(out, keep_others=True) as folder:
-        return write(suite_dir, runs, folder, bool(only))
+        if what == "table":
+            table.write(suite_dir, runs, folder)
+            return []
+        write = mteb.write if what == "mteb" else folders.write
+        # Trained runs first: the first remark is shown if no run can be exported.
+        for run in sorted(runs, key=lambda run: not run.description["trained"]):
+            try:
+                write(suite_dir, run, folder)
+            except UserError as error:
+                if only:
+                    raise
+                remarks.append(str(error))
+                shutil.rmtree(folder / run.id, ignore_errors=True)
+        if len(remarks) == len(runs):
+            raise UserError(f"{suite_dir} has nothing to export: {remarks[0]}")
+    return remarks

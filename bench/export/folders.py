@@ -8,8 +8,7 @@ compared with the originals. The files are in the form that all its versions rea
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,28 +41,9 @@ class Module(NamedTuple):
     tensors: dict[str, Tensor] = {}
 
 
-def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
-    """Write each trained run as a folder named by its id.
-
-    Raises:
-        UserError: a requested run cannot be exported, or no run can.
-    """
-    remarks: list[str] = []
-    # Trained runs first: the first remark is shown if no run can be exported.
-    for run in sorted(runs, key=lambda run: not run.description["trained"]):
-        try:
-            _write_run(suite_dir, run, folder / run.id)
-        except UserError as error:
-            if requested:
-                raise
-            shutil.rmtree(folder / run.id, ignore_errors=True)
-            remarks.append(str(error))
-    if len(remarks) == len(runs):
-        raise UserError(f"{suite_dir} has no encoder to export: {remarks[0]}")
-    return remarks
-
-
-def _write_run(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
+def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
+    """Write a trained run as a folder named by its id; `UserError` if it cannot be exported."""
+    folder = folder / run.id
     status = run.status if run.description["trained"] else "not trained"
     if status != "finished":
         raise UserError(f"{run.id} is {status}, so it has no encoder to export; leave it out")

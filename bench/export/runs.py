@@ -67,8 +67,3 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         if name not in runs:
             raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, runs)}")
     return [runs[name] for name in dict.fromkeys(only or runs)]
-
-
-def without_scores(run: ExportedRun) -> str:
-    """The remark on a run that has nothing to export."""
-    return f"{run.id} has no scores ({run.status}); score it first, or leave it out"

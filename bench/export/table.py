@@ -18,7 +18,7 @@ LIBRARIES += ["scikit-learn"]
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
 
-def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested: bool) -> list[str]:
+def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> None:
     """Write `records.csv`, `runs.csv` and, if there are analyses, `analyses.csv`."""
     records, summaries, analyses = [], [], []
     for run in runs:
@@ -35,7 +35,6 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
             table = pd.DataFrame(rows, columns=None if rows else [*COLUMNS, *origin])
             table = table.astype({column: "Int64" for column in WHOLE if column in table})
             table.to_csv(folder / f"{name}.csv", index=False)
-    return []
 
 
 def _summary(run: ExportedRun) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
     (folder,) = (out / "results").glob("*/*")
     assert folder.name == trained[1]
     names = ["SentBench-STS-B", "SentBench-STS-B-dev", "SentBench-STS12"]
-    assert sorted(path.stem for path in folder.iterdir()) == [*names, "model_meta", "run_settings"]
+    assert sorted(path.stem for path in folder.iterdir()) == [*names, "model_meta"]
     for name, (task, split) in zip(
         names, [("STS-B", "test"), ("STS-B", "dev"), ("STS12", "test")], strict=True
     ):
@@ -41,25 +40,6 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
         assert "not mteb's task of this name" in found["protocol"]
         assert "not comparable with any paper" in found["protocol"]
     assert found["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
-
-
-def test_settings_of_a_run_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> None:
-    """mteb's own lines (`ResultCache.save_to_cache` of 2.26) have these keys."""
-    out = exported(trained[0], tmp_path / "out", "mteb")
-    provenance, _ = read_scores(paths.scores_file(*trained))
-    (file,) = (out / "results").glob("*/*/run_settings.jsonl")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    keys = {"task", "splits", "version", "encode_kwargs", "subsets"}
-    assert all(line.keys() == keys | {"sentbench"} for line in lines)
-    assert [(line["task"], *line["splits"]) for line in lines] == [
-        ("SentBench-STS12", "test"), ("SentBench-STS-B", "test"), ("SentBench-STS-B-dev", "dev"),
-    ]  # fmt: skip
-    assert lines[0]["version"]["torch"] == provenance["versions"]["torch"]
-    assert lines[0]["sentbench"] | {"date": ""} == {
-        "method": "simcse", "setting": "official", "backbone": "tiny-bert", "seed": 1, "date": "",
-        "commit": provenance["code"]["commit"], "mode": "test",
-        "device": provenance["device"]["name"],
-    }  # fmt: skip
 
 
 @pytest.mark.slow

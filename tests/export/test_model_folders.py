@@ -22,7 +22,7 @@ from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.models.poolers import POOLER_NAMES, POSITIONS
-from bench.models.sentence_transformers import Normalised, Prompted
+from bench.models.sentence_transformers import Normalised
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
 from bench.utils.errors import UserError
@@ -134,7 +134,6 @@ def test_the_library_computes_our_vectors(
             lambda base: TransformerEncoder(base.model, base.tokenizer, "avg_first_last_64"),
             "has no module for the mean of pooler 'avg_first_last_64'",
         ),
-        (lambda base: Prompted(base, "a dog "), "no module for 'prompted'"),
         (lambda base: BagOfWords(64), "sentence-transformers has no module for 'word-overlap'"),
     ],
 )
@@ -193,7 +192,7 @@ def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
     assert "has no run 'simcse_y'; did you mean 'simcse_x'?" in capsys.readouterr().err
     shutil.rmtree(suite / "runs")
     assert main(words) == 2
-    assert "has no encoder to export" in capsys.readouterr().err
+    assert "has nothing to export" in capsys.readouterr().err
 
 
 # Cards
