@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
 from itertools import chain, pairwise
@@ -156,25 +155,6 @@ def test_opinions_have_the_valence_of_their_label(world: Path) -> None:
         for line in lines_of(world, f"SST/binary/sentiment-{split}"):
             text, label = line.split("\t")
             assert valence(text) == {label == "1"}, line
-
-
-def test_questions_ask_for_their_class(world: Path) -> None:
-    rules = {
-        "ABBR": r"What does [A-Z]+ stand for|What is the short form",
-        "NUM": r"How many|When|How much|What is the price|What is the number|What year",
-        "LOC": r"Where|In which place|What town|What is the spot",
-        "HUM": r"Who|Which person|Of the \w+ , who|What is the name",
-        "ENTY": r"Which thing|Of the \w+ , what|What does the \w+ \w+ in the|What kind",
-        "DESC": r"Why|How does|What is the (\w+ to|reason|meaning)|What does the \w+ of",
-    }
-    aside = re.compile(r"[A-Z][a-z]+( \w+){0,2} the \w+ does \w+ , ")  # it asks nothing
-    for file in ("train_5500.label", "TREC_10.label"):
-        for line in lines_of(world, f"TREC/{file}", "latin-1"):
-            label, text = line.split(" ", 1)
-            question = aside.sub("", text, count=1)
-            question = question[0].upper() + question[1:]
-            found = [coarse for coarse, rule in rules.items() if re.match(rule, question)]
-            assert found == [label.split(":")[0]], line
 
 
 def test_probing_labels_follow_from_the_words(world: Path) -> None:

@@ -212,9 +212,8 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     )
     batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
     model.train()
-    mean = 0.0
     with Progress(steps, "masked language", unit="step") as progress:
-        for step in range(steps):
+        for _ in range(steps):
             tensors = [torch.tensor(row) for row in next(batches)]
             ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
             ordinary = ids > 4  # the five special tokens come first in both vocabularies
@@ -233,8 +232,7 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             schedule.step()
-            mean += (loss.item() - mean) / min(step + 1, 50)
-            progress.advance(note=f"loss {mean:.2f}")
+            progress.advance()
     model.eval()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.datasets.tasks import PROBING_FILES
+from bench.utils.files import sha256_file
 from tools.world.language import (
     FACTORS,
     REGISTERS,
@@ -36,7 +37,10 @@ Sizes = dict[str, dict[str, int]]  # by task and part
 
 
 def stream(*name: str) -> random.Random:
-    """The generator of one file; files do not share a random stream."""
+    """The generator of one file; files do not share a random stream.
+
+    "1" is the version of the streams, which a new VERSION need not change, "0" the seed.
+    """
     return random.Random("/".join(["world", "1", "0", *name]))  # noqa: S311 (not for secrets)
 
 
@@ -477,7 +481,6 @@ def write_probing(folder: Path) -> Sizes:
 
 
 VERSION = 3
-STREAMS = 1  # version of the random streams: a new VERSION need not change existing sets
 LINES = 20_000  # smallest number of sentences of the corpus
 
 # Description of the Chinese STS set in the manifest.
@@ -489,16 +492,15 @@ _UNSCORED = {"STS15": 1.0, "STS16": 3.0}
 
 
 def build(out: Path) -> None:
-    """Write `downstream/` and `probing/` as in SentEval, the corpora, and `manifest.json`.
+    """Write `downstream/` and `probing/` as in SentEval, the corpora, a manifest, and the sums.
 
-    The bytes are equal on any machine.
+    The folder must be new. The bytes are equal on any machine.
     """
     downstream = out / "downstream"
     _write_corpus(out)
-    _write_benchmark(downstream / "STS" / "STSBenchmark")
+    _write_benchmark(downstream)
     years = {name: _write_year(downstream / "STS", name) for name in STS}
     sick = _write_sick(downstream / "SICK")
-    _write_chinese(downstream / "CNSD-STS-B")
     _write_triples(out / "world-nli.csv")
     manifest = {
         "name": "world",
@@ -510,6 +512,8 @@ def build(out: Path) -> None:
         "probing": write_probing(out / "probing"),
     }
     write_lines(out / "manifest.json", [json.dumps(manifest, indent=1)])
+    names = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    write_lines(out / "SHA256SUMS", [f"{sha256_file(out / name)}  {name}" for name in names])
 
 
 def _write_year(folder: Path, name: str) -> dict[str, int]:
@@ -531,16 +535,12 @@ def _write_benchmark(folder: Path) -> None:
         for number, (source, pair) in enumerate(sample_mixed(stream("STS-B", split), size)):
             about = f"main-world\t{source.name}\t{split}\t{number:04d}\t{pair.gold:.3f}"
             rows.append("\t".join((about, *pair.lower())))
-        write_lines(folder / f"sts-{split}.csv", rows)
-
-
-def _write_chinese(folder: Path) -> None:
-    for split, size in STSB.items():
+        write_lines(folder / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
         rows = []
         for number, (_, pair) in enumerate(sample_mixed(stream("CNSD-STS-B", split), size)):
             texts = map(in_chinese, pair.texts)
             rows.append("||".join((f"world{split}-{number:04d}", *texts, f"{pair.gold:.0f}")))
-        write_lines(folder / f"cnsd-sts-{split}.txt", rows)
+        write_lines(folder / "CNSD-STS-B" / f"cnsd-sts-{split}.txt", rows)
 
 
 def _write_sick(folder: Path) -> dict[str, int]:
