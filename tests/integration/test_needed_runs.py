@@ -108,7 +108,7 @@ def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
         jobs.train_run(student, tmp_path, "cpu")
     ended = {"outcome": {"status": "finished"}}
-    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # as in results without weights
+    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # but no encoder
     with pytest.raises(UserError, match="does not exist; train that run first") as caught:
         jobs.train_run(student, tmp_path, "cpu")
     assert teacher.id in str(caught.value)
