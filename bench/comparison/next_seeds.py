@@ -297,7 +297,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
             f"verdicts of suite '{suite.name}': our means are at the edges of their tolerances"
         )
-    measured, mode = Measured.read(suite_dir.parent, device), config.mode
+    measured, mode = Measured(suite_dir.parent, device), config.mode
 
     @cache
     def hours_of(experiment: Experiment, work: str) -> float:
