@@ -35,7 +35,7 @@ SEEDS ?= 8
 # Those of docs/portability.md that the reference has.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image toy-backbones clean
+.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in minutes, without network or GPU"
@@ -53,6 +53,7 @@ help:
 	@echo "make test-gpu     the tests that need a GPU; they print times"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
+	@echo "make world-data   generate the files of the embedded world again (tools/world)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
 	@echo "make lock         update the locks to the newest versions"
@@ -150,6 +151,11 @@ kill-test: $(READY)
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
 
+# The files of the embedded world: only after a change of its language, and before toy-backbones.
+world-data: $(READY)
+	rm -rf bench/world/data
+	$(BIN)/python -m tools.world data bench/world/data
+
 # bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.
 # Afterwards raise TOY_VERSION and run make reference.
 TOYS := bench/world/backbones
@@ -157,13 +163,11 @@ TOYS := bench/world/backbones
 TOY_SEEDS := bert=2 roberta=0 chinese=0
 toy-backbones: $(READY)
 	rm -rf results/toys
-	$(BIN)/python -m bench world --out results/toys/world
-	printf '%s\n' $(TOY_SEEDS) | tr = ' ' | xargs -P $(CORES) -L 1 sh -c '$(BIN)/python -m bench pretrain \
-	    --world results/toys/world --kind $$0 --seed $$1 --out results/toys/backbones/toy-$$0'
-	$(BIN)/python -m bench word-vectors --world results/toys/world --out results/toys/backbones/toy-glove/vectors.txt
-	cd results/toys/backbones && sha256sum */* > SHA256SUMS
+	printf '%s\n' $(TOY_SEEDS) | tr = ' ' | xargs -P $(CORES) -L 1 sh -c '$(BIN)/python -m tools.world backbone $$0 $$1 results/toys/toy-$$0'
+	$(BIN)/python -m tools.world vectors results/toys/toy-glove/vectors.txt
+	cd results/toys && sha256sum */* > SHA256SUMS
 	rm -rf $(TOYS)
-	mv results/toys/backbones $(TOYS)
+	mv results/toys $(TOYS)
 
 lock: $(READY)
 	$(BIN)/uv lock --upgrade
