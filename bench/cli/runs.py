@@ -291,7 +291,7 @@ def runs(
         ),
     ] = 1,
 ) -> None:
-    """Train, score and analyse runs of a plan in this process, without a workflow."""
+    """Train, score and analyse runs of a plan, without a workflow."""
     from bench.results.readers import read_plan
     from bench.stages.activity import check_retry
     from bench.stages.jobs import planned
