@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import DAMAGE, Provenance, check_form, describe_damage, read_plan
+from bench.results.readers import read_plan, read_trained
 from bench.results.records import Record, read_scores
 from bench.runs import paths
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import read_json
 
 
 @dataclass(frozen=True)
@@ -72,24 +71,16 @@ def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> Expo
     outcome = paths.run_folder(suite_dir, name) / "outcome.json"
     path = scores if scores.exists() else outcome
     records: Sequence[Record] = ()
-    try:
-        if scores.exists():
-            provenance, records = read_scores(scores)
-            description = provenance["run"]
-        elif outcome.is_file():
-            content = read_json(outcome)
-            provenance = content["provenance"] | {"outcome": content["outcome"]}
-            description = content["run"]
-        else:
-            path, description = suite_dir / "plan.json", planned or {}
-            provenance = {}
-        check_form(provenance, Provenance)
-        status = provenance["outcome"]["status"] if provenance else "missing"
-        run = ExportedRun(description, status, provenance, records)
-        needed = {"method", "backbone", "seed", "trained"}
-        if run.id != name or not needed <= run.description.keys():
-            raise ValueError(f"it describes the run {run.id}")
-    except DAMAGE as error:
-        what = f"{path} is damaged ({describe_damage(error)})"
-        raise UserError(f"{what}; move it away and create it again") from None
-    return run
+    provenance: Mapping[str, Any] = {}
+    description: Mapping[str, Any] = planned or {}
+    if scores.exists():
+        provenance, records = read_scores(scores)
+        description = provenance.get("run", {})
+    elif outcome.is_file():
+        content = read_trained(outcome)
+        provenance = content["provenance"] | {"outcome": content["outcome"]}
+        description = content["run"]
+    if description.get("id") != name:
+        raise UserError(f"{path} is not of the run {name}; move it away and create it again")
+    status = provenance["outcome"]["status"] if provenance else "missing"
+    return ExportedRun(description, status, provenance, records)

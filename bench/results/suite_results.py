@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.results import readers
-from bench.results.records import FAILURE, SHARES, check_averages, read_scores, scores_damage
+from bench.results.records import FAILURE, SHARES, Record, read_scores
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
@@ -215,7 +215,7 @@ def _sums(plan: Mapping[str, Any], provenance: Mapping[str, Any]) -> Iterator[tu
 
 
 def _derived(
-    scores: Mapping[Key, float], outcome: readers.Outcome, analyses: Mapping[str, Any]
+    scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
 ) -> Iterator[tuple[Key, float]]:
     """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
     for metric in (aggregated("spearman", one) for one in AGGREGATIONS):
@@ -249,27 +249,14 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
     Raises:
         UserError: a file is damaged, or holds results of another run or mode.
     """
-    kinds = ("trained", "scores", "analyses")
-    trained, path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in kinds)
-    if trained.exists():  # an archive may lack it
-        readers.read_trained(trained)
+    path = suite_dir / "scores" / f"{plan['id']}.json"
     if not path.exists():
         failed = (suite_dir / "runs" / plan["id"] / FAILURE).is_file()
         reason = "its last attempt failed" if failed else NOT_SCORED
         return RunResults(plan, "missing", reason, "", {}, has_failed=failed)
     provenance, records = read_scores(path)
-    with scores_damage(path):
-        readers.check_form(
-            provenance,
-            {"run": dict, "data": {"name": str}, "outcome": readers.Outcome},
-        )
-        readers.check_form(provenance, readers.Provenance)
-        outcome, data = provenance["outcome"], provenance["data"]["name"]
-        _check_same_run(provenance["run"], plan)
-        check_averages(records)
-        scored = provenance.get("mode", mode)
-        if mode and scored != mode and any(record["metric"] in SHARES for record in records):
-            raise ValueError(f"its classifiers have mode {scored!r}, which is {mode!r} in the plan")
+    if fault := _fault(provenance, records, plan, mode):
+        raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
     scores = {
         (
             record["task"],
@@ -278,26 +265,39 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
         ): float(record["value"])
         for record in records
     }
-    analyses, origin = readers.read_analyses(analysed)
-    with readers.analyses_damage(analysed):
-        scores |= dict(_derived(scores, outcome, analyses))
-    status, reason = outcome["status"], outcome.get("reason") or ""
-    return RunResults(plan, status, reason, data, scores, provenance, analyses, origin)
+    outcome = provenance["outcome"]
+    analyses, origin = readers.read_analyses(suite_dir / "analyses" / path.name)
+    scores |= dict(_derived(scores, outcome, analyses))
+    return RunResults(
+        plan,
+        outcome["status"],
+        outcome.get("reason") or "",
+        provenance["data"]["name"],
+        scores,
+        provenance,
+        analyses,
+        origin,
+    )
 
 
-def _check_same_run(scored: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-    if scored["id"] != plan["id"]:
-        raise ValueError(f"it holds those of {scored['id']}")
-    names = ["method", "setting", "backbone", "seed"]
-    if "identity" not in scored.keys() & plan.keys():  # which covers corpus and recipe
-        names += ["corpus", "recipe_changes"]
-    elif scored["identity"] != plan["identity"]:
-        raise ValueError("its identity (method, recipe, corpus, data) is not that in the plan")
-    for name in names:
-        if name in scored and scored[name] != plan.get(name, scored[name]):
-            raise ValueError(
-                f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan"
-            )
+def _fault(
+    provenance: Mapping[str, Any],
+    records: Sequence[Record],
+    plan: Mapping[str, Any],
+    mode: str | None,
+) -> str:
+    """Why scores are not those of a planned run; empty if they are."""
+    run = provenance.get("run", {})
+    if run.get("id") != plan["id"]:
+        return f"it holds the scores of {run.get('id', 'a model outside the suite')}"
+    for name in ("identity", "method", "setting", "backbone", "seed"):
+        if name in plan and run.get(name) != plan[name]:
+            shown = "" if name == "identity" else f" ({run.get(name)}, planned is {plan[name]})"
+            return f"the {name} of its run is another{shown}"
+    scored = provenance.get("mode", mode)
+    if mode and scored != mode and any(record["metric"] in SHARES for record in records):
+        return f"its classifiers have mode '{scored}', which is '{mode}' in the plan"
+    return ""
 
 
 def read_suite(suite_dir: Path) -> SuiteResults:

@@ -23,7 +23,6 @@ from bench.evaluation.protocols import fewest_steps
 from bench.models.poolers import POSITIONS
 from bench.models.roofline import peak
 from bench.results.provenance import provenance
-from bench.results.readers import DAMAGE
 from bench.results.records import read_scores
 from bench.runs.config import Planned, mode_of
 from bench.runs.run import Run
@@ -80,7 +79,7 @@ class Measured:
         name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
         training, step, scoring = defaultdict(list), defaultdict(list), defaultdict(list)
         for path in sorted(results.glob("*/scores/*.json")):
-            with suppress(UserError, *DAMAGE):  # results of other versions may have no times
+            with suppress(UserError, KeyError):  # results of other versions may have no times
                 origin, _ = read_scores(path)
                 run, outcome = origin["run"], origin["outcome"]
                 on_device = name.lower() in origin["device"]["name"].lower()
@@ -120,7 +119,7 @@ def _of_gpu_day(results: Path, name: str) -> tuple[Any, ...]:
     """Times by parts, rates of encoding, and seconds of a step of classifiers, of the device."""
     rows: dict[str, list[dict[str, Any]]] = {"timing": [], "classifiers": []}
     for part in rows:
-        with suppress(UserError, *DAMAGE):
+        with suppress(UserError, KeyError):
             content = read_json(results / "gpu-day" / f"{part}.json")
             if name.lower() in content["provenance"]["device"]["name"].lower():
                 rows[part] = [row for row in content["results"] if "fault" not in row]

@@ -288,17 +288,13 @@ def test_damaged_suites_are_one_sentence(
 ) -> None:
     scores = paths.scores_file(suite, trained[1])
     provenance, records = read_scores(scores)
-    for content in (
-        {"provenance": {}, "records": []},
-        {"provenance": provenance | {"run": 3}, "records": records},
-        {"provenance": provenance | {"run": {"id": "other"}}, "records": records},
-        *(
-            {"provenance": provenance | {part: "x"}, "records": records}
-            for part in ("code", "device", "versions", "tasks")
-        ),
+    for run, told in (
+        ({}, "is not of the run"),
+        ({"id": "other"}, "is not of"),
+        (3, "'provenance.run"),
     ):
-        write_json(scores, content)
-        with pytest.raises(UserError, match="is damaged"):
+        write_json(scores, {"provenance": provenance | {"run": run}, "records": records})
+        with pytest.raises(UserError, match=told):
             read_runs(suite)
     scores.unlink()
     assert read_runs(suite)[0].status == "finished"  # from its training

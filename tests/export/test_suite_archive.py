@@ -143,7 +143,7 @@ def _member(name: str, kind: bytes = tarfile.REGTYPE) -> Callable[[tarfile.TarFi
         (_member("plan.json", tarfile.SYMTYPE), "is a link or a device"),
         (_member("plan.json", tarfile.CHRTYPE), "is a link or a device"),
         (_member("other.json"), "has no plan.json, so it is no archive of a suite"),
-        (_member("plan.json"), r"x\.tar\.gz: plan\.json is not a plan \(it lacks .*pack the suite"),
+        (_member("plan.json"), r"x\.tar\.gz: plan\.json is not a plan \(.*pack the suite"),
     ],
 )
 def test_a_foreign_archive_writes_nothing(
@@ -200,7 +200,7 @@ def test_a_linked_result_is_packed(suite: Path, tmp_path: Path) -> None:
 def test_a_damaged_result_is_neither_packed_nor_unpacked(suite: Path, tmp_path: Path) -> None:
     shutil.copytree(suite, copied := tmp_path / "s")
     name = "scores/run000.json"
-    write_text(copied / name, (copied / name).read_text().replace('"value": 7', '"value": 9', 1))
+    write_text(copied / name, (copied / name).read_text().replace('"value": 7', '"value": 97', 1))
     archive = tmp_path / "s.tar.gz"
     with pytest.raises(UserError, match=f"{name} is not a scores file"):
         pack(copied, archive)

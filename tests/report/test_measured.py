@@ -18,7 +18,6 @@ from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, figure_
 from bench.report.figures.papers import paper_figures, paper_stems
 from bench.reported import curves, printed
 from bench.results.suite_results import SuiteResults, read_suite
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_figures import write_everything
 from tests.support.synthetic_suite import write_suite
@@ -250,25 +249,6 @@ def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
     assert figure_data(FIGURES["S1"], suite) is None
     assert figure_data(FIGURES["I8"], suite) is None
     assert figure_data(FIGURES["S11"], suite) is not None
-
-
-@pytest.mark.parametrize(
-    "broken", [{}, {"setsim": 3}, {"setsim": ["a"]}, {"setsim": {"cls": None}}], ids=repr
-)
-def test_a_damaged_analysis_is_named(tmp_path, broken):
-    write_everything(tmp_path, only=["S1"], seeds=(1,))
-    _, _, path = run(tmp_path, "simcse", seed=1)
-    content = read_json(path)
-    content["analyses"]["layers"] = broken
-    write_json(path, content)
-    if broken == {}:
-        figure = figure_data(FIGURES["S1"], read_suite(tmp_path))
-        assert figure.remarks == ("Not in this suite: SimCSE.",)
-        return
-    # Printed similarities are judged with a part of it, so some damage shows before the figure.
-    message = rf"{path.name} is not a file of analyses|run {path.stem} for figure S1 is damaged"
-    with pytest.raises(UserError, match=message):
-        figure_data(FIGURES["S1"], read_suite(tmp_path))
 
 
 def test_mean_over_seeds_ends_where_the_first_seed_ends():
