@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -276,7 +275,7 @@ def test_ranges_of_fractions():
 
 
 def test_one_figure_of_its_own(suite):
-    own = replace(FIGURES["S6"], scores=(("STS12", "test"),), printed=())
+    own = FIGURES["S6"].model_copy(update={"scores": [("STS12", "test")], "printed": []})
     rows = figure_data(own, suite).table
     assert set(rows["task"]) == {"STS12"}
     assert set(rows["origin"]) == {OURS}  # it names no printed table

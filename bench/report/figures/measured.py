@@ -124,7 +124,7 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     remarks: list[str] = []
     missing: list[tuple[Series, float | None]] = []
     for series in figure.series:
-        for x, texts in series.runs:
+        for x, texts in series.points:
             found = ((text, _ours(figure, suite, series, x, text)) for text in texts)
             text, own = next((pair for pair in found if pair[1]), ("", []))
             rows += own
@@ -208,7 +208,7 @@ def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
     numbers = numbers[here & numbers["table"].isin(figure.printed)]
     plan = {"backbone": series.backbone, "seed": None}
-    for x, (text, *_) in series.runs:
+    for x, (text, *_) in series.points:
         head = _head(series, x, text, plan, PRINT)
         for number in numbers[numbers["run"] == text].to_dict("records"):
             score = {name: number[name] for name in ("task", "split", "value")}
