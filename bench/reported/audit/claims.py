@@ -167,11 +167,12 @@ def sweeps(rows: Iterable[Row]) -> Iterator[Finding]:
             if values and usual not in values and usual in sweep[method]:
                 here, there = sweep[method][values[0]], sweep[method][usual]
                 task = "Avg" if "Avg" in here.cells else here.tasks[0]
+                numbers = [shown(row.cells[task]) for row in (here, there)]
                 text = (
-                    f"with {parameter}={usual} the figures of {listed(like)} are printed in other tables "
-                    f"too, those of {method} with {parameter}={values[0]} ({shown(here.cells[task])}, "
-                    f"as in {listed(row.table for row in elsewhere[here])}; with {parameter}={usual} "
-                    f"{shown(there.cells[task])})"
+                    f"with {parameter}={usual} the figures of {listed(like)} are printed in other "
+                    f"tables too, those of {method} with {parameter}={values[0]} ({numbers[0]}, as "
+                    f"in {listed(row.table for row in elsewhere[here])}; "
+                    f"with {parameter}={usual} {numbers[1]})"
                 )
                 yield finding("sweep", [there, here, *elsewhere[here]], text)
 
