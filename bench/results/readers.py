@@ -38,13 +38,7 @@ class PlannedRun(_Written):
     recipe_changes: dict[str, Any] | None = None
     tasks: list[str] | None = None
     analyses: list[str] | None = None
-    needs: dict[str, str] = {}
     identity: dict[str, Any] = {}
-
-    @property
-    def experiment_and_seed(self) -> str:
-        experiment = (self.method, self.setting, self.backbone, self.corpus)
-        return json.dumps([*experiment, self.recipe_changes or {}, self.seed], sort_keys=True)
 
 
 class SuitePlan(_Written):
@@ -62,17 +56,18 @@ class SuitePlan(_Written):
     @model_validator(mode="after")
     def _distinct_runs(self) -> SuitePlan:
         """A run or seed that is planned twice would count once or twice by where one looks."""
-        ids: set[str] = set()
-        experiments: dict[str, str] = {}
+        known: dict[str, str] = {}
         for run in self.runs:
-            if run.id in ids:
-                raise ValueError(f"the run '{run.id}' is in it twice")
-            ids.add(run.id)
-            earlier = experiments.setdefault(run.experiment_and_seed, run.id)
+            # Identities are not compared: two versions of a method are one experiment in tables.
+            experiment = (run.method, run.setting, run.backbone, run.corpus, run.recipe_changes)
+            earlier = known.setdefault(json.dumps([*experiment, run.seed], sort_keys=True), run.id)
             if earlier != run.id:
                 raise ValueError(
                     f"'{earlier}' and '{run.id}' are one experiment with one seed, {run.seed}"
                 )
+            if run.id in known:
+                raise ValueError(f"the run '{run.id}' is in it twice")
+            known[run.id] = run.id
         return self
 
 
@@ -103,32 +98,15 @@ class Trained(_Written):
     provenance: dict[str, Any] = {}
 
 
-class Corpus(_Written):
-    """A corpus that was read."""
-
-    name: str
-    sha256: str
-
-
-class Data(_Written):
-    """The data that was scored."""
-
-    name: str
-
-
 class Provenance(_Written):
     """What a result was computed from. Only that of a suite has a run and an outcome."""
 
     run: dict[str, Any] = {}
     outcome: Outcome = Outcome(status="finished")
-    data: Data | None = None
+    data: dict[str, Any] = {}  # name and sums of the files
     mode: Literal["test", "dev"] = "test"
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
-    corpora: list[Corpus] = []
-    code: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
-    device: dict[str, Any] = {}
-    arithmetic: dict[str, Any] = {}
+    corpora: list[dict[str, Any]] = []  # name and sum
 
 
 class Score(_Written):

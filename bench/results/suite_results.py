@@ -188,49 +188,53 @@ def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
         UserError: two did not; they must not be compared.
     """
     seen: dict[str, tuple[str, str]] = {}
-    for run in runs:
-        for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed)):
-            for part, digest in _sums(run.plan, provenance):
-                what = f"the {kind} of {run.plan['id']}"
-                first, other = seen.setdefault(part, (digest, what))
-                if first != digest:
-                    raise UserError(
-                        f"{other} and {what} in suite {suite} are of different data "
-                        f"({part} has the checksums {first} and {digest}); "
-                        "make those with the outdated one again"
-                    )
-
-
-def _sums(plan: Mapping[str, Any], provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a result read, and its checksum.
-
-    Of corpora only the run's own, by name: one given by path is part of the run's identity.
-    """
-    for task, splits in (provenance.get("tasks") or {}).items():
-        for split, digest in splits.items():
-            yield f"{task} {split}", digest
-    named = [one for one in provenance.get("corpora") or () if one["name"] == plan.get("corpus")]
-    for corpus in named[:1]:
-        yield f"corpus {corpus['name']}", corpus["sha256"]
+    results = [
+        (run, kind, provenance)
+        for run in runs
+        for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed))
+    ]
+    for run, kind, provenance in results:
+        sums = {
+            f"{task} {split}": digest
+            for task, splits in provenance.get("tasks", {}).items()
+            for split, digest in splits.items()
+        }
+        # Of corpora only the run's own, by name: one given by path is part of the run's identity.
+        sums |= {
+            f"corpus {corpus['name']}": corpus["sha256"]
+            for corpus in provenance.get("corpora", ())
+            if corpus["name"] == run.plan.get("corpus")
+        }
+        result = f"the {kind} of {run.plan['id']}"
+        for part, digest in sums.items():
+            first, earlier = seen.setdefault(part, (digest, result))
+            if first != digest:
+                raise UserError(
+                    f"{earlier} and {result} in suite {suite} are of different data "
+                    f"({part} has the checksums {first} and {digest}); "
+                    "make those with the outdated one again"
+                )
 
 
 def _derived(
     scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
 ) -> Iterator[tuple[Key, float]]:
     """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
-    for metric in (aggregated("spearman", one) for one in AGGREGATIONS):
-        own = [(t, "test", metric if t in WITH_SUBSETS else "spearman") for t in STS_TASKS]
-        if all(key in scores for key in own):
-            yield ("Avg", "test", metric), average([scores[key] for key in own])
+    for aggregation in AGGREGATIONS:
+        metric = aggregated("spearman", aggregation)
+        keys = [
+            (task, "test", metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
+        ]
+        if all(key in scores for key in keys):
+            yield ("Avg", "test", metric), average([scores[key] for key in keys])
     dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
     if all(key in scores for key in dev):
         yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
-    if (step := outcome.get("best_step")) is not None:
-        yield ("STS-B", "dev", "best_step"), float(step)
+    if outcome.get("best_step") is not None:
+        yield ("STS-B", "dev", "best_step"), float(outcome["best_step"])
     alignment = analyses.get("alignment", {})
     if "STS-B" in alignment:  # otherwise the analysis holds why it was not possible
-        uniformity = alignment["STS-B"]["all"]["uniformity"]
-        yield ("uniformity", "", "uniformity"), float(uniformity)
+        yield ("uniformity", "", "uniformity"), alignment["STS-B"]["all"]["uniformity"]
     layers = analyses.get("layers", {})
     if layers.get("setsim", {}).get("cls"):  # none without layers, or with a single one
         yield ("SetSim", "test", "layer_similarity"), fmean(layers["setsim"]["cls"])
