@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
 from math import inf
@@ -236,43 +235,56 @@ def splits(rows: Iterable[Row]) -> Iterator[Finding]:
             yield finding("split", concerned, text)
 
 
-# Two figures that a statement compares: the one that should be higher with its row, the other with
-# its row, and a clause about both.
-Compared = tuple[Fraction, Row, Fraction, Row, str]
+# A comparison that a statement makes: task, the row whose figure should be higher, the other row,
+# and a clause about both.
+Comparison = tuple[str, Row, Row, str]
 
 
 def statements(rows: Sequence[Row], claims: Iterable[Claim]) -> Iterator[Finding]:
     """Finding `statement`: statements in words that figures of their own table contradict."""
     for claim, source in ((entry, source) for entry in claims for source in entry.source):
         table = [row for row in rows if (row.source, row.table) == (source, claim.table)]
-        compared = [*_methods(claim, table), *_settings(claim, table)]
-        against = [pair for pair in compared if pair[0] <= pair[2]]
+        comparisons = [*_methods(claim, table), *_settings(claim, table)]
+        against = [
+            comparison
+            for comparison in comparisons
+            if comparison[1].cells[comparison[0]] <= comparison[2].cells[comparison[0]]
+        ]
         if against:
             text = (
-                f'{claim.where} says "{claim.quote}"; {len(against)} of {len(compared)} '
+                f'{claim.where} says "{claim.quote}"; {len(against)} of {len(comparisons)} '
                 f"comparisons say otherwise: {'; '.join(clause for *_, clause in against)}"
             )
-            concerned = [row for _, here, _, there, _ in against for row in (here, there)]
+            concerned = [row for _, higher, lower, _ in against for row in (higher, lower)]
             yield finding("statement", concerned, text)
 
 
-def _methods(claim: Claim, table: Sequence[Row]) -> Iterator[Compared]:
-    """The figures of each method in `claim.above`, with those of the method below it."""
-    for row, other in product(table, repeat=2):
-        same = (row.backbone, row.metric, row.split) == (other.backbone, other.metric, other.split)
+def _methods(claim: Claim, table: Sequence[Row]) -> list[Comparison]:
+    """Each method in `claim.above` with the method below it."""
+    pairs = [
+        (row, other)
+        for row, other in product(table, repeat=2)
+        if claim.above.get(row.method) == other.method
+        and (row.backbone, row.metric, row.split) == (other.backbone, other.metric, other.split)
         # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
-        same = same and (row.words <= other.words or other.words <= row.words)
-        if same and claim.above.get(row.method) == other.method:
-            for task in (task for task in row.tasks if task in other.cells):
-                here, there = row.cells[task], other.cells[task]
-                clause = (
-                    f"{task} is {shown(here)} for {row.who} and {shown(there)} for {other.method}"
-                )
-                yield here, row, there, other, clause
+        and (row.words <= other.words or other.words <= row.words)
+    ]
+    return [
+        (
+            task,
+            row,
+            other,
+            f"{task} is {shown(row.cells[task])} for {row.who} and "
+            f"{shown(other.cells[task])} for {other.method}",
+        )
+        for row, other in pairs
+        for task in row.tasks
+        if task in other.cells
+    ]
 
 
-def _settings(claim: Claim, table: Sequence[Row]) -> Iterator[Compared]:
-    """The figures at neighbouring settings that should rise or fall."""
+def _settings(claim: Claim, table: Sequence[Row]) -> Iterator[Comparison]:
+    """Neighbouring settings whose figures should rise or fall."""
     start = f"{claim.parameter}="
     points = {
         word.removeprefix(start): row
@@ -285,12 +297,9 @@ def _settings(claim: Claim, table: Sequence[Row]) -> Iterator[Compared]:
         falls = _number(here) >= _number(claim.falls_from, inf)
         first, second = points[here], points[there]
         for task in first.cells.keys() & second.cells.keys() if rises or falls else ():
-            before, after = first.cells[task], second.cells[task]
-            clause = (
-                f"{task} is {shown(before)} at {start}{here} and {shown(after)} at {start}{there}"
-            )
-            pair = (after, second, before, first) if rises else (before, first, after, second)
-            yield (*pair, clause)
+            before, after = shown(first.cells[task]), shown(second.cells[task])
+            clause = f"{task} is {before} at {start}{here} and {after} at {start}{there}"
+            yield task, second if rises else first, first if rises else second, clause
 
 
 def _number(setting: str, default: float = 0.0) -> float:
