@@ -22,8 +22,7 @@ from bench.reported.audit import FINDING_KINDS, Finding, findings
 from bench.reported.audit.arithmetic import attainable, items, majority
 from bench.reported.audit.claims import Claim, load_claims
 from bench.utils.errors import UserError
-from tests.support.audit_faults import ALONGSIDE, FAULTS, Tables
-from tests.support.audit_tables import PAPERS, STYLES, consistent, half_up, mean, truncated
+from tests.support.audit_tables import STYLES, consistent, half_up, mean, truncated
 
 SEEDS = st.integers(0, 2**32)
 
@@ -71,47 +70,22 @@ def test_order_and_notes_change_nothing(seed):
     assert after == before
 
 
-# --- Planted faults ---
+# --- Single rules ---
 
 
-@pytest.mark.parametrize("name", sorted({*FAULTS, *FINDING_KINDS}))  # a fault for every kind
-def test_a_planted_fault_is_found_and_only_it(name):
-    tables = Tables(seed=3)
-    FAULTS[name](tables)
-    kind = name.partition("_")[0]
-    found = findings(tables.numbers, tables.claims)
-    assert Counter(one.kind for one in found) == Counter([kind, *ALONGSIDE.get(name, set())])
-    assert all(one.source in PAPERS and one.text and one.rows for one in found)
+def test_rows_of_two_models_may_share_three_figures_of_seven_and_no_more():
+    first = {task: 70.0 + place for place, task in enumerate(STS_TASKS)}
+    second = {task: 80.0 - 2 * place**2 / 7 for place, task in enumerate(STS_TASKS)}
+    for shared, kinds in ((3, set()), (4, {"partial"}), (7, {"copy"})):
+        rows = {"A": first, "B": second | {task: first[task] for task in STS_TASKS[:shared]}}
+        lines = (("x", m, task, round(v, 2), "") for m in rows for task, v in rows[m].items())
+        assert {one.kind for one in findings(table_of(lines), [])} == kinds
 
 
-def test_three_figures_of_seven_may_be_alike():
-    tables = Tables(seed=3)
-    figures = tables.values("third", "Table 1", "Other-third")
-    three = {task: figures[task] for task in STS_TASKS[:3]}
-    tables.change(three, "second", "Table 1", "Other-second")
-    assert findings(tables.numbers) == []
-
-
-def test_two_places_of_the_text_do_not_confirm_each_other():
-    tables = Tables(seed=3)
-    for place in ("Abstract", "Figure 1 text"):
-        tables.change({"Avg": 68.3}, "first", place, "Own-first", average=False)
-    found = {(one.kind, one.table) for one in findings(tables.numbers)}
-    assert found == {("text", "Abstract"), ("text", "Figure 1 text")}
-
-
-def test_two_methods_may_have_defaults_of_their_own():
-    tables = Tables(seed=3)
-    tables.numbers = tables.numbers[~tables.at("first", "Table 3", "Other-first")]
-    FAULTS["sweep"](tables)
-    assert findings(tables.numbers) == []
-
-
-def test_a_setting_that_was_not_tried_says_nothing():
-    tables = Tables(seed=3)
-    FAULTS["sweep"](tables)
-    tried = tables.at("first", "Table 3", "Own-first", variant="tau=0.05")
-    assert findings(tables.numbers[~tried]) == []
+def test_a_score_outside_its_scale_is_found():
+    assert [one.kind for one in findings(table_of([("x", "A", "STS-B", 708.1, "")]), [])] == [
+        "range"
+    ]
 
 
 @pytest.mark.parametrize(
