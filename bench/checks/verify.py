@@ -237,8 +237,10 @@ def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> li
 
 def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
     """Yield differences between the run of the provenance and that of its training's outcome."""
-    run = described.get("run", {"trained": False})
-    outcome = paths.run_folder(suite, run.get("id", "")) / "outcome.json"
+    run = described.get("run")
+    if not run:
+        return
+    outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
     if run["trained"] and outcome.is_file():
         trained = read_trained(outcome)
         for name in ("run", "outcome"):
