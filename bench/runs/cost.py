@@ -119,7 +119,7 @@ def _of_gpu_day(results: Path, name: str) -> tuple[Any, ...]:
     """Times by parts, rates of encoding, and seconds of a step of classifiers, of the device."""
     rows: dict[str, list[dict[str, Any]]] = {"timing": [], "classifiers": []}
     for part in rows:
-        with suppress(UserError, KeyError):
+        with suppress(UserError, KeyError, TypeError):
             content = read_json(results / "gpu-day" / f"{part}.json")
             if name.lower() in content["provenance"]["device"]["name"].lower():
                 rows[part] = [row for row in content["results"] if "fault" not in row]
