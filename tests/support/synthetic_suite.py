@@ -24,8 +24,8 @@ def write_suite(
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
     the test split; the average is added), or `status` and `reason` where it has none; `scores=None`
     alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`, `trained`, `identity`,
-    `data` and `id` may be given; `records`, more of them (task, split, metric, aggregation and value);
-    `outcome`, more of it; `analyses`, results by name.
+    `data` and `id` may be given; `records`, more of them (task, split, metric, aggregation and
+    value); `outcome`, more of it; `analyses`, results by name.
     """
     plan = []
     for number, entry in enumerate(entries):
