@@ -205,8 +205,8 @@ def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
             for corpus in provenance.get("corpora", ())
             if corpus["name"] == run.plan.get("corpus")
         }
-        result = f"the {kind} of {run.plan['id']}"
         for part, digest in sums.items():
+            result = f"the {kind} of {run.plan['id']}"
             first, earlier = seen.setdefault(part, (digest, result))
             if first != digest:
                 raise UserError(
