@@ -122,20 +122,20 @@ def lacking(plan: Plan, reference: Path) -> set[str]:
     for name, runs in _by_name(plan["runs"]).items():
         wanted = {
             f"{task} {metric}": len(runs)
-            for task, split, metric in scored_cells(expand_tasks(runs[0]["tasks"] or []))
+            for task, split, metric in scored_cells(expand_tasks(runs[0]["tasks"]))
             if split == "test" and metric in LEAST
         }
-        has = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
-        same = known["runs"].get(name, {}).get("identity") == identity_of(runs[0])
-        if not same or has != wanted:
+        measured = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
+        identity = known["runs"].get(name, {}).get("identity")
+        if (identity, measured) != (identity_of(runs[0]), wanted):
             names.add(name)
     return names
 
 
 def _known(reference: Path) -> dict[str, Any]:
-    """A reference; without a file, or with one of an earlier version, an empty one."""
-    content = read_json(reference) if reference.is_file() else {}
-    return content if "runs" in content else {"runs": {}, "cells": {}, "arithmetics": {}}
+    """A reference; without a file an empty one."""
+    empty: dict[str, Any] = {"runs": {}, "cells": {}, "arithmetics": {}}
+    return read_json(reference) if reference.is_file() else empty
 
 
 def cells_of(
@@ -181,43 +181,38 @@ def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
         raise UserError(f"--arithmetics has no suite '{PLAIN}'; make reference measures it")
     plan, known = read_plan(suite / "plan.json"), _known(reference)
     planned, measured = _by_name(plan["runs"]), lacking(plan, reference)
-    kept = [name for name in planned if name not in measured]
 
     def joined(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-        found = {**fresh, **{name: old[name] for name in kept if name in old}}
-        return {name: found[name] for name in planned if name in found}
+        names = [name for name in planned if name in (fresh if name in measured else old)]
+        return {name: fresh[name] if name in measured else old[name] for name in names}
 
     cells, provenances, _ = cells_of(suite, measured)
-    made = {
-        name: {"identity": identity_of(planned[name][0])} | _origin(provenance)
+    origins = {
+        name: {
+            "identity": identity_of(planned[name][0]),
+            "code": provenance["code"],
+            "processor": _processor(provenance),
+            "torch": provenance["versions"]["torch"],
+            "date": provenance["date"],
+        }
         for name, provenance in provenances.items()
     }
     content = {
-        "runs": joined(made, known["runs"]),
+        "runs": joined(origins, known["runs"]),
         "cells": joined(_rounded(cells), known["cells"]),
+        "arithmetics": {},
     }
-    under = {}
     for folder in arithmetics:
         fresh, _, _ = cells_of(folder, measured)
         old = known["arithmetics"].get(folder.name, {"cells": {}})
-        under[folder.name] = {"cells": joined(_rounded(fresh), old["cells"])}
-    write_json(reference, content | {"arithmetics": under})
+        content["arithmetics"][folder.name] = {"cells": joined(_rounded(fresh), old["cells"])}
+    write_json(reference, content)
 
 
 def _rounded(cells: Cells) -> Cells:
     return {
         run: {cell: [round(value, 3) for value in values] for cell, values in of_run.items()}
         for run, of_run in cells.items()
-    }
-
-
-def _origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the numbers of a run come from."""
-    return {
-        "code": provenance["code"],
-        "processor": _processor(provenance),
-        "torch": provenance["versions"]["torch"],
-        "date": provenance["date"],
     }
 
 
@@ -229,50 +224,46 @@ def check(suite: Path, reference: Path) -> str:
         UserError: a score is outside its interval or missing in the reference, a run did not
             finish, or it was changed since the reference was measured.
     """
-    known = read_json(reference)
-    _check_same_runs(read_plan(suite / "plan.json"), known, reference)
+    known, plan = read_json(reference), read_plan(suite / "plan.json")
+    identities = {name: identity_of(runs[0]) for name, runs in _by_name(plan["runs"]).items()}
+    changed = [
+        name
+        for name, identity in identities.items()
+        if known["runs"].get(name, {"identity": identity})["identity"] != identity
+    ]
+    if changed:
+        head = f"methods or settings changed since {reference} was measured; run make reference:"
+        raise UserError("\n  ".join([head, *_first(changed)]))
     cells, provenances, unfinished = cells_of(suite)
-    compared, faults = 0, [(math.inf, f"{run} did not finish") for run in unfinished]
-    for run, cell, value, low, high in judged(cells, known, reference):
-        compared += 1
-        if not low <= value <= high:
-            beyond = max(low - value, value - high)
+    places = list(judged(cells, known, reference))
+    faults = [(math.inf, f"{run} did not finish") for run in unfinished]
+    for run, cell, value, low, high in places:
+        beyond = max(low - value, value - high)
+        if beyond > 0:
             message = f"{run}, {cell}: {value:.2f} is {beyond:.2f} outside {low:.2f} to {high:.2f}"
             faults.append((beyond, message))
-    head = f"{len(faults)} of {compared} scores are outside their intervals of {reference}:"
-    if not faults and len(apart := runs_apart(cells, known["arithmetics"])) > MAX_APART:
+    head = f"{len(faults)} of {len(places)} scores are outside their intervals of {reference}:"
+    apart = runs_apart(cells, known["arithmetics"])
+    if not faults and len(apart) > MAX_APART:
         head = f"{len(apart)} of {len(cells)} runs differ from the same seeds in {reference}:"
         faults = apart
     if faults:
         texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
         made = {run["processor"] for name, run in known["runs"].items() if name in provenances}
-        then = " and ".join(sorted(made))
-        now = _processor(next(iter(provenances.values())))
         raise UserError(
             "\n  ".join([head, *_first(texts)])
-            + f"\nThe reference was made on {then}, this is {now}."
+            + f"\nThe reference was made on {' and '.join(sorted(made))}, this is "
+            f"{_processor(next(iter(provenances.values())))}."
             "\nIf the change of scores is intended, update the reference with make reference; if "
             "nothing was changed, report this with the table that make portable writes "
             "(docs/portability.md)"
         )
-    return f"reference: {compared} scores, each within its interval of {reference}"
+    return f"reference: {len(places)} scores, each within its interval of {reference}"
 
 
 def _first(texts: Sequence[str]) -> list[str]:
     more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
     return [*texts[:LISTED], *more]
-
-
-def _check_same_runs(plan: Plan, known: Mapping[str, Any], reference: Path) -> None:
-    """Raise `UserError` if the identity of a planned run is not that in the reference."""
-    if "runs" not in known:
-        raise UserError(f"{reference} is of an earlier version; update it with make reference")
-    named = {name: identity_of(runs[0]) for name, runs in _by_name(plan["runs"]).items()}
-    own = {name: run["identity"] for name, run in known["runs"].items()}
-    changed = [name for name, identity in named.items() if own.get(name, identity) != identity]
-    if changed:
-        head = f"methods or settings changed since {reference} was measured; run make reference:"
-        raise UserError("\n  ".join([head, *_first(changed)]))
 
 
 def runs_apart(cells: Cells, arithmetics: Arithmetics) -> list[tuple[float, str]]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NotRequired
+from typing import Any
 
 import torch
 
@@ -27,8 +27,8 @@ from bench.models.encoder import Encoder
 from bench.models.from_name import Model
 from bench.models.load import load_encoder
 from bench.results.provenance import provenance, task_sums
-from bench.results.readers import Outcome, check_form, read_trained
-from bench.results.records import CellKey, Record, cell_key, read_scores, scores_damage
+from bench.results.readers import read_trained
+from bench.results.records import CellKey, Record, cell_key, read_scores
 from bench.runs import paths
 from bench.runs.resolve import resolve
 from bench.stages.jobs import run_encoder
@@ -39,9 +39,6 @@ from bench.utils.errors import UserError
 # are then swapped. Each swap changes the correlation by at most 12 / (n (n + 1)): 0.0012 points in
 # total, even if all changes had the same sign.
 CORRELATION = 0.01
-# What `Model.describe` writes; earlier versions wrote less.
-MODEL = {"model": str} | dict.fromkeys(("pooler", "prompt"), NotRequired[str | None])
-MODEL |= dict.fromkeys(("normalize", "function"), NotRequired[bool])
 # Samples whose predicted label may change with vectors of that error. Measured with 4-layer
 # encoders on TREC, MRPC and CR and on probing and transfer tasks of the generated language:
 # relative errors of 1e-6 and 1e-5 changed none.
@@ -101,9 +98,10 @@ class Verification:
         """Return the differing scores, the differences of the provenance, and the verdict."""
         rows = [_row(score) for score in self.scores if not score.equal]
         head = ("", "stored", "recomputed", "difference", "tolerance")
-        lines = [str(self.result), *(aligned([head, *rows], 1) if rows else ())]
-        lines += [
-            f"{name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences
+        lines = [
+            str(self.result),
+            *(aligned([head, *rows], 1) if rows else ()),
+            *(f"{name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences),
         ]
         return "\n  ".join([*lines, self.verdict])
 
@@ -126,14 +124,8 @@ def _row(score: Score) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """Return a value of a provenance in words."""
-    if value is None:
-        return "not recorded"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(own)}" for name, own in value.items()) or "nothing"
-    return ", ".join(map(_text, value)) or "nothing" if isinstance(value, list) else str(value)
+    """A value of a provenance, which older results may lack."""
+    return "not recorded" if value is None else str(value)
 
 
 def verify(
@@ -151,18 +143,14 @@ def verify(
     Raises:
         UserError: the result is damaged or holds no scores, or its encoder or data are missing.
     """
-    if result.is_dir():
-        raise UserError(f"{result} is a folder; name a file of scores in it")
     described, stored, faults = _read(result)
     suite = suite or result.absolute().parent.parent
     folder = _data(described, result, suite, data)
-    names = dict.fromkeys(cell[0] for cell in stored) | described.get("tasks", {})
+    names = dict.fromkeys(cell[0] for cell in stored) | described["tasks"]
     names.pop(AVERAGE, None)
     # As in the result, at most the machine's CPUs.
     threads = min(described["device"]["threads"], os.cpu_count() or 1)
-    now = torch.are_deterministic_algorithms_enabled()
-    asked = described.get("arithmetic", {}).get("deterministic", now)
-    as_then = computing(threads, bool(asked), warn_only=True)
+    as_then = computing(threads, described["arithmetic"]["deterministic"], warn_only=True)
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
@@ -176,9 +164,9 @@ def verify(
         for cell in stored | recomputed
     ]
     faults += [*_training_faults(described, suite), *_data_faults(described, folder, tasks)]
-    if encoder.identity != described["encoder"]:
-        was = described["encoder"]
-        faults.append(f"the encoder differs ({encoder.identity}; {was} was scored)")
+    scored = described["encoder"]
+    if encoder.identity != scored:
+        faults.append(f"the encoder differs ({encoder.identity}; {scored} was scored)")
     return Verification(result, scores, differences, faults)
 
 
@@ -219,63 +207,54 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
 
 
 def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]]:
-    """Return provenance and scores of a result, validated, and faults of its records."""
+    """Return provenance and scores of a result, and faults of its labels."""
     described, records = read_scores(result)
-    with scores_damage(result):
-        outcome = described.get("outcome", {"status": "finished"})
-        check_form(outcome, Outcome, "its outcome")
-        if outcome["status"] != "finished":
-            why = f"{outcome['status']} ({_text(outcome.get('reason'))})"
-            raise UserError(
-                f"{result} holds no scores to verify, since its run was {why}; "
-                "name a result that has some"
-            )
-        check_form(described, {"encoder": str, "data": {"name": str}, "device": {"threads": int}})
-        names = ("id", "method", "setting", "backbone", "data")
-        run = {"run": {"trained": bool} | dict.fromkeys(names, str)}
-        check_form(described, run if "run" in described else MODEL)
-        check_form(described.get("mode", "test"), Literal["test", "dev"], "'mode'")
-        for part in ("tasks", "code", "versions", "arithmetic"):
-            check_form(described.get(part, {}), dict, f"'{part}'")
-        if all(record["task"] == AVERAGE for record in records):
-            raise ValueError("it has no score of a task")
-        if not 0 < described["device"]["threads"] < 2**16:
-            raise ValueError(f"{described['device']['threads']} is not a number of threads")
-    return described, _cells(records), list(_label_faults(described, records))
+    outcome = described.get("outcome", {"status": "finished"})
+    if outcome["status"] != "finished" or not records:
+        why = f"its run was {outcome['status']} ({outcome.get('reason')})"
+        raise UserError(
+            f"{result} holds no scores to verify, since {why}; name a result that has some"
+        )
+    return described, _cells(records), _label_faults(described, records)
 
 
 def _cells(records: Sequence[Record]) -> dict[CellKey, float]:
     return {cell_key(record): float(record["value"]) for record in records}
 
 
-def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> Iterator[str]:
-    """Yield differences between the labels of the records and the run of the provenance."""
-    columns = {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}
-    if run := described.get("run"):
-        for column, key in columns.items():
-            if others := {record.get(column) for record in records} - {run.get(key)}:
-                stored = min(map(_text, others))
-                yield f"its records name {column} {stored}, its provenance {_text(run.get(key))}"
+def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> list[str]:
+    """Return differences between the labels of the records and the run of the provenance."""
+    run = described.get("run", {})
+    faults = []
+    for column in ("method", "backbone", "variant", "seed") if run else ():
+        planned = run["setting" if column == "variant" else column]
+        others = {record.get(column) for record in records} - {planned}
+        if others:
+            stored = _text(min(others, key=str))
+            faults.append(f"its records name {column} {stored}, its provenance {_text(planned)}")
+    return faults
 
 
 def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
     """Yield differences between the run of the provenance and that of its training's outcome."""
-    if not (words := described.get("run")):
+    run = described.get("run")
+    if not run:
         return
-    outcome = paths.run_folder(suite, words["id"]) / "outcome.json"
-    if words["trained"] and outcome.is_file():
-        trained: Mapping[str, Any] = read_trained(outcome)
+    outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
+    if run["trained"] and outcome.is_file():
+        trained = read_trained(outcome)
         for name in ("run", "outcome"):
-            then, now = trained.get(name, {}), described.get(name, {})
-            if other := sorted(key for key in then.keys() & now.keys() if then[key] != now[key]):
-                yield f"its {name} is not what {outcome} says ({', '.join(other)})"
+            then, now = trained[name], described[name]
+            changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
+            if changed:
+                yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
 
 
 def _data(described: Mapping[str, Any], result: Path, suite: Path, given: str | None) -> Path:
     """Return the data folder of a result."""
-    run, folder = described.get("run"), described["data"].get("folder", "senteval")
+    stored = described["run"]["data"] if "run" in described else described["data"]["folder"]
     try:
-        return paths.data_folder(given or (run["data"] if run else folder), suite)
+        return paths.data_folder(given or stored, suite)
     except UserError as error:
         raise UserError(
             f"the data of {result} were not found ({error}); name their folder with --data"
@@ -299,8 +278,8 @@ def _encoder(
         return load_encoder(folder, device=device)
     run = resolve(
         f"{words['method']}@{words['setting']}",
-        backbone_name=words.get("reference", words["backbone"]),
-        corpus=words.get("corpus") or "",
+        backbone_name=words["reference"],
+        corpus=words["corpus"] or "",
         data=words["data"],
         seed=None,
     )
@@ -344,15 +323,11 @@ def _origins(
 def _data_faults(
     described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield differences of the data: by the sums of the tasks, or of the folder without them."""
-    then, name = described["data"], manifest(folder)["name"]
-    # Earlier versions recorded the path of a suite's own data for their name.
-    own = then["name"] not in ("world", "senteval") and described.get("run", {}).get("data")
-    if then["name"] not in (name, own):
-        yield f"it was scored on {then['name']}, and {folder} is {name}"
-    elif "tasks" in described:
-        present = task_sums(tasks).items()
-        if changed := [task for task, now in present if described["tasks"].get(task) != now]:
-            yield f"the data changed since ({', '.join(changed)} in {folder})"
-    elif then.get("sha256") not in (None, (sums := paths.data_sums(folder))["sha256"]):
-        yield f"the data changed since ({folder} holds {sums['files']} files with another checksum)"
+    """Yield differences of the data: of its name, or else of the sums of the tasks."""
+    then, now = described["data"]["name"], manifest(folder)["name"]
+    sums = task_sums(tasks).items()
+    changed = [task for task, parts in sums if described["tasks"].get(task) != parts]
+    if then != now:
+        yield f"it was scored on {then}, and {folder} is {now}"
+    elif changed:
+        yield f"the data changed since ({', '.join(changed)} in {folder})"

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import read_plan
+from bench.results.readers import read_plan, read_trained
 from bench.results.records import Record, read_scores
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import read_json
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
     entries = read_plan(plan)["runs"] if plan.is_file() else []
     runs = {entry["id"]: ExportedRun(entry, "missing") for entry in entries}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
-        content = read_json(path)
+        content = read_trained(path)
         provenance = content["provenance"] | {"outcome": content["outcome"]}
         status = content["outcome"]["status"]
         runs[path.parent.name] = ExportedRun(content["run"], status, provenance)

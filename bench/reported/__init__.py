@@ -5,7 +5,7 @@ Files:
     names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
-    claims.yaml: what papers say of their tables in words; bench/reported/audit/statements.py reads
+    claims.yaml: what papers say of their tables in words; bench/reported/audit/claims.py reads
         it.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
         MIT). Only their spread is used.
@@ -20,13 +20,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import yaml
+from pydantic import BeforeValidator, ValidationError, model_validator
 
 from bench.datasets.tasks import AGGREGATIONS, WITH_SUBSETS
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.validation import Model, explain
 
 FOLDER = Path(__file__).parent
 
@@ -131,44 +133,67 @@ def printed_names() -> dict[tuple[str, ...], str]:
     return names
 
 
-def _matches(entry: Mapping[str, Any], row: Mapping[str, str]) -> bool:
-    wanted = {name: entry[name] for name in LABEL if name in entry}
-    return all(
-        row[name] in (values if isinstance(values, list) else [values])
-        for name, values in wanted.items()
-    )
+Texts = Annotated[
+    list[str], BeforeValidator(lambda texts: [texts] if isinstance(texts, str) else texts)
+]
 
 
-def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[dict[str, Any]]:
-    """The entries of `recipes.yaml`. Each matches printed rows by the fields `LABEL` and has a
-    `run` or a `reason`.
+class Recipe(Model):
+    """An entry of recipes.yaml: the run that printed rows are compared with, or why there is
+    none."""
 
-    Next to `run` an entry may have `minus`, the run whose scores are subtracted;
-    `suite_backbone` and `suite_split`, if backbone or split have other names in a suite than in
-    print; `checkpoint`, by printed backbone the run that scores the published checkpoint behind
-    the number; and `deviation`, a clause that says why the run does not measure what is printed.
-    `note` is a sentence for the caption of the table. `aggregation`, one of `AGGREGATIONS`, is how
-    print joins the subsets of a task, if not by one correlation over all pairs.
+    # The rows: those that agree with all of these fields, with one of its values each.
+    source: Texts = []
+    table: Texts = []
+    method: Texts = []
+    backbone: Texts = []
+    variant: Texts = []
+    run: str = ""  # such as simcse@official
+    minus: str = ""  # the run whose scores are subtracted
+    suite_backbone: str = ""  # where it has another name in a suite than in print
+    suite_split: str = ""
+    checkpoint: dict[str, str] = {}  # printed backbone -> run of the published checkpoint
+    reason: str = ""  # why there is no run
+    deviation: str = ""  # a clause: why the run does not measure what is printed
+    note: str = ""  # a sentence for the caption of the table
+    # How print joins the subsets of a task, if not by one correlation over all pairs.
+    aggregation: Literal["", *AGGREGATIONS] = ""  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _run_or_reason(self) -> Recipe:
+        if bool(self.run) == bool(self.reason):
+            raise ValueError("an entry must have either 'run' or 'reason'")
+        for field in ("minus", "checkpoint", "deviation", "aggregation"):
+            if getattr(self, field) and not self.run:
+                raise ValueError(f"it has '{field}' without 'run'")
+        return self
+
+    def matches(self, row: Mapping[str, str]) -> bool:
+        return all(row[name] in (getattr(self, name) or [row[name]]) for name in LABEL)
+
+
+class _Recipes(Model):
+    reasons: list[str]
+    checkpoints: list[dict[str, str]] = []  # anchors of the entries
+    entries: list[Recipe]
+
+    @model_validator(mode="after")
+    def _known_reasons(self) -> _Recipes:
+        for reason in {entry.reason for entry in self.entries} - {"", *self.reasons}:
+            raise ValueError(f"unknown reason '{reason}'{did_you_mean(reason, self.reasons)}")
+        return self
+
+
+def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[Recipe]:
+    """The entries of recipes.yaml.
 
     Raises:
-        UserError: an entry has an unknown field, reason or aggregation, both or none of `run` and
-            `reason`, or `minus`, `checkpoint`, `deviation` or `aggregation` without `run`.
+        UserError: an entry does not fit; the message names it and the field.
     """
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for entry in content["entries"]:
-        fields = [*LABEL, *RECIPE]
-        for field in set(entry) - set(fields):
-            raise UserError(f"{path.name}: unknown field {field!r}{did_you_mean(field, fields)}")
-        if ("run" in entry) == ("reason" in entry):
-            raise UserError(f"{path.name}: {entry} must have either 'run' or 'reason'")
-        for field in ("minus", "checkpoint", "deviation", "aggregation"):
-            if field in entry and "run" not in entry:
-                raise UserError(f"{path.name}: {entry} has '{field}' without 'run'")
-        for field, known in {"reason": content["reasons"], "aggregation": AGGREGATIONS}.items():
-            if (value := entry.get(field)) not in (None, *known):
-                near = did_you_mean(value, known)
-                raise UserError(f"{path.name}: unknown {field} {value!r}{near}")
-    return content["entries"]
+    try:
+        return _Recipes.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).entries
+    except ValidationError as error:
+        raise UserError(f"{path.name}: {explain(error)}") from None
 
 
 @_once
@@ -176,12 +201,8 @@ def mapped() -> pd.DataFrame:
     """`printed()` with the run that each number is compared with.
 
     Returns:
-        The columns `COLUMNS` and `RECIPE`: `run` (such as `simcse@official`), `minus` (for printed
-        differences, the run whose scores are subtracted), `suite_backbone` and `suite_split` (their
-        names in a suite, if print has others), `checkpoint` (the run of the published checkpoint
-        that print quotes), `reason` (why there is no run), `deviation` (why the run does not
-        measure what is printed), `note` (for the table's caption), `aggregation` (of the subsets of
-        this task, or of those that are averaged). Empty text stands for none.
+        The columns `COLUMNS` and `RECIPE`, the fields of its `Recipe`; `checkpoint` is that of the
+        row's backbone, `aggregation` is empty for tasks without subsets.
 
     Raises:
         UserError: a printed row does not match exactly one entry of `recipes.yaml`.
@@ -189,12 +210,12 @@ def mapped() -> pd.DataFrame:
     numbers, entries = printed(), load_recipes()
     recipes = []
     for label in numbers[LABEL].drop_duplicates().to_dict("records"):
-        matches = [entry for entry in entries if _matches(entry, label)]
+        matches = [entry for entry in entries if entry.matches(label)]
         if len(matches) != 1:
-            found = f"{len(matches)} entries match {label}"
-            raise UserError(f"recipes.yaml: {found}; exactly one must match")
-        recipe = {name: matches[0].get(name, "") for name in RECIPE}
-        recipe["checkpoint"] = matches[0].get("checkpoint", {}).get(label["backbone"], "")
+            count = f"{len(matches)} entries match {label}"
+            raise UserError(f"recipes.yaml: {count}; exactly one must match")
+        recipe = {name: getattr(matches[0], name) for name in RECIPE}
+        recipe["checkpoint"] = matches[0].checkpoint.get(label["backbone"], "")
         recipes.append(label | recipe)
     found = numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
     found.loc[~found["task"].isin([*WITH_SUBSETS, "Avg"]), "aggregation"] = ""

@@ -1,254 +1,177 @@
-"""Typed and validated readers of the JSON files of a suite: its plan, trainings and analyses.
+"""The JSON files of a suite: their models, and readers that validate a file once.
 
-Scores are read by `bench.results.records`. Each file is validated once, when it is read; the code
-that uses it relies on the types here.
+The readers return the parsed JSON as it is; the code that uses it relies on the models here.
 """
 
 from __future__ import annotations
 
 import json
-import typing
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache, partial
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, NotRequired, TypedDict, Union
+from typing import Any, Literal
 
-from bench.datasets.tasks import expand_tasks
-from bench.utils.errors import UserError, errors_of
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from bench.utils.errors import UserError
 from bench.utils.files import read_json
+from bench.utils.validation import Document, explain
 
-# What code raises that reads a file whose form differs from what the suite writes.
-DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+Content = dict[str, Any]
+# A run of a plan (`PlannedRun`), and a plan or the part of it that a job does, as parsed.
+PlanEntry = Content
+Plan = Content
 
 
-class PlanEntry(TypedDict):
+class _Written(Document):
+    model_config = ConfigDict(strict=True)
+
+
+class PlannedRun(_Written):
     """A run of a plan, see `bench.runs.config.Planned.describe`."""
 
-    id: str
+    id: str = Field(pattern=r"^[\w+-][\w.+-]*$")  # files are named after it
     method: str
     setting: str
+    label: str
+    backbone: str
     seed: int | None
-    recipe_changes: NotRequired[dict[str, Any] | None]
-    overridden: NotRequired[dict[str, Any]]
-    tasks: NotRequired[list[str] | None]
-    analyses: NotRequired[list[str] | None]
-    label: NotRequired[str]
-    backbone: NotRequired[str]
-    reference: NotRequired[str]
-    corpus: NotRequired[str | None]
-    own_corpus: NotRequired[bool]
-    identity: NotRequired[dict[str, Any]]
-    needs: NotRequired[dict[str, str]]
+    corpus: str | None = None
+    recipe_changes: dict[str, Any] | None = None
+    tasks: list[str] | None = None
+    analyses: list[str] | None = None
+    identity: dict[str, Any] = {}
 
 
-class Plan(TypedDict):
-    """The content of plan.json (`bench.runs.config.plan`), or the part of it that a job does."""
+class SuitePlan(_Written):
+    """The content of plan.json (`bench.runs.config.plan`)."""
 
-    runs: list[PlanEntry]
+    suite: str
     data: str
-    suite: NotRequired[str]
-    corpus: NotRequired[str]
-    mode: NotRequired[str]
-    stand_ins: NotRequired[dict[str, str] | None]
-    grown: NotRequired[bool]
-    baseline: NotRequired[str]
+    corpus: str | None = None
+    mode: Literal["test", "dev"] = "test"
+    stand_ins: dict[str, str] | None = None
+    grown: bool = False
+    baseline: str = ""
+    runs: list[PlannedRun]
+
+    @model_validator(mode="after")
+    def _distinct_runs(self) -> SuitePlan:
+        """A run or seed that is planned twice would count once or twice by where one looks."""
+        known: dict[str, str] = {}
+        for run in self.runs:
+            # Identities are not compared: two versions of a method are one experiment in tables.
+            experiment = (run.method, run.setting, run.backbone, run.corpus, run.recipe_changes)
+            earlier = known.setdefault(json.dumps([*experiment, run.seed], sort_keys=True), run.id)
+            if earlier != run.id:
+                raise ValueError(
+                    f"'{earlier}' and '{run.id}' are one experiment with one seed, {run.seed}"
+                )
+            if run.id in known:
+                raise ValueError(f"the run '{run.id}' is in it twice")
+            known[run.id] = run.id
+        return self
 
 
-class CurvePoint(TypedDict):
+class CurvePoint(_Written):
     """A selection during a training."""
 
     step: int
-    loss: NotRequired[float | None]
-    dev: NotRequired[float | None]
-    alignment: NotRequired[float | None]
-    uniformity: NotRequired[float | None]
+    loss: float | None = None
+    dev: float | None = None
+    alignment: float | None = None
+    uniformity: float | None = None
 
 
-class Outcome(TypedDict):
+class Outcome(_Written):
     """How a training ended, see `bench.training.loop.train`."""
 
     status: Literal["finished", "diverged", "skipped"]
-    reason: NotRequired[str | None]
-    steps: NotRequired[int]
-    best_step: NotRequired[int | None]
-    curve: NotRequired[list[CurvePoint] | None]
+    reason: str | None = None
+    best_step: int | None = None
+    curve: list[CurvePoint] | None = None
 
 
-class Trained(TypedDict):
-    """The content of trained/RUN.json: how a training ended, and where."""
+class Trained(_Written):
+    """The content of trained/RUN.json."""
 
     outcome: Outcome
-    run: NotRequired[dict[str, Any]]
-    provenance: NotRequired[dict[str, Any]]
+    run: dict[str, Any] = {}
+    provenance: dict[str, Any] = {}
 
 
-class Corpus(TypedDict):
-    """A corpus that was read."""
+class Provenance(_Written):
+    """What a result was computed from. Only that of a suite has a run and an outcome."""
 
-    name: str
-    sha256: str
-
-
-class Provenance(TypedDict):
-    """The parts of a result's provenance that are looked into: what it read (sums of tasks by
-    split, and corpora), what computed it, and the mode of its classifiers."""
-
-    tasks: NotRequired[dict[str, dict[str, str]]]
-    corpora: NotRequired[list[Corpus]]
-    code: NotRequired[dict[str, Any]]
-    device: NotRequired[dict[str, Any]]
-    versions: NotRequired[dict[str, Any]]
-    mode: NotRequired[str]
+    run: dict[str, Any] = {}
+    outcome: Outcome = Outcome(status="finished")
+    data: dict[str, Any] = {}  # name and sums of the files
+    mode: Literal["test", "dev"] = "test"
+    tasks: dict[str, dict[str, str]] = {}  # sums by task and split
+    corpora: list[dict[str, Any]] = []  # name and sum
 
 
-_hints = cache(partial(typing.get_type_hints, include_extras=True))
+class Score(_Written):
+    """A record of a file of scores."""
+
+    task: str
+    split: str
+    metric: str
+    aggregation: str
+    value: float = Field(ge=-100, le=100)  # points
 
 
-def check_form(value: Any, form: Any, name: str = "a part of it") -> None:
-    """Check that a JSON value has the form of a type: a TypedDict, a union with None, a list, ...
+class Scores(_Written):
+    """The content of scores/RUN.json, and of what `evaluate` writes."""
 
-    A dict of types by key stands for a TypedDict. Both may have further keys.
-
-    Raises:
-        KeyError: a key is missing.
-        ValueError: a part has another form; the message names it.
-    """
-    kind, parts = typing.get_origin(form) or form, typing.get_args(form)
-    keys = _hints(form) if typing.is_typeddict(form) else form if isinstance(form, dict) else {}
-    if kind in (Union, UnionType):
-        if value is not None:
-            check_form(value, parts[0], name)
-        return
-    if kind is Literal:
-        fits = value in parts
-    elif keys:
-        fits = isinstance(value, dict)
-    else:
-        fits = kind is Any or type(value) in ((int, float) if kind is float else (kind,))
-    if not fits:
-        shown = f"is {value!r}" if isinstance(value, str | int | float) else "has another form"
-        raise ValueError(f"{name} {shown}")
-    if kind is list and parts:
-        for item in value:
-            check_form(item, parts[0], name)
-    elif kind is dict and parts:
-        for key, item in value.items():
-            check_form(item, parts[1], f"'{key}'")
-    for key, part in keys.items():
-        optional = typing.get_origin(part) is NotRequired
-        if key in value or not optional:
-            check_form(value[key], typing.get_args(part)[0] if optional else part, f"'{key}'")
+    provenance: Provenance
+    records: list[Score]
 
 
-def describe_damage(error: Exception) -> str:
-    """What one of `DAMAGE` says about a file, as a clause."""
-    if isinstance(error, KeyError):
-        return f"it lacks '{error.args[0]}'"
-    return str(error) if isinstance(error, ValueError) else "a part of it has another form"
+class Analyses(_Written):
+    """The content of analyses/RUN.json: results of `bench.stages.analyse` by name."""
+
+    analyses: dict[str, dict[str, Any]]
+    provenance: Provenance = Provenance()
 
 
-@contextmanager
-def report_damage(file: Path | str, kind: str, remedy: str) -> Iterator[None]:
-    """Turn one of `DAMAGE` into a `UserError` that names the file, the damage and the remedy."""
-    try:
-        yield
-    except DAMAGE as error:
-        raise UserError(f"{file} is not {kind} ({describe_damage(error)}); {remedy}") from None
-
-
-def check_plan(content: Any, keys: tuple[str, ...], entry_keys: tuple[str, ...]) -> Plan:
-    """Validate a plan.
+def read(path: Path, model: type[Document], noun: str, remedy: str) -> Content:
+    """Read a JSON file.
 
     Args:
-        content: parsed JSON.
-        keys: optional keys of `Plan` that are needed.
-        entry_keys: optional keys of `PlanEntry` that are needed.
+        path: the file.
+        model: what it must fit.
+        noun: what the file should be, for the message.
+        remedy: what to do if it is not.
 
     Raises:
-        One of `DAMAGE`; see `report_damage`.
+        UserError: the file is missing or does not fit; the message names the field.
     """
-    check_form(content, Plan)
-    parts = [(content, keys), *((run, entry_keys) for run in content["runs"])]
-    if missing := [key for part, needed in parts for key in needed if key not in part]:
-        raise KeyError(missing[0])
-    for name, count in Counter(run["id"] for run in content["runs"]).items():
-        if set(name) & {"/", "\0"} or name in ("", ".", ".."):
-            raise ValueError(f"'{name}' is not the id of a run")
-        if count > 1:
-            raise ValueError(f"the run '{name}' is in it twice")
+    content: Content = read_json(path)
+    try:
+        model.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{path} is not {noun} ({explain(error)}); {remedy}") from None
     return content
 
 
-def _check_seeds(runs: list[PlanEntry]) -> None:
-    """Check that no experiment has a seed twice: it would count once or twice by where one looks.
-
-    Raises:
-        ValueError: one has.
-    """
-    known: dict[str, str] = {}
-    for run in runs:
-        recipe = run.get("recipe_changes") or {}
-        experiment = [run["method"], run["setting"], run.get("backbone"), run.get("corpus"), recipe]
-        name = json.dumps([*experiment, run["seed"]], sort_keys=True)
-        if (other := known.setdefault(name, run["id"])) != run["id"]:
-            raise ValueError(
-                f"'{other}' and '{run['id']}' are one experiment with one seed, {run['seed']}"
-            )
-
-
 def read_plan(path: Path) -> Plan:
-    """Read the `plan.json` of a suite.
-
-    Raises:
-        UserError: the file is missing or is not a plan.
-    """
-    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
+    """Read the `plan.json` of a suite, a `SuitePlan`."""
     if not path.exists():
         raise UserError(
             f"{path} does not exist; name another folder, or run the suite with: "
             "snakemake --cores N --configfile FILE.yaml"
         )
-    content = read_json(path)
-    with report_damage(path, "a plan", remedy):
-        plan = check_plan(content, ("suite",), ("label", "backbone"))
-        _check_seeds(plan["runs"])
-    with errors_of(str(path)):
-        expand_tasks([task for run in plan["runs"] for task in run.get("tasks") or ()])
-    return plan
+    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
+    return read(path, SuitePlan, "a plan", remedy)
 
 
-def analyses_damage(path: Path) -> AbstractContextManager[None]:
-    """`report_damage` of a file of analyses."""
-    return report_damage(path, "a file of analyses", "move it away and analyse again")
-
-
-def read_analyses(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Results of `bench.stages.analyse` by name, and their provenance; empty if the file does not
-    exist.
-
-    Raises:
-        UserError: the file has another form.
-    """
+def read_analyses(path: Path) -> tuple[Content, Content]:
+    """The results of a file of `Analyses` and their provenance; empty if it does not exist."""
     if not path.exists():
         return {}, {}
-    content = read_json(path)
-    with analyses_damage(path):
-        check_form(
-            content, {"analyses": dict[str, dict[str, Any]], "provenance": NotRequired[Provenance]}
-        )
-        return content["analyses"], content.get("provenance", {})
+    content = read(path, Analyses, "a file of analyses", "move it away and analyse again")
+    return content["analyses"], content.get("provenance", {})
 
 
-def read_trained(path: Path) -> Trained:
-    """Read what a training left.
-
-    Raises:
-        UserError: the file is missing or has another form.
-    """
-    content = read_json(path)
-    with report_damage(path, "the outcome of a training", "move it away and train again"):
-        check_form(content, Trained)
-        return content
+def read_trained(path: Path) -> Content:
+    """Read what a training left, `Trained`."""
+    return read(path, Trained, "the outcome of a training", "move it away and train again")

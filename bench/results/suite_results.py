@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from bench.datasets.tasks import (
     expand_tasks,
 )
 from bench.results import readers
-from bench.results.records import FAILURE, SHARES, check_averages, read_scores, scores_damage
+from bench.results.records import FAILURE, SHARES, Record, read_scores
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
@@ -188,49 +188,53 @@ def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
         UserError: two did not; they must not be compared.
     """
     seen: dict[str, tuple[str, str]] = {}
-    for run in runs:
-        for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed)):
-            for part, digest in _sums(run.plan, provenance):
-                what = f"the {kind} of {run.plan['id']}"
-                first, other = seen.setdefault(part, (digest, what))
-                if first != digest:
-                    raise UserError(
-                        f"{other} and {what} in suite {suite} are of different data "
-                        f"({part} has the checksums {first} and {digest}); "
-                        "make those with the outdated one again"
-                    )
-
-
-def _sums(plan: Mapping[str, Any], provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a result read, and its checksum.
-
-    Of corpora only the run's own, by name: one given by path is part of the run's identity.
-    """
-    for task, splits in (provenance.get("tasks") or {}).items():
-        for split, digest in splits.items():
-            yield f"{task} {split}", digest
-    named = [one for one in provenance.get("corpora") or () if one["name"] == plan.get("corpus")]
-    for corpus in named[:1]:
-        yield f"corpus {corpus['name']}", corpus["sha256"]
+    results = [
+        (run, kind, provenance)
+        for run in runs
+        for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed))
+    ]
+    for run, kind, provenance in results:
+        sums = {
+            f"{task} {split}": digest
+            for task, splits in provenance.get("tasks", {}).items()
+            for split, digest in splits.items()
+        }
+        # Of corpora only the run's own, by name: one given by path is part of the run's identity.
+        sums |= {
+            f"corpus {corpus['name']}": corpus["sha256"]
+            for corpus in provenance.get("corpora", ())
+            if corpus["name"] == run.plan.get("corpus")
+        }
+        for part, digest in sums.items():
+            result = f"the {kind} of {run.plan['id']}"
+            first, earlier = seen.setdefault(part, (digest, result))
+            if first != digest:
+                raise UserError(
+                    f"{earlier} and {result} in suite {suite} are of different data "
+                    f"({part} has the checksums {first} and {digest}); "
+                    "make those with the outdated one again"
+                )
 
 
 def _derived(
-    scores: Mapping[Key, float], outcome: readers.Outcome, analyses: Mapping[str, Any]
+    scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
 ) -> Iterator[tuple[Key, float]]:
     """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
-    for metric in (aggregated("spearman", one) for one in AGGREGATIONS):
-        own = [(t, "test", metric if t in WITH_SUBSETS else "spearman") for t in STS_TASKS]
-        if all(key in scores for key in own):
-            yield ("Avg", "test", metric), average([scores[key] for key in own])
+    for aggregation in AGGREGATIONS:
+        metric = aggregated("spearman", aggregation)
+        keys = [
+            (task, "test", metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
+        ]
+        if all(key in scores for key in keys):
+            yield ("Avg", "test", metric), average([scores[key] for key in keys])
     dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
     if all(key in scores for key in dev):
         yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
-    if (step := outcome.get("best_step")) is not None:
-        yield ("STS-B", "dev", "best_step"), float(step)
+    if outcome.get("best_step") is not None:
+        yield ("STS-B", "dev", "best_step"), float(outcome["best_step"])
     alignment = analyses.get("alignment", {})
     if "STS-B" in alignment:  # otherwise the analysis holds why it was not possible
-        uniformity = alignment["STS-B"]["all"]["uniformity"]
-        yield ("uniformity", "", "uniformity"), float(uniformity)
+        yield ("uniformity", "", "uniformity"), alignment["STS-B"]["all"]["uniformity"]
     layers = analyses.get("layers", {})
     if layers.get("setsim", {}).get("cls"):  # none without layers, or with a single one
         yield ("SetSim", "test", "layer_similarity"), fmean(layers["setsim"]["cls"])
@@ -249,27 +253,14 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
     Raises:
         UserError: a file is damaged, or holds results of another run or mode.
     """
-    kinds = ("trained", "scores", "analyses")
-    trained, path, analysed = (suite_dir / kind / f"{plan['id']}.json" for kind in kinds)
-    if trained.exists():  # an archive may lack it
-        readers.read_trained(trained)
+    path = suite_dir / "scores" / f"{plan['id']}.json"
     if not path.exists():
         failed = (suite_dir / "runs" / plan["id"] / FAILURE).is_file()
         reason = "its last attempt failed" if failed else NOT_SCORED
         return RunResults(plan, "missing", reason, "", {}, has_failed=failed)
     provenance, records = read_scores(path)
-    with scores_damage(path):
-        readers.check_form(
-            provenance,
-            {"run": dict, "data": {"name": str}, "outcome": readers.Outcome},
-        )
-        readers.check_form(provenance, readers.Provenance)
-        outcome, data = provenance["outcome"], provenance["data"]["name"]
-        _check_same_run(provenance["run"], plan)
-        check_averages(records)
-        scored = provenance.get("mode", mode)
-        if mode and scored != mode and any(record["metric"] in SHARES for record in records):
-            raise ValueError(f"its classifiers have mode {scored!r}, which is {mode!r} in the plan")
+    if fault := _fault(provenance, records, plan, mode):
+        raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
     scores = {
         (
             record["task"],
@@ -278,26 +269,39 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
         ): float(record["value"])
         for record in records
     }
-    analyses, origin = readers.read_analyses(analysed)
-    with readers.analyses_damage(analysed):
-        scores |= dict(_derived(scores, outcome, analyses))
-    status, reason = outcome["status"], outcome.get("reason") or ""
-    return RunResults(plan, status, reason, data, scores, provenance, analyses, origin)
+    outcome = provenance["outcome"]
+    analyses, origin = readers.read_analyses(suite_dir / "analyses" / path.name)
+    scores |= dict(_derived(scores, outcome, analyses))
+    return RunResults(
+        plan,
+        outcome["status"],
+        outcome.get("reason") or "",
+        provenance["data"]["name"],
+        scores,
+        provenance,
+        analyses,
+        origin,
+    )
 
 
-def _check_same_run(scored: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-    if scored["id"] != plan["id"]:
-        raise ValueError(f"it holds those of {scored['id']}")
-    names = ["method", "setting", "backbone", "seed"]
-    if "identity" not in scored.keys() & plan.keys():  # which covers corpus and recipe
-        names += ["corpus", "recipe_changes"]
-    elif scored["identity"] != plan["identity"]:
-        raise ValueError("its identity (method, recipe, corpus, data) is not that in the plan")
-    for name in names:
-        if name in scored and scored[name] != plan.get(name, scored[name]):
-            raise ValueError(
-                f"it says that its {name} is {scored[name]!r}, which is {plan[name]!r} in the plan"
-            )
+def _fault(
+    provenance: Mapping[str, Any],
+    records: Sequence[Record],
+    plan: Mapping[str, Any],
+    mode: str | None,
+) -> str:
+    """Why scores are not those of a planned run; empty if they are."""
+    run = provenance.get("run", {})
+    if run.get("id") != plan["id"]:
+        return f"it holds the scores of {run.get('id', 'a model outside the suite')}"
+    for name in ("identity", "method", "setting", "backbone", "seed"):
+        if name in plan and run.get(name) != plan[name]:
+            shown = "" if name == "identity" else f" ({run.get(name)}, planned is {plan[name]})"
+            return f"the {name} of its run is another{shown}"
+    scored = provenance.get("mode", mode)
+    if mode and scored != mode and any(record["metric"] in SHARES for record in records):
+        return f"its classifiers have mode '{scored}', which is '{mode}' in the plan"
+    return ""
 
 
 def read_suite(suite_dir: Path) -> SuiteResults:

@@ -20,7 +20,6 @@ from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
 from bench.models.poolers import POSITIONS
 from bench.results.provenance import provenance
-from bench.results.readers import DAMAGE
 from bench.results.records import read_scores
 from bench.runs.config import Planned, Suite
 from bench.runs.run import Run
@@ -62,7 +61,7 @@ class Measured:
         self.scoring: dict[tuple[str, frozenset[str]], list[float]] = defaultdict(list)
         name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
         for path in sorted(results.glob("*/scores/*.json")):
-            with suppress(UserError, *DAMAGE):  # a run without a training has no work
+            with suppress(UserError, KeyError):  # a run without a training has no work
                 origin, _ = read_scores(path)
                 run, outcome = origin["run"], origin["outcome"]
                 if name.lower() in origin["device"]["name"].lower():

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import DAMAGE, Plan, read_plan
+from bench.results.readers import Plan, read_plan
 from bench.results.records import STAGES, read_scores
 from bench.results.suite_results import read_run
 from bench.runs import paths
@@ -173,7 +173,7 @@ def _tail(path: Path) -> list[str]:
 
 def _last_step(log: Path) -> int | None:
     for line in reversed(_tail(log)):
-        with suppress(*DAMAGE):  # the line is being written
+        with suppress(ValueError):  # the line is being written
             return int(json.loads(line)["step"])
     return None
 
@@ -193,7 +193,7 @@ def _device(suite: Path) -> str:
     """The device of most of a suite's scores; empty if there are none."""
     names: Counter[str] = Counter()
     for path in (suite / "scores").glob("*.json"):
-        with suppress(UserError, *DAMAGE):
+        with suppress(UserError, KeyError):
             names[str(read_scores(path)[0]["device"]["name"])] += 1
     return names.most_common(1)[0][0] if names else ""
 

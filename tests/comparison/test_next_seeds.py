@@ -157,7 +157,7 @@ def suite_of(
         name, points, sd = above[one.run.text]
         points += sd * SPREAD[one.run.seed - 42]
         scores = {task: value + points for task, value in in_print(name).items() if task != "Avg"}
-        entries.append(entry_of(one) | {"scores": scores})
+        entries.append(entry_of(one) | {"scores": scores, "identity": one.run.identity})
     return write_suite(folder / "paper", entries)
 
 

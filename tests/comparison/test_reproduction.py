@@ -494,8 +494,8 @@ def test_every_leaderboard_is_best_first_and_ends_without_backbone(tmp_path):
     [
         ("plan.json", None, "does not exist"),
         ("plan.json", {"suite": "paper"}, "is not a plan"),
-        ("scores/run000.json", {"records": []}, "does not hold scores"),
-        ("scores/run000.json", {"provenance": {}, "records": []}, "not a scores file"),
+        ("scores/run000.json", {"records": []}, "not a scores file"),
+        ("scores/run000.json", {"provenance": {}, "records": []}, "scores of a model outside"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, content, message):

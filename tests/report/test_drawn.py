@@ -367,7 +367,7 @@ def test_odd_labels_are_texts(name, suite):
     odd = "$x_2^$ <b> & \\alpha {é} " + "a long name " * 3
     measured = figure_data(FIGURES[name], suite)
     table = measured.table.assign(series=odd + "|" + measured.table["series"])
-    described = replace(FIGURES[name], title=odd * 2, note=odd * 3)
+    described = FIGURES[name].model_copy(update={"title": odd * 2, "note": odd * 3})
     with matplotlib.rc_context(STYLE):
         figure = draw(suite, described, FigureData(table, ()))
         found = covered(figure)

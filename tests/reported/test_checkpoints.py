@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-import yaml
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page_data import context
 from bench.report.tables import shown_table
-from bench.reported import LABEL, load_recipes, mapped
+from bench.reported import LABEL, mapped
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.resolve import resolve
-from bench.utils.errors import UserError
 from tests.support.synthetic_suite import seeds, write_suite
 
 BASE = "bert-base-uncased"
@@ -137,11 +135,3 @@ def test_the_paper_suite_scores_every_checkpoint_that_is_quoted():
         assert text in planned
         run = resolve(text, backbone_name="none", corpus=None, data="senteval", seed=None)
         assert run.build().hyper.model == f"princeton-nlp/unsup-simcse-{backbone}"
-
-
-def test_a_checkpoint_needs_a_run(tmp_path):
-    path = tmp_path / "recipes.yaml"
-    entry = {"method": "GloVe", "reason": "why", "checkpoint": {BASE: "published@paper"}}
-    path.write_text(yaml.safe_dump({"reasons": ["why"], "entries": [entry]}))
-    with pytest.raises(UserError, match="has 'checkpoint' without 'run'"):
-        load_recipes(path)

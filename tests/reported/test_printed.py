@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+from typing import Literal
+
 import pytest
 import yaml
+from pydantic import ConfigDict, Field, ValidationError
 
 from bench.datasets.tasks import STS_TASKS
 from bench.reported import (
@@ -18,6 +22,46 @@ from bench.reported import (
     prior_sd,
 )
 from bench.utils.errors import UserError
+from bench.utils.validation import Model, explain
+
+
+class Number(Model):
+    """A row of a CSV file of printed numbers."""
+
+    source: Literal[tuple(SOURCES)]  # type: ignore[valid-type]
+    table: str = Field(min_length=1)
+    method: str = Field(min_length=1)
+    backbone: str
+    variant: str
+    task: str = Field(min_length=1)
+    split: Literal["", "test", "dev", "train"]
+    metric: str = Field(min_length=1)
+    value: float
+    quoted_from: str
+
+
+class Point(Model):
+    """A row of seeds.csv or curves.csv."""
+
+    model_config = ConfigDict(extra="allow")
+
+    backbone: str = Field(min_length=1)
+    task: str = Field(min_length=1)
+    split: Literal["dev", "test"]
+    value: float
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.csv")), ids=lambda path: path.stem)
+def test_every_row_has_its_fields(path):
+    if path.name.startswith("quoted_"):
+        return  # tests/reported/test_quoted.py
+    model = Point if path.stem in ("seeds", "curves") else Number
+    with open(path, encoding="utf-8", newline="") as file:
+        for line, row in enumerate(csv.DictReader(file), 2):
+            try:
+                model.model_validate(row)
+            except ValidationError as error:
+                pytest.fail(f"{path.name}, line {line}: {explain(error)}", pytrace=False)
 
 
 def test_nothing_got_lost():
@@ -88,9 +132,8 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     rows = numbers[LABEL].drop_duplicates()
     for entry in load_recipes():
         found = rows
-        for field in set(entry) & set(LABEL):
-            wanted = entry[field] if isinstance(entry[field], list) else [entry[field]]
-            found = found[found[field].isin(wanted)]
+        for field in entry.model_fields_set & set(LABEL):
+            found = found[found[field].isin(getattr(entry, field))]
         assert len(found), f"{entry} matches nothing"
 
 
@@ -167,7 +210,8 @@ def test_reasons_are_a_closed_list(tmp_path):
         (good | {"minus": "simcse@official"}, "has 'minus' without 'run'"),
         (good | {"deviation": "other text"}, "has 'deviation' without 'run'"),
         (good | {"aggregation": "wmean"}, "has 'aggregation' without 'run'"),
-        ({"run": "glove", "aggregation": "wmaen"}, "aggregation 'wmaen'; did you mean 'wmean'"),
+        ({"run": "glove", "aggregation": "wmaen"}, "aggregation' should be .* not 'wmaen'"),
+        (good | {"checkpoint": {"bert": "published@paper"}}, "has 'checkpoint' without 'run'"),
     ]:
         broken.write_text(yaml.safe_dump({"reasons": reasons, "entries": [entry]}))
         with pytest.raises(UserError, match=message):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,27 +46,6 @@ def test_scores_round_trip(tmp_path):
     records = [RECORD | {"value": 1 / 3}]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
     assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
-    (tmp_path / "s.json").write_text("[]")
-    with pytest.raises(UserError, match="does not hold scores"):
-        read_scores(tmp_path / "s.json")
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"value": "99"}, "STS12 test spearman is '99', which is not a number"),
-        ({"value": True}, "is True, which is not a number"),
-        ({"value": 999.0}, "is 999.0, outside -100 to 100"),
-        ({"metric": "accuracy", "value": -20.0}, "is -20.0, outside 0 to 100"),
-        ({"metric": "f1", "value": -1}, "is -1, outside 0 to 100"),
-        ({"task": 3}, "a record lacks one of task"),
-        ({"value": None}, "is None, which is not a number"),
-    ],
-)
-def test_invalid_records_are_rejected(change, told, tmp_path):
-    write_scores(tmp_path / "s.json", {}, [RECORD | {"value": 1.0} | change])
-    with pytest.raises(UserError, match=re.escape(told)):
-        read_scores(tmp_path / "s.json")
 
 
 def test_a_guess_is_given_only_if_it_is_close():

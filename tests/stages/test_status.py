@@ -121,7 +121,7 @@ def test_scores_of_another_run_are_not_done(suite: Path) -> None:
     shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
     found = {run.id: run for run in status(suite).open}
     assert found[second].state == "failed"
-    assert f"it holds those of {first}" in found[second].error
+    assert f"it holds the scores of {first}" in found[second].error
 
 
 def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,7 +89,7 @@ def wanted(figures: Sequence[PaperFigure], depth: int) -> dict[tuple[str, str], 
     found: dict[tuple[str, str], None] = {}
     for figure in figures:
         for series in figure.series:
-            for x, texts in series.runs:
+            for x, texts in series.points:
                 fitting = [text for text in texts if "layer=" not in text or _layer(text) < depth]
                 if fitting and not (figure.id == "S7" and x is not None and x >= depth):
                     found[fitting[0], series.backbone] = None

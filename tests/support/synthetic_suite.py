@@ -23,9 +23,9 @@ def write_suite(
 
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
     the test split; the average is added), or `status` and `reason` where it has none; `scores=None`
-    alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`, `trained`, `data` and
-    `id` may be given; `records`, more of them (task, split, metric, aggregation and value);
-    `outcome`, more of it; `analyses`, results by name.
+    alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`, `trained`, `identity`,
+    `data` and `id` may be given; `records`, more of them (task, split, metric, aggregation and
+    value); `outcome`, more of it; `analyses`, results by name.
     """
     plan = []
     for number, entry in enumerate(entries):
@@ -40,7 +40,7 @@ def write_suite(
             "seed": entry.get("seed"),
             "recipe_changes": entry.get("recipe_changes", {}),
         }
-        run |= {name: entry[name] for name in ("tasks", "trained") if name in entry}
+        run |= {name: entry[name] for name in ("tasks", "trained", "identity") if name in entry}
         plan.append(run)
         scores, status = entry.get("scores"), entry.get("status", "finished")
         if scores is None and status == "finished":

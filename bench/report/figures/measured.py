@@ -14,10 +14,8 @@ import pandas as pd
 from bench.comparison.reproduction import select
 from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
-from bench.results.readers import DAMAGE, describe_damage
 from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
-from bench.utils.errors import UserError
 
 METRIC = "spearman"  # of all figures that show scores
 OURS, PRINT, LOG = "ours", "printed", "released log"
@@ -121,16 +119,12 @@ ROWS: dict[str, Reader] = {
 
 
 def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
-    """The data of `figure` in `suite`; None without data, and for a sweep with a single value.
-
-    Raises:
-        UserError: an analysis of a run has not the form that `bench.stages.analyse` writes.
-    """
+    """The data of `figure` in `suite`; None without data, and for a sweep with a single value."""
     rows: Rows = []
     remarks: list[str] = []
     missing: list[tuple[Series, float | None]] = []
     for series in figure.series:
-        for x, texts in series.runs:
+        for x, texts in series.points:
             found = ((text, _ours(figure, suite, series, x, text)) for text in texts)
             text, own = next((pair for pair in found if pair[1]), ("", []))
             rows += own
@@ -188,14 +182,7 @@ def _ours(
     """The rows of the runs that `text` selects; for cosines of tokens, those of the first alone."""
     found: Rows = []
     for run in select(suite, text, series.backbone):
-        try:
-            rows = ROWS[figure.kind](figure, run)
-        except DAMAGE as error:
-            what = f"the data of run {run.plan['id']} for figure {figure.id} is damaged"
-            raise UserError(
-                f"{what} ({describe_damage(error)}); move its file under analyses/ or scores/ away "
-                "and create it again"
-            ) from None
+        rows = ROWS[figure.kind](figure, run)
         found += [_head(series, x, text, run.plan, OURS) | row for row in rows]
         if rows and figure.kind == "tokens":
             break
@@ -221,7 +208,7 @@ def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
     numbers = numbers[here & numbers["table"].isin(figure.printed)]
     plan = {"backbone": series.backbone, "seed": None}
-    for x, (text, *_) in series.runs:
+    for x, (text, *_) in series.points:
         head = _head(series, x, text, plan, PRINT)
         for number in numbers[numbers["run"] == text].to_dict("records"):
             score = {name: number[name] for name in ("task", "split", "value")}

@@ -13,10 +13,18 @@ import pandas as pd
 
 from bench.reported import printed as all_printed
 from bench.reported.audit.arithmetic import accuracies, averages, scales
-from bench.reported.audit.claims import differences, mixed, quoted_figures, splits, sweeps
+from bench.reported.audit.claims import (
+    Claim,
+    differences,
+    load_claims,
+    mixed,
+    quoted_figures,
+    splits,
+    statements,
+    sweeps,
+)
 from bench.reported.audit.copies import copies, labels
 from bench.reported.audit.rows import Finding, read_rows
-from bench.reported.audit.statements import Claim, load_claims, statements
 
 FINDING_KINDS = {
     "average": "Averages that are not the mean of their row, whatever the rounding",
@@ -29,7 +37,6 @@ FINDING_KINDS = {
     "copy": "Rows of different models with the same numbers",
     "partial": "Rows of different models that share most of their numbers",
     "shift": "Rows that differ by one constant in all numbers",
-    "swap": "Two numbers of a row that are exchanged between two tables",
     "cells": "One label with the same numbers but another average",
     "label": "One label with different numbers",
     "untrained": "Untrained models whose numbers change with a hyper-parameter of training",

@@ -37,33 +37,34 @@ def items(task: str) -> int | None:
     return _counts().get(task, {}).get("test")
 
 
-def majority(task: str) -> Fraction | None:
-    """Accuracy in points of a constant prediction of the most frequent class; None if unknown."""
+def majority(task: str) -> Fraction:
+    """Accuracy in points of a constant prediction of the most frequent class; 0 if unknown."""
+    counts = _counts().get(task, {})
     if task in CLASSES:
         return Fraction(100, CLASSES[task])
-    counts = _counts().get(task, {})
     if task in MOST_FREQUENT:
         return Fraction(100 * MOST_FREQUENT[task], counts["test"])
     if not counts or "test" in counts:
-        return None
+        return Fraction(0)
     return Fraction(100 * max(counts.values()), sum(counts.values()))
 
 
 def averages(rows: Iterable[Row]) -> Iterator[Finding]:
     """Findings `average` and `rounding`: averages that differ from the mean of their row."""
     for row in rows:
-        board = next((tasks for tasks in _AVERAGED if {*tasks, "Avg"} <= row.cells.keys()), None)
-        if board is None:
-            continue
-        center, printed = mean(row.cells[task] for task in board), row.cells["Avg"]
-        gap = printed - center
-        if abs(gap) <= row.unit / 2:
-            continue
-        text = f"{row.who}: the average is printed as {shown(printed)}, "
-        text += f"the mean of the row is {float(center):.4f} ({float(gap):+.4f})"
-        explained = abs(gap) <= row.unit * 3 / 2
-        text += "; unrounded or truncated figures can give both" if explained else ""
-        yield finding("rounding" if explained else "average", [row], text)
+        board = next((tasks for tasks in _AVERAGED if {*tasks, "Avg"} <= row.cells.keys()), ())
+        gap = row.cells["Avg"] - mean(row.cells[task] for task in board) if board else Fraction(0)
+        if abs(gap) > row.unit / 2:
+            printed = row.cells["Avg"]
+            text = (
+                f"{row.who}: the average is printed as {shown(printed)}, "
+                f"the mean of the row is {float(printed - gap):.4f} ({float(gap):+.4f})"
+            )
+            if abs(gap) <= row.unit * 3 / 2:
+                text += "; unrounded or truncated figures can give both"
+                yield finding("rounding", [row], text)
+            else:
+                yield finding("average", [row], text)
 
 
 def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
@@ -82,36 +83,37 @@ def attainable(value: Fraction, unit: Fraction, n: int, runs: int = 1) -> bool:
 def accuracies(rows: Iterable[Row]) -> Iterator[Finding]:
     """Findings `unattainable` and `runs`: accuracies that no whole number of correct test items
     gives."""
-    for row in rows:
-        if row.metric != "accuracy" or row.split != "test":
+    cells = [
+        (row, task, value)
+        for row in rows
+        if row.metric == "accuracy" and row.split == "test"
+        for task, value in row.cells.items()
+    ]
+    for row, task, value in cells:
+        n = items(task)
+        if n is None or attainable(value, row.unit, n):
             continue
-        for task, value in row.cells.items():
-            n = items(task)
-            if n is None or attainable(value, row.unit, n):
-                continue
-            correct = value * n // 100
-            near = " or ".join(shown(Fraction(100 * count, n)) for count in (correct, correct + 1))
-            text = f"{row.who}: {task} is printed as {shown(value)}; "
-            text += f"one run on its {n:,} items gives {near}"
-            able = {k: attainable(value, row.unit, n, k) for k in MEANS}
-            for k in MEANS:
-                text += f", the mean of {k} {'can' if able[k] else 'cannot'} give it"
-            yield finding("runs" if any(able.values()) else "unattainable", [row], text)
+        correct = value * n // 100
+        near = " or ".join(shown(Fraction(100 * count, n)) for count in (correct, correct + 1))
+        able = {runs: attainable(value, row.unit, n, runs) for runs in MEANS}
+        means = [f"the mean of {k} {'can' if able[k] else 'cannot'} give it" for k in MEANS]
+        text = (
+            f"{row.who}: {task} is printed as {shown(value)}; "
+            f"one run on its {n:,} items gives {', '.join([near, *means])}"
+        )
+        yield finding("runs" if any(able.values()) else "unattainable", [row], text)
 
 
 def scales(rows: Iterable[Row]) -> Iterator[Finding]:
     """Findings `range` and `chance`: scores outside their scale, and accuracies of a constant
     prediction."""
     for row in rows:
-        least, most = (0, 100) if row.metric.startswith("accuracy") else (-100, 100)
-        if row.metric.endswith(DIFFERENCE):
-            least, most = least - most, most - least
         for task, value in row.cells.items():
             text = f"{row.who}: {task} is printed as {shown(value)}"
-            always = majority(task) if row.metric == "accuracy" else None
-            if not least <= value <= most:
-                yield finding("range", [row], f"{text}, outside {least} to {most}")
-            elif always is not None and value <= always:
+            always = majority(task) if row.metric == "accuracy" else Fraction(0)
+            if abs(value) > 100 and not row.metric.endswith(DIFFERENCE):
+                yield finding("range", [row], f"{text}, outside -100 to 100")
+            elif always and value <= always:
                 relation = "exactly what" if value == always else "below what"
                 text += f", {relation} a constant prediction gives ({shown(always)})"
                 yield finding("chance", [row], text)

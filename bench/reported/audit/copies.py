@@ -7,14 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
-from bench.reported.audit.rows import ANONYMOUS, Finding, Row, finding, mean, shown
+from bench.reported.audit.rows import ANONYMOUS, Finding, Row, finding, shown
 from bench.utils.text import listed
 
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance
-
-Figures = tuple[Fraction, ...]
-# (metric, split, tasks) -> numbers -> the rows that have them. Rows of one key can be compared.
-Blocks = dict[tuple[str, str, tuple[str, ...]], dict[Figures, list[Row]]]
 
 
 def leading(rows: Sequence[Row]) -> list[Row]:
@@ -23,12 +19,12 @@ def leading(rows: Sequence[Row]) -> list[Row]:
     That is the row whose numbers are shared by the fewest others; among several, one that quotes no
     named source; then the first.
     """
+    numbers = [row.figures or row.cells for row in rows]
 
-    def rank(row: Row) -> tuple[int, bool]:
-        alike = sum((row.figures or row.cells) == (other.figures or other.cells) for other in rows)
-        return alike, row.quoted_from not in ANONYMOUS
+    def rank(index: int) -> tuple[int, bool]:
+        return numbers.count(numbers[index]), rows[index].quoted_from not in ANONYMOUS
 
-    first = min(rows, key=rank)
+    first = rows[min(range(len(rows)), key=rank)]
     return [first, *(row for row in rows if row is not first)]
 
 
@@ -41,97 +37,67 @@ def _described(rows: Iterable[Row]) -> str:
     return " and ".join(f"{who} [{listed(tables)}]" for who, tables in places.items())
 
 
-def _blocks(rows: Iterable[Row]) -> Blocks:
-    blocks: Blocks = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if len(row.tasks) >= FEWEST:
-            blocks[row.metric, row.split, row.tasks][row.figures].append(row)
-    return blocks
-
-
-def _shift(first: Figures, second: Figures) -> Fraction | None:
-    """The constant difference first - second, if all numbers differ by the same."""
-    differences = {one - other for one, other in zip(first, second, strict=True)}
-    return differences.pop() if len(differences) == 1 else None
-
-
-def _swapped(one: Row, other: Row) -> list[str]:
-    """The two tasks whose numbers are exchanged, if nothing else differs; else none."""
-    differing = [task for task in one.tasks if one.cells[task] != other.cells[task]]
-    there = [other.cells[task] for task in reversed(differing)]
-    exchanged = len(differing) == 2 and [one.cells[task] for task in differing] == there
-    return differing if exchanged else []
-
-
 def copies(rows: Iterable[Row]) -> Iterator[Finding]:
     """Findings `copy`, `partial` and `shift`: rows of different labels with equal or shifted
     numbers."""
-    for block in _blocks(rows).values():
-        for alike in block.values():
+    # Rows by what makes them comparable, then by their numbers.
+    blocks: dict[object, dict[object, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if len(row.tasks) >= FEWEST:
+            blocks[row.metric, row.split, row.tasks][row.figures].append(row)
+    for block in blocks.values():
+        for equal in block.values():
             # A row that quotes the paper of another row may use another label.
-            independent = [row for row in alike if not any(row.quotes(other) for other in alike)]
+            independent = [row for row in equal if not any(row.quotes(other) for other in equal)]
             if len({row.model for row in independent}) > 1:
-                averages = {row.cells.get("Avg") for row in alike}
-                what = "figures"
-                if len(averages) == 1 and None not in averages:
-                    what += " and the same average"
-                ordered = leading(alike)
-                text = f"{_described(ordered)} have the same {len(ordered[0].tasks)} {what}"
+                averages = {row.cells.get("Avg") for row in equal}
+                same = " and the same average" if len(averages) == 1 and averages != {None} else ""
+                ordered = leading(equal)
+                text = f"{_described(ordered)} have the same {len(ordered[0].tasks)} figures{same}"
                 yield finding("copy", ordered, text)
-        for pair in combinations(block.values(), 2):
-            if _alike(*pair):
-                first = leading([*pair[0], *pair[1]])[0]
-                yield _compared(*(pair if first in pair[0] else pair[::-1]))
+        for some, others in combinations(block.values(), 2):
+            if leading([*some, *others])[0] in some:
+                yield from _compared(some, others)
+            else:
+                yield from _compared(others, some)
 
 
-def _equal(one: Row, other: Row) -> int:
-    return sum(value == figure for value, figure in zip(one.figures, other.figures, strict=True))
-
-
-def _alike(ones: list[Row], others: list[Row]) -> bool:
-    """Whether rows differ by a constant, or share most of their numbers under different labels."""
-    if _shift(ones[0].figures, others[0].figures) is not None:
-        return True
-    equal = _equal(ones[0], others[0])
+def _compared(rows: list[Row], others: list[Row]) -> Iterator[Finding]:
+    """The finding `shift` or `partial` about rows and others, each with equal numbers."""
+    row, other = rows[0], others[0]
+    gaps = {task: row.cells[task] - other.cells[task] for task in row.tasks}
+    differing = [task for task, gap in gaps.items() if gap]
+    equal = len(gaps) - len(differing)
     # Rows of one label are left to `labels`.
-    labelled = {row.label for row in ones} & {row.label for row in others}
-    return equal >= FEWEST and 2 * equal > len(ones[0].figures) and not labelled
-
-
-def _compared(ones: list[Row], others: list[Row]) -> Finding:
-    """The finding `shift` or `partial` about rows that are `_alike`."""
-    one, other = ones[0], others[0]
-    shift = _shift(one.figures, other.figures)
-    if shift is not None:
-        text = f"each of the {len(one.tasks)} figures of {_described(ones)} is {shown(abs(shift))} "
+    same_label = {row.label for row in rows} & {other.label for other in others}
+    if len(set(gaps.values())) == 1:
+        shift = gaps[row.tasks[0]]
+        text = f"each of the {len(gaps)} figures of {_described(rows)} is {shown(abs(shift))} "
         text += f"{'above' if shift > 0 else 'below'} that of {_described(others)}"
-        both = [(a.cells, b.cells) for a, b in product(ones, others)]
-        gaps = [a["Avg"] - b["Avg"] for a, b in both if "Avg" in a and "Avg" in b]
-        text += ", and so is the average" if shift in gaps else ""
-        text += " in one print of several" if shift in gaps and len(set(gaps)) > 1 else ""
-        return finding("shift", [*ones, *others], text)
-    differing = [task for task in one.tasks if one.cells[task] != other.cells[task]]
-    text = f"{_equal(one, other)} of {len(one.tasks)} figures of {_described(ones)} "
-    text += f"are those of {_described(others)}, but not "
-    text += listed(
-        f"{task} ({shown(one.cells[task])}, there {shown(other.cells[task])})" for task in differing
-    )
-    if "Avg" in one.cells and one.cells["Avg"] == other.cells.get("Avg"):
-        text += f"; the average, {shown(one.cells['Avg'])}, is the same"
-        fitting = [row for row in (one, other) if _misfit(row) <= row.unit * 3 / 2]
-        text += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
-    return finding("partial", [*ones, *others], text)
-
-
-def _misfit(row: Row) -> Fraction:
-    """How far the printed average is from the mean of the row."""
-    return abs(row.cells["Avg"] - mean(row.figures))
+        cells = [(here.cells, there.cells) for here, there in product(rows, others)]
+        averages = {a["Avg"] - b["Avg"] for a, b in cells if "Avg" in a and "Avg" in b}
+        if shift in averages:
+            text += ", and so is the average"
+            text += " in one print of several" if len(averages) > 1 else ""
+        yield finding("shift", [*rows, *others], text)
+    elif equal >= FEWEST and equal > len(differing) and not same_label:
+        text = f"{equal} of {len(gaps)} figures of {_described(rows)} "
+        text += f"are those of {_described(others)}, but not "
+        text += listed(
+            f"{task} ({shown(row.cells[task])}, there {shown(other.cells[task])})"
+            for task in differing
+        )
+        if "Avg" in row.cells and row.cells["Avg"] == other.cells.get("Avg"):
+            text += f"; the average, {shown(row.cells['Avg'])}, is the same"
+            fitting = [print_ for print_ in (row, other) if print_.misfit <= print_.unit * 3 / 2]
+            text += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
+        yield finding("partial", [*rows, *others], text)
 
 
 def labels(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Findings `label`, `cells`, `swap` and `untrained`: one label printed several times with
-    different numbers."""
-    groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    """Findings `label`, `cells` and `untrained`: one label printed several times with different
+    numbers."""
+    groups: dict[object, list[Row]] = defaultdict(list)
     for row in rows:
         if not row.in_text:
             groups[(*row.label, row.metric, row.split)].append(row)
@@ -141,55 +107,62 @@ def labels(rows: Sequence[Row]) -> Iterator[Finding]:
             for task, value in row.cells.items():
                 printed[task][value].append(row)
         contested = {task: values for task, values in printed.items() if len(values) > 1}
-        concerned = [row for row in group if contested.keys() & row.cells.keys()]
-        kind, text = _contradiction(concerned, list(contested), len(printed))
-        if not kind:
+        concerned = leading([row for row in group if contested.keys() & row.cells.keys()] or group)
+        if not contested:
             continue
+        kind, text = (
+            "label",
+            f"{len(contested)} of {len(printed)} figures are not the same everywhere",
+        )
+        settings = _settings_of_training(concerned)
+        if settings:
+            kind = "untrained"
+            text = f"the model is not trained, yet with {settings} its figures are not the same"
+        elif [*contested] == ["Avg"] and all(len(row.tasks) >= FEWEST for row in concerned):
+            kind, text = "cells", "the same figures have another average"
+            # Reported for the average that fits its row worse.
+            concerned = sorted(
+                (row for row in group if row in concerned), key=lambda row: -row.misfit
+            )
         # Of many tasks, one is given as an example.
         example = "Avg" if "Avg" in contested else next(iter(contested))
         for task in contested if len(contested) <= 2 else [example]:
             prints = contested[task].items()
             values = (f"{shown(value)} [{listed(row.place for row in at)}]" for value, at in prints)
             text += f"; {task} is {listed(values)}"
-        ordered = leading(concerned)
-        if kind == "cells":  # reported for the average that fits its row worse
-            ordered = sorted(concerned, key=_misfit, reverse=True)
-        if kind == "label":
-            text += _between(ordered[0], contested.get("Avg", ()), rows)
-        yield finding(kind, ordered, f"{ordered[0].who}: {text}")
+        if kind == "label" and "Avg" in contested:
+            text += _between(concerned[0], contested["Avg"], rows)
+        yield finding(kind, concerned, f"{concerned[0].who}: {text}")
 
 
-def _contradiction(concerned: list[Row], contested: list[str], figures: int) -> tuple[str, str]:
-    """The kind of a contradiction between rows of one label, and its text; empty without one, or if
-    `copies` reports it."""
-    if not contested:
-        return "", ""
-    for place in dict.fromkeys(row.place for row in concerned):
-        set_up = [row for row in concerned if row.place == place and row.training_words]
-        if len({row.figures or row.cells["Avg"] for row in set_up}) > 1:
-            words = listed(sorted(word for row in set_up for word in row.training_words))
-            text = f"the model is not trained, yet with {words} its figures are not the same"
-            return "untrained", text
-    whole = [row for row in concerned if len(row.tasks) >= FEWEST]
-    if contested == ["Avg"] and whole == concerned:
-        return "cells", "the same figures have another average"
-    versions = list({row.figures: row for row in whole}.values())
-    if len(versions) == 2 and versions[0].tasks == versions[1].tasks:
-        if _shift(versions[0].figures, versions[1].figures) is not None:
-            return "", ""
-        if swapped := _swapped(*versions):
-            return "swap", f"{' and '.join(swapped)} have changed places"
-    return "label", f"{len(contested)} of {figures} figures are not the same everywhere"
+def _settings_of_training(rows: Iterable[Row]) -> str:
+    """The settings of training with which a table prints different numbers for a model that is not
+    trained; empty if none does."""
+    versions: dict[str, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.training_words:
+            numbers = row.figures or row.cells["Avg"]
+            versions[row.place][numbers] += row.training_words
+    for words in versions.values():
+        if len(words) > 1:
+            return listed(sorted(word for some in words.values() for word in some))
+    return ""
 
 
 def _between(row: Row, averages: Iterable[Fraction], rows: Iterable[Row]) -> str:
     """The paper's own rows that lie between the `averages` of `row`, as the end of a sentence."""
-
-    def kin(one: Row) -> tuple[str, ...]:
-        return one.place, one.backbone, one.metric, one.split
-
-    own = [other for other in rows if kin(other) == kin(row) and not other.quoted_from]
-    low, *_, high = sorted(averages) or (Fraction(0), Fraction(0))
-    own = [other for other in own if low < other.cells.get("Avg", low) < high]
-    names = [f"{one.method} ({shown(one.cells['Avg'])})" for one in own if row.words <= one.words]
+    kin = [
+        other
+        for other in rows
+        if (other.place, other.backbone, other.metric, other.split)
+        == (row.place, row.backbone, row.metric, row.split)
+        and not other.quoted_from
+        and row.words <= other.words
+        and "Avg" in other.cells
+    ]
+    names = [
+        f"{other.method} ({shown(other.cells['Avg'])})"
+        for other in kin
+        if min(averages) < other.cells["Avg"] < max(averages)
+    ]
     return f"; between them, in {row.place}: {listed(names)}" if names else ""

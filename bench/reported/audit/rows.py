@@ -74,7 +74,7 @@ class Row:
         """The parts of the variant: `bs=64, cls` has two."""
         return frozenset(map(str.strip, self.variant.strip("()").split(","))) - {""}
 
-    @property
+    @cached_property
     def training_words(self) -> frozenset[str]:
         """The words that set a hyper-parameter of training, of models that are not trained."""
         words = self.words if self.method in UNTRAINED else ()
@@ -92,10 +92,12 @@ class Row:
         A paper's own run of a trained method is distinct from quoted numbers and from other papers'
         runs.
         """
-        origin = "" if self.method in UNTRAINED else "quoted" if self.quoted_from else self.paper
+        origin = "quoted" if self.quoted_from else self.paper
+        if self.method in UNTRAINED:
+            origin = ""
         return (*self.model, self.words - self.training_words, origin)
 
-    @property
+    @cached_property
     def in_text(self) -> bool:
         """Whether the row is from running text or a caption, not from a table or figure."""
         return not re.fullmatch(r"(Table|Figure) \w+", self.table)
@@ -116,15 +118,26 @@ class Row:
         zero: 0.1 in a row quoted from a paper that prints one decimal."""
         return min(map(last_place, self.figures or self.cells.values()))
 
+    @property
+    def misfit(self) -> Fraction:
+        """How far the printed average is from the mean of the row."""
+        return abs(self.cells["Avg"] - mean(self.figures))
+
     def quotes(self, other: Row) -> bool:
         """Whether the row names the paper of another row as its source."""
         name = rf"(?<![\w-]){re.escape(other.paper)}(?![\w-])"
         return re.search(name, self.quoted_from.lower()) is not None
 
+    def agrees(self, other: Row) -> bool:
+        """Whether another row has the same numbers, as far as both have some."""
+        shared = self.cells.keys() & other.cells.keys()
+        return bool(shared) and all(self.cells[task] == other.cells[task] for task in shared)
 
-def exact(value: float) -> Fraction:
-    """The decimal number that is printed, rather than the nearest binary fraction."""
-    return Fraction(repr(float(value)))
+    def elsewhere(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows of the paper's other tables that have the same numbers for the same model."""
+        label = (self.source, self.model, self.metric)
+        like = [row for row in rows if (row.source, row.model, row.metric) == label]
+        return [row for row in like if row.table != self.table and self.agrees(row)]
 
 
 def last_place(value: Fraction) -> Fraction:
@@ -157,6 +170,8 @@ def read_rows(printed: pd.DataFrame) -> list[Row]:
     fields = [name for name in COLUMNS if name not in ("task", "value")]
     rows = []
     for label, cells in scores.groupby(fields, sort=False):
-        values = dict(zip(cells["task"], map(exact, cells["value"]), strict=True))
-        rows.append(Row(**dict(zip(fields, label, strict=True)), cells=values))
+        # The decimal number that is printed, rather than the nearest binary fraction.
+        values = [Fraction(repr(float(value))) for value in cells["value"]]
+        cells_by_task = dict(zip(cells["task"], values, strict=True))
+        rows.append(Row(**dict(zip(fields, label, strict=True)), cells=cells_by_task))
     return rows
