@@ -44,13 +44,14 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
             nearest = queries.new_empty(len(queries), 0)
             for keys in rows.split(KEYS):
                 cosines = (vectors_of_queries @ unit(keys).T).mul_(10**DECIMALS).round_()
-                cosines[queries[:, None] == keys] = -torch.inf  # no row is its own neighbour
+                inside = (queries >= keys[0]) & (queries <= keys[-1])
+                cosines[inside, queries[inside] - keys[0]] = -torch.inf  # not its own neighbour
                 # `topk` takes any of equal values, so the column tells them apart, lower ones
                 # first. This is exact, as 1e12 times 8192 is below 2^53.
-                apart = cosines * KEYS - torch.arange(len(keys), device=device)
-                columns = apart.topk(min(count, len(keys))).indices
+                apart = cosines.mul_(KEYS).sub_(torch.arange(len(keys), device=device))
+                largest, columns = apart.topk(min(count, len(keys)))
                 # The stable sort leaves rows of earlier blocks, the lower ones, first.
-                joined = torch.cat([best, cosines.gather(1, columns)], dim=1)
+                joined = torch.cat([best, (largest / KEYS).ceil()], dim=1)
                 best, order = joined.sort(dim=1, descending=True, stable=True)
                 nearest = torch.cat([nearest, keys[columns]], dim=1).gather(1, order[:, :count])
                 best = best[:, :count]
