@@ -32,7 +32,6 @@ from bench.runs.run import Run
 from bench.runs.schema import check_schema
 from bench.runs.text import parse
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.files import refuse_special
 
 # `configurations` is a link to config/, so that an installed package contains it.
 SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
@@ -91,7 +90,6 @@ def read(path: Path) -> Any:
         UserError: the file is missing, no regular file, not YAML or nested too deeply, or has a
             duplicate key.
     """
-    refuse_special(path)
     try:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
