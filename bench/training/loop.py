@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from bench.training.checkpoint import Checkpoint, Checkpoints
 from bench.training.context import RunContext
 from bench.training.log import Log
 from bench.training.optimiser import apply_gradients, make_optimiser, set_learning_rate
-from bench.training.schedule import SYNC_EVERY, Schedule
+from bench.training.schedule import batches, learning_rate, total_steps
 from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError, warn
@@ -43,6 +44,9 @@ from methods.base import Refusal, Step, seed_torch, stream_seed
 # Steps in a row that mixed precision may skip because their gradient is not finite. Each halves the
 # scale of the loss; so many take it from its first value, 65536, to 1, DeepSpeed's least scale.
 SKIPS = 16
+# Steps between two reads of the losses. A read waits for the device; on a GPU a batch is prepared
+# while the device computes the one before.
+SYNC_EVERY = {"cpu": 1, "cuda": 25}
 
 
 class Diverged(Exception):
@@ -209,24 +213,21 @@ class Training:
         scaled = recipe.precision == "mixed" and context.device != "cpu"
         scaler = torch.amp.GradScaler(enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
-        sync_every = SYNC_EVERY[context.device.partition(":")[0]]
-        self.schedule = Schedule(recipe, self.method.items(context), run.seed, sync_every)
-        if not self.schedule.total:
+        self.items = self.method.items(context)
+        self.total = total_steps(self.items, recipe)
+        if not self.total:
             raise UserError(
-                f"'{run.text}' leaves out short batches, and its {self.schedule.items} items fill "
+                f"'{run.text}' leaves out short batches, and its {self.items} items fill "
                 f"none of {recipe.batch_size}; set a smaller batch_size or drop_last=false"
             )
         # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
         self._unread: list[tuple[dict[str, Any], Tensor, Tensor, Sequence[int]]] = []
 
-    @property
-    def total(self) -> int:
-        return self.schedule.total
-
     def batches(self) -> Iterator[list[int]]:
         """Yield the batches of the remaining steps, until patience is used up."""
-        for batch in self.schedule.batches(self.state.step):
-            if self.schedule.is_exhausted(self.state.since_best):
+        recipe = self.run.recipe
+        for batch in islice(batches(self.items, recipe, self.seed), self.state.step, None):
+            if recipe.patience and self.state.since_best >= recipe.patience:
                 return
             yield batch
 
@@ -236,7 +237,7 @@ class Training:
         optimiser, scaler = state.optimiser, state.scaler
         self.modules.train()
         step = Step(index, self.total, recipe.batch_size, self.seed, batch)
-        rate = self.schedule.learning_rate(index)
+        rate = learning_rate(index, self.total, recipe)
         set_learning_rate(optimiser, index, rate, recipe)
         seed_torch(stream_seed(self.seed, "dropout", index), self.context.device)
         loss = self.method.step_loss(self.context, step)
@@ -250,9 +251,19 @@ class Training:
         row = {"step": state.step, "loss": math.nan, "learning_rate": rate}
         self._unread.append((row, loss.detach(), norm, batch))
 
+    def should_select(self) -> bool:
+        """Return whether the dev set is scored after this step; the last one selects if no other
+        one did."""
+        state = self.state
+        return state.step % self.run.recipe.select_every == 0 or (
+            state.step == self.total and not state.best
+        )
+
     def should_sync(self) -> bool:
-        """Return whether to call `sync` now, see `Schedule.should_sync`."""
-        return self.schedule.should_sync(self.state.step, len(self._unread), bool(self.state.best))
+        """Return whether to call `sync` now, which waits for the device."""
+        every = SYNC_EVERY[self.context.device.partition(":")[0]]
+        is_last = self.state.step == self.total
+        return len(self._unread) >= every or is_last or self.should_select()
 
     def sync(self) -> Iterator[dict[str, Any]]:
         """Wait for the device and yield the log rows of the steps since the last call.
@@ -266,8 +277,7 @@ class Training:
         for row, loss, norm, batch in unread:
             row["loss"] = loss.item()
             self._check_step(row, norm.item(), batch)
-            last, selected = row["step"] == self.state.step, bool(self.state.best)
-            if last and self.schedule.should_select(row["step"], selected):
+            if row["step"] == self.state.step and self.should_select():
                 self._select(row, batch)
             yield row
 
@@ -277,9 +287,11 @@ class Training:
         An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
         released code. Without one, clipping has turned the gradient into zeros or NaN.
         """
-        loss, step = row["loss"], row["step"]
+        loss, step, skips = row["loss"], row["step"], self.state.skips
         skipped = self.state.scaler.is_enabled() and not math.isfinite(norm)
-        if self.state.count_skip(skipped) > SKIPS:
+        skips["all"] += skipped
+        skips["in_a_row"] = skips["in_a_row"] + 1 if skipped else 0
+        if skips["in_a_row"] > SKIPS:
             told = f"the gradients of {SKIPS + 1} steps in a row were not finite"
             raise Diverged(f"{told}, the last loss {loss}", step, batch)
         if skipped:
@@ -312,7 +324,7 @@ class Training:
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`."""
         state = self.state
-        state.load_best()
+        self.modules.load_state_dict(state.best_weights)
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
         save_encoder(self.method.finish(encoder, self.context), folder)

@@ -58,15 +58,6 @@ class TrainingState:
             self.best_weights = {name: tensor.clone() for name, tensor in state.items()}
             self.since_best = 0
 
-    def count_skip(self, skipped: bool) -> int:
-        """Count a step that the scaler took or skipped; return how many it skipped in a row."""
-        self.skips["all"] += skipped
-        self.skips["in_a_row"] = self.skips["in_a_row"] + 1 if skipped else 0
-        return self.skips["in_a_row"]
-
-    def load_best(self) -> None:
-        self.modules.load_state_dict(self.best_weights)
-
     def state_dict(self) -> dict[str, Any]:
         """Return tensors, contiguous and on the CPU, and plain data by name."""
         # Copies, since a checkpoint holds no tensors that share memory, as tied weights do.

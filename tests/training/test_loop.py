@@ -30,7 +30,7 @@ from bench.runs.resolve import resolve, run_of
 from bench.training.context import Head, RunContext
 from bench.training.loop import train
 from bench.training.optimiser import make_optimiser, set_learning_rate
-from bench.training.schedule import Schedule, batches, learning_rate
+from bench.training.schedule import batches, learning_rate, total_steps
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
@@ -212,7 +212,7 @@ def test_drop_last_leaves_out_short_batches_alone(
     whole = [batch for batch in batches(count, recipe, seed) if len(batch) == batch_size]
     recipe = replace(recipe, drop_last=True)
     assert list(batches(count, recipe, seed)) == whole
-    assert Schedule(recipe, count, seed).total == len(whole)
+    assert total_steps(count, recipe) == len(whole)
 
 
 def test_epochs_are_shuffled_anew() -> None:
