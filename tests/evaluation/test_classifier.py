@@ -311,15 +311,6 @@ def test_a_constant_column_changes_nothing() -> None:
     assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
 
 
-def test_too_few_samples_of_a_label_are_refused() -> None:
-    features, labels = data(11, 30, 3, 2)
-    labels[:] = 0
-    labels[4] = 1
-    ours, _ = small(*PROTOCOL_MODES[0])
-    with pytest.raises(UserError, match="3 folds need 3 samples of some label and 2 of each"):
-        protocols.nested(part(features, labels), 2, ours, ignore)
-
-
 @pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
 def test_the_held_out_part_needs_a_sample(samples: int, enough: bool) -> None:
     features, labels = data(12, samples, 3, 2)

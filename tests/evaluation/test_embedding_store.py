@@ -163,12 +163,8 @@ def test_an_interruption_loses_at_most_one_chunk(tmp_path: Path) -> None:
     ("name", "size", "rows"),
     [
         ("vectors.f32", 5 * 4 * WIDTH + 6, 5),  # in the middle of a number
-        ("vectors.f32", 5 * 4 * WIDTH, 5),
-        ("vectors.f32", 4 * WIDTH - 1, 0),
         ("vectors.f32", 0, 0),
         ("keys", 3 * KEY + 7, 3),
-        ("keys", 3 * KEY, 3),
-        ("keys", 0, 0),
     ],
 )
 def test_a_truncated_store_is_a_shorter_store(
@@ -182,17 +178,6 @@ def test_a_truncated_store_is_a_shorter_store(
         assert list(chain(*encoder.asked)) == LONGEST_FIRST[rows:]
         check(store, TEXTS)
     with store_in(folder) as store:
-        check(store, TEXTS)
-
-
-def test_a_chunk_whose_keys_were_not_written_is_encoded_again(tmp_path: Path) -> None:
-    """Vectors go first, so there may be more of them; what stands behind the last key is never
-    read."""
-    folder = filled(tmp_path, TEXTS[:3])
-    with open(folder / "vectors.f32", "ab") as stream:
-        stream.write(np.full(2 * WIDTH + 1, 9, dtype=np.float32).tobytes()[:-1])
-    with store_in(folder) as store:
-        store.add(TEXTS)
         check(store, TEXTS)
 
 
@@ -254,15 +239,6 @@ def test_the_store_of_another_encoder_is_replaced(width: int, tmp_path: Path) ->
         check(store, TEXTS[:3], width)
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"encoder": "fake-1", "width": "x"}'])
-def test_a_store_with_a_damaged_description_is_replaced(content: str, tmp_path: Path) -> None:
-    filled(tmp_path)
-    (tmp_path / "encoder.json").write_text(content)
-    with store_in(tmp_path) as store:
-        store.add(TEXTS)
-        check(store, TEXTS)
-
-
 def test_the_identity_is_computed_once(tmp_path: Path) -> None:
     """It is a sum over all weights."""
 
@@ -279,15 +255,6 @@ def test_the_identity_is_computed_once(tmp_path: Path) -> None:
         check(store, TEXTS)
         assert store.identity == "fake-1"
     assert Counted.asked_who == 1
-
-
-@pytest.mark.parametrize("place", ["file", "file/store"])
-def test_an_unwritable_folder_is_reported(place: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(
-        UserError, match=f"cannot write {tmp_path / place}: .*; choose a folder that can be written"
-    ):
-        VectorStore(tmp_path / place, Fake())
 
 
 @pytest.mark.parametrize(

@@ -105,13 +105,6 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None
     ]
 
 
-def test_an_unknown_mode(data: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"unknown mode 'tset'; did you mean 'test'\? \(known: dev, test\)"
-    ):
-        score(read_tasks(["sts"], data), look_up, mode="tset")
-
-
 # --- scores
 
 
