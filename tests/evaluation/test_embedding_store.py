@@ -102,31 +102,11 @@ def test_each_distinct_sentence_is_encoded_once(tmp_path: Path) -> None:
         check(store, ["new", "a"])
 
 
-def test_a_gpu_takes_more_sentences_at_once(tmp_path: Path) -> None:
-    encoder = Fake()
-    with store_in(tmp_path, encoder) as store:
-        store.add(TEXTS, "cuda:0")
-        assert encoder.asked == [LONGEST_FIRST]
-        check(store, TEXTS)
-
-
 def test_the_files_are_rows_of_float32_and_keys(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     rows = np.fromfile(folder / "vectors.f32", np.float32).reshape(-1, WIDTH)
     assert np.array_equal(rows, np.stack([vector(text) for text in LONGEST_FIRST]))
     assert (folder / "keys").stat().st_size == KEY * len(TEXTS)
-
-
-def test_vectors_of_another_precision_are_stored_in_float32(tmp_path: Path) -> None:
-    class Double(Fake):
-        def encode(self, sentences: Sequence[str]) -> np.ndarray:
-            return super().encode(sentences).astype(np.float64)[:, ::-1] / 3
-
-    with store_in(tmp_path, Double()) as store:
-        store.add(TEXTS)
-        expected = np.stack([vector(text) for text in TEXTS]).astype(np.float64)[:, ::-1] / 3
-        assert store(TEXTS).dtype == np.float32
-        assert np.array_equal(store(TEXTS), expected.astype(np.float32))
 
 
 def test_vectors_are_those_of_direct_encoding(
@@ -181,27 +161,6 @@ def test_a_truncated_store_is_a_shorter_store(
         check(store, TEXTS)
 
 
-def test_a_process_that_dies_leaves_a_valid_store_and_no_lock(tmp_path: Path) -> None:
-    def die() -> None:
-        class Fatal(Fake):
-            def encode(self, sentences: Sequence[str]) -> np.ndarray:
-                if len(self.asked) == 2:
-                    os._exit(7)
-                return super().encode(sentences)
-
-        VectorStore(tmp_path, Fatal()).add(TEXTS)
-
-    process = multiprocessing.get_context("fork").Process(target=die)
-    process.start()
-    process.join()
-    assert process.exitcode == 7
-    encoder = Fake()
-    with store_in(tmp_path, encoder) as store:
-        store.add(TEXTS)
-        assert list(chain(*encoder.asked)) == LONGEST_FIRST[4:]
-        check(store, TEXTS)
-
-
 def test_two_processes_cannot_use_one_store(tmp_path: Path) -> None:
     def other() -> None:
         try:
@@ -237,24 +196,6 @@ def test_the_store_of_another_encoder_is_replaced(width: int, tmp_path: Path) ->
     assert (tmp_path / "vectors.f32").stat().st_size == 3 * 4 * width
     with store_in(tmp_path, Fake("fake-2", width)) as store:
         check(store, TEXTS[:3], width)
-
-
-def test_the_identity_is_computed_once(tmp_path: Path) -> None:
-    """It is a sum over all weights."""
-
-    class Counted(Fake):
-        asked_who = 0
-
-        def __getattribute__(self, name: str) -> Any:
-            if name == "identity":
-                Counted.asked_who += 1
-            return super().__getattribute__(name)
-
-    with store_in(tmp_path, Counted()) as store:
-        store.add(TEXTS)
-        check(store, TEXTS)
-        assert store.identity == "fake-1"
-    assert Counted.asked_who == 1
 
 
 @pytest.mark.parametrize(
@@ -298,15 +239,6 @@ def test_vectors_that_are_not_finite_are_not_kept(bad: float, tmp_path: Path) ->
     with store_in(tmp_path) as store:
         store.add(TEXTS)
         check(store, TEXTS)
-
-
-def test_an_encoder_of_another_width_under_the_same_name_is_refused(tmp_path: Path) -> None:
-    filled(tmp_path, TEXTS[:2])
-    with (
-        store_in(tmp_path, Fake(width=WIDTH + 1)) as store,
-        pytest.raises(UserError, match=r"shape \(2, 4\) for 2"),
-    ):
-        store.add(TEXTS)
 
 
 ADD = st.lists(st.sampled_from([f"{i} " * (i % 4) for i in range(12)]), max_size=8)

@@ -15,19 +15,17 @@ import pytest
 from sklearn.metrics import f1_score
 
 from bench.__main__ import main
-from bench.cli.score_tables import compared, tables
+from bench.cli.score_tables import tables
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import (
     PROBING_TASKS,
     STS_TASKS,
     TRANSFER_TASKS,
-    XPROBE_TASKS,
     average,
-    expand_tasks,
 )
-from bench.evaluation import embedding_store, protocols, scoring
+from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
-from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
+from bench.evaluation.scoring import read_tasks, score, score_encoder
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import Record, read_scores
 from bench.utils.errors import UserError
@@ -76,20 +74,6 @@ def cells(records: Sequence[Record]) -> Cells:
 
 
 # --- names
-
-
-def test_names_of_groups_and_tasks() -> None:
-    assert expand_tasks(["all"]) == [*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS]
-    assert expand_tasks(["TREC", "transfer", "STS12", "TREC"]) == [
-        "TREC",
-        *(task for task in TRANSFER_TASKS if task != "TREC"),
-        "STS12",
-    ]
-    assert expand_tasks(["xprobe"]) == list(XPROBE_TASKS)
-    assert not set(expand_tasks(["all"])) & set(XPROBE_TASKS)
-    assert expand_tasks([]) == []
-    with pytest.raises(UserError, match=r"unknown task 'transfers'; did you mean 'transfer'\?"):
-        expand_tasks(["sts", "transfers"])
 
 
 def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None:
@@ -412,27 +396,6 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     assert list(whole.parent.iterdir()) == [whole]
 
 
-def test_an_evaluation_interrupted_while_encoding_is_resumed(
-    data: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interrupt: Callable[[Any, str, int], None],
-) -> None:
-    monkeypatch.setattr(embedding_store, "CHUNK", 16)
-    whole, out = tmp_path / "whole.json", tmp_path / "cut.json"
-    assert run(tiny_bert, data, whole, "STS-B", "STS12") == 0
-    chunks = -(-len(sentences(read_tasks(["STS-B", "STS12"], data))) // 16)
-    assert chunks > 3
-    interrupt(TransformerEncoder, "encode", 3)
-    assert run(tiny_bert, data, out, "STS-B", "STS12") == 130
-    assert not out.exists()
-    interrupt(TransformerEncoder, "encode", chunks - 1)  # two are done: this call does not come
-    assert run(tiny_bert, data, out, "STS-B", "STS12") == 0
-    same_scores(out, whole)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
-
-
 def test_finished_tasks_of_another_encoder_are_not_used(
     data: Path,
     tiny_bert: Path,
@@ -482,21 +445,6 @@ def test_scores_record_the_checksums_of_their_data(
 
 
 # --- tables for the terminal
-
-
-def test_described_sets_have_a_table_of_their_own() -> None:
-    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
-    records = [
-        common | {"task": task, "value": value}
-        for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
-    ]
-    assert [block.split() for block in tables(records).split("\n\n")] == [
-        ["STS-B", "spearman", "test", "70.00"],
-        ["sts:mine", "spearman", "test", "12.50"],
-    ]
-    assert [
-        block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
-    ] == [["b", "70.00"], ["b", "12.50"]]
 
 
 def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:

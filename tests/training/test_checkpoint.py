@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -19,20 +20,18 @@ import bench.training.checkpoint
 import bench.training.loop
 import bench.utils.progress
 from bench.__main__ import main
-from bench.runs.config import plan
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
 from bench.training.log import Log
 from bench.training.loop import train
 from bench.training.schedule import batches
-from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file, write_json
 from bench.utils.progress import Progress
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
-from tests.support.tiny_suite import SMALL, tiny_run
+from tests.support.tiny_suite import tiny_run
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -109,11 +108,7 @@ def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
     found = left(folder)
     assert expected.keys() == found.keys()
     assert [name for name in expected if expected[name] != found[name]] == []
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "encoder",
-        "log.jsonl",
-        "outcome.json",
-    ]
+    assert {path.name for path in folder.iterdir()} == {"encoder", "log.jsonl", "outcome.json"}
 
 
 def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
@@ -136,30 +131,19 @@ def generations(folder: Path) -> list[Path]:
 # Going on
 
 
-def stopped_after_each_step(
-    run: Run, folder: Path, monkeypatch: Patch, unstopped: Unstopped
+SLOW = [pytest.param(text, marks=pytest.mark.slow) for text in MORE_METHODS]
+
+
+@pytest.mark.parametrize("text", METHODS + SLOW)
+def test_stopped_after_each_step(
+    make: Make, unstopped: Unstopped, text: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    sittings = 1
+    run, folder, sittings = make(text), tmp_path / "parts", 1
     while stop(run, folder, monkeypatch):
         sittings += 1
     assert_left(folder, unstopped(run))
     steps = json.loads((folder / "outcome.json").read_text())["outcome"]["steps"]
     assert sittings == steps + 1  # the last one only exports
-
-
-@pytest.mark.parametrize("text", METHODS)
-def test_stopped_after_each_step(
-    make: Make, unstopped: Unstopped, text: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    stopped_after_each_step(make(text), tmp_path / "parts", monkeypatch, unstopped)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", MORE_METHODS)
-def test_others_stopped_after_each_step(
-    make: Make, unstopped: Unstopped, text: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    stopped_after_each_step(make(text), tmp_path / "parts", monkeypatch, unstopped)
 
 
 def test_the_scale_of_mixed_precision_goes_on(
@@ -202,9 +186,8 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
         fit(make(), tmp_path / "often")
     assert steps == [[1], [1, 2], [2, 3], [3, 4]]  # two generations, whatever comes
     monkeypatch.delenv("SENTBENCH_CHECKPOINT_SECONDS")
-    monkeypatch.setattr(
-        bench.training.checkpoint, "save_file", None
-    )  # a short training writes none
+    # A short training writes none.
+    monkeypatch.setattr(bench.training.checkpoint, "save_file", None)
     fit(make(), tmp_path / "seldom")
     assert_left(tmp_path / "seldom", left(tmp_path / "often"))
     assert_left(tmp_path / "often", unstopped(make()))
@@ -214,11 +197,8 @@ def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch
     now = iter(range(0, 10_000, 50))
     monkeypatch.setattr(bench.training.checkpoint.time, "monotonic", lambda: next(now))
     checkpoints = bench.training.checkpoint.Checkpoints(tmp_path, {})
-    assert [checkpoints.due() for _ in range(3)] == [
-        False,
-        False,
-        True,
-    ]  # after 50, 100, 150 of 120 seconds
+    # After 50, 100, 150 of 120 seconds.
+    assert [checkpoints.due() for _ in range(3)] == [False, False, True]
     checkpoints.save(1, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
 
@@ -231,14 +211,6 @@ def test_progress_goes_on(monkeypatch: Patch, capsys: Capture) -> None:
         progress.advance()
         progress.advance(2)
     assert capsys.readouterr().err == "demo: 6/10 steps, 40 s left\ndemo: 8/10 steps, 13 s left\n"
-
-
-def test_seconds_add_up(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
-    plain = TrainingState.state_dict
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingState, "state_dict", lambda self: plain(self) | {"seconds": 1000.0})
-        assert stop(make(), tmp_path / "run", patch)
-    assert 1000 < fit(make(), tmp_path / "run")["outcome"]["seconds"] < 1100
 
 
 def test_earlier_sittings_elsewhere_are_named(
@@ -318,38 +290,44 @@ def test_what_a_killed_process_left_is_removed(
     assert_left(folder, unstopped(run))
 
 
-def test_a_checkpoint_of_another_training_is_refused(
-    make: Make, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    assert stop(make(), tmp_path / "run", monkeypatch)
-    before = [
-        path.read_bytes()
-        for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")
-    ]
-    with pytest.raises(UserError) as caught:
-        fit(make(seed=2, clip=0.5), tmp_path / "run")
-    assert (
-        "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move"
-        in str(caught.value)
-    )
-    assert [
-        path.read_bytes()
-        for path in (*generations(tmp_path / "run"), tmp_path / "run" / "log.jsonl")
-    ] == before
+OTHER = "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move"
 
 
-def test_a_checkpoint_of_other_tensors_is_refused(
-    make: Make, tmp_path: Path, monkeypatch: Patch
+def other_tensors(folder: Path, patch: Patch) -> None:
+    memory = torch.zeros(3)
+    patch.setattr(SimCSE, "prepare", lambda self, context: self.register_buffer("memory", memory))
+
+
+def lost_rows(folder: Path, patch: Patch) -> None:
+    os.truncate(folder / "log.jsonl", 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        (None, {"seed": 2, "clip": 0.5}, OTHER),
+        (other_tensors, {}, "does not match the tensors of 'simcse' in this version"),
+        (lost_rows, {}, "log.jsonl has lost rows since "),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(
+    make: Make, tmp_path: Path, monkeypatch: Patch, change: Any, settings: Any, message: str
 ) -> None:
-    assert stop(make(), tmp_path / "run", monkeypatch)
-    monkeypatch.setattr(
-        SimCSE,
-        "prepare",
-        lambda self, context: self.register_buffer("memory", torch.zeros(3)),
-        raising=True,
-    )
-    with pytest.raises(UserError, match=r"does not match the tensors of 'simcse' in this version"):
-        fit(make(), tmp_path / "run")
+    folder = tmp_path / "run"
+    assert stop(make(), folder, monkeypatch)
+    if change:
+        change(folder, monkeypatch)
+    files = [*generations(folder), folder / "log.jsonl"]
+    before = [path.read_bytes() for path in files]
+    with pytest.raises(UserError, match=re.escape(message)):
+        fit(make(**settings), folder)
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_an_interval_that_is_no_number_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "soon")
+    with pytest.raises(UserError, match="SENTBENCH_CHECKPOINT_SECONDS is 'soon'; set it to a"):
+        bench.training.checkpoint.Checkpoints(tmp_path, {})
 
 
 def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:
@@ -462,40 +440,6 @@ def test_outside_of_the_steps_a_signal_stops_at_once(
     assert last == f"stopped by SIGTERM; {CONTINUE}"
     assert main(words(run, tmp_path)) == 0
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
-
-
-def test_several_runs_in_one_process_go_on(
-    make: Make,
-    unstopped: Unstopped,
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    monkeypatch: Patch,
-) -> None:
-    content = {
-        "suite": "several",
-        "data": str(tiny_data),
-        "corpus": str(tiny_corpus),
-        "tasks": ["sts"],
-        "seeds": [1],
-        "backbones": {str(tiny_bert): None},
-        "recipe": SMALL,
-        "methods": ["gs-infonce[multiple=1]", "simcse", "sscl"],
-    }
-    planned = plan(content)
-    write_json(tmp_path / "plan.json", planned)
-    first, second, third = (entry["id"] for entry in planned["runs"])
-    command = ["runs", "--suite", str(tmp_path), "--stages", "train"]
-    with monkeypatch.context() as patch:
-        told(patch, 2, signal.SIGTERM)
-        assert main(command) == 75
-    assert [path.stem for path in (tmp_path / "trained").iterdir()] == [first]
-    assert [path.name[:8] for path in generations(tmp_path / "runs" / second)] == ["00000003"]
-    assert not (tmp_path / "runs" / third).exists()
-    assert main(command) == 0
-    assert len(list((tmp_path / "trained").iterdir())) == 3
-    assert_left(tmp_path / "runs" / second, unstopped(make()))
 
 
 # Disks
