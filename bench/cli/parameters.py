@@ -208,7 +208,6 @@ CONFIG_FILE = nonempty_path("config", "name a file such as config/smoke.yaml")
 
 _SEED = whole_number("seed", 0, 2**63 - 1)
 Seed = Annotated[int | None, opt("Seed; required for methods that train.", **_SEED)]
-WorldSeed = Annotated[int, opt("Seed of the random numbers.", **_SEED)]
 
 CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA = "world, senteval, or a folder with downstream/"
