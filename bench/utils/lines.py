@@ -19,12 +19,15 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     Raises:
         UserError: the file is missing, truncated or not valid `encoding`.
     """
-    path, number = Path(path), 0
+    path = Path(path)
+    number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
             for number, line in enumerate(stream, start=1):
-                text = line.removesuffix(b"\n").removesuffix(b"\r")
-                yield (text.removeprefix(b"\xef\xbb\xbf") if number == 1 else text).decode(encoding)
+                line = line.removesuffix(b"\n").removesuffix(b"\r")
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                yield line.decode(encoding)
     except FileNotFoundError:
         raise UserError(
             f"{path} does not exist; set the data folder with --data or BENCH_DATA"
