@@ -145,17 +145,6 @@ def _files(folder: Path) -> set[Path]:
     return {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
 
 
-def check_replaceable(folder: Path, mark: str) -> None:
-    """Refuse a folder that is a file or has content and not the file `mark` of an own output."""
-    folder = Path(folder)
-    if folder.is_dir() and ((folder / mark).is_file() or not any(folder.iterdir())):
-        return
-    if folder.exists() or folder.is_symlink():
-        raise UserError(
-            f"{folder} exists with other content, which would be deleted; choose another folder"
-        )
-
-
 def write_text(path: Path, text: str) -> None:
     """Write `text` as UTF-8, atomically."""
     with atomic_file(path) as temporary:

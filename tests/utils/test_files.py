@@ -13,7 +13,6 @@ from bench.utils.errors import UserError
 from bench.utils.files import (
     atomic_file,
     atomic_folder,
-    check_replaceable,
     read_json,
     sha256_file,
     sha256_text,
@@ -109,19 +108,6 @@ def test_what_is_no_json_is_one_sentence(tmp_path, content):
         read_json(path)
     with pytest.raises(UserError, match="does not exist"):
         read_json(tmp_path / "missing.json")
-
-
-def test_only_its_own_kind_is_replaced(tmp_path):
-    (tmp_path / "mine").mkdir()
-    check_replaceable(tmp_path / "mine", "config.json")
-    check_replaceable(tmp_path / "not there", "config.json")
-    (tmp_path / "mine" / "thesis.txt").write_text("years")
-    with pytest.raises(UserError, match=r"mine exists with other content, which would be deleted"):
-        check_replaceable(tmp_path / "mine", "config.json")
-    with pytest.raises(UserError, match=r"thesis\.txt exists with other content"):
-        check_replaceable(tmp_path / "mine" / "thesis.txt", "config.json")
-    (tmp_path / "mine" / "config.json").write_text("{}")
-    check_replaceable(tmp_path / "mine", "config.json")
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
