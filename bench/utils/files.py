@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,10 +160,8 @@ def write_json(path: Path, value: Any) -> None:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(
-            f"the key '{next(key for key in keys if keys.count(key) > 1)}' is twice in it"
-        )
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key '{key}' is twice in it")
     return content
 
 
