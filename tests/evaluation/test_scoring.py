@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from bench.__main__ import main
-from bench.cli.score_tables import tables
+from bench.cli.score_tables import compared, tables
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import (
     PROBING_TASKS,
@@ -466,3 +466,18 @@ def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> 
         ["accuracy_mlp", "test"],
         ["accuracy_mlp", "dev"],
     ]
+
+
+def test_described_sets_have_a_table_of_their_own() -> None:
+    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
+    records = [
+        common | {"task": task, "value": value}
+        for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
+    ]
+    assert [block.split() for block in tables(records).split("\n\n")] == [
+        ["STS-B", "spearman", "test", "70.00"],
+        ["sts:mine", "spearman", "test", "12.50"],
+    ]
+    assert [
+        block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
+    ] == [["b", "70.00"], ["b", "12.50"]]
