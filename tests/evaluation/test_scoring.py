@@ -412,19 +412,6 @@ def test_finished_tasks_of_another_encoder_are_not_used(
     assert not out.with_name("x.json.part").exists()
 
 
-@pytest.mark.parametrize("name", ["thesis.txt", "vectors/mine.txt", "a/b/c.json"])
-def test_a_foreign_work_folder_is_not_touched(
-    data: Path, tiny_bert: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    foreign = tmp_path / "x.json.part" / name
-    (tmp_path / "x.json.part" / "vectors").mkdir(parents=True)
-    foreign.parent.mkdir(parents=True, exist_ok=True)
-    foreign.write_text("years")
-    assert run(tiny_bert, data, tmp_path / "x.json", "STS-B") == 2
-    assert "x.json.part was not written by an earlier evaluation" in capsys.readouterr().err
-    assert foreign.read_text() == "years"
-
-
 def test_scores_record_the_checksums_of_their_data(
     data: Path, tiny_bert: Path, tmp_path: Path
 ) -> None:
