@@ -12,7 +12,7 @@ from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
 from bench.utils.errors import UserError, errors_of
-from bench.utils.files import blocking_path, slug
+from bench.utils.files import slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
 
@@ -43,8 +43,6 @@ FOLDERS = {
     "score": f"{RESULTS}/scores",
     "analyse": f"{RESULTS}/analyses",
 }
-for blocked in filter(None, map(blocking_path, (Path(RESULTS), Path(FIGURES)))):
-    raise WorkflowError(f"{blocked} is no folder, where results go; move it away")
 
 # With --sdm apptainer, jobs run in an image (docs/cluster.md#in-a-container). No other job names it,
 # because Snakemake repeats jobs whose image changes.

@@ -20,12 +20,11 @@ from bench.download.local import (
 )
 from bench.download.pins import PINS, pinned, record
 from bench.download.xprobe import probing_file
-from bench.utils.lines import LONGEST_LINE, read_lines
+from bench.utils.lines import read_lines
 
 __all__ = [
     "CORPORA",
     "DATASET",
-    "LONGEST_LINE",
     "PINS",
     "cache_folder",
     "check_corpus",

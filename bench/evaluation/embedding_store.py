@@ -40,40 +40,27 @@ class VectorStore:
         """Open or create a store. Vectors of another encoder are discarded.
 
         Raises:
-            UserError: the folder cannot be written, or is used by another process.
+            UserError: the folder is used by another process.
         """
-        self.folder, self.encoder = Path(folder), encoder
+        self.folder, self.encoder, self.identity = Path(folder), encoder, encoder.identity
         self._description = self.folder / "encoder.json"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._keys: BinaryIO = open(self.folder / "keys", "a+b")  # noqa: SIM115 (held open, for its lock)
-            self._vectors: BinaryIO = open(self.folder / "vectors.f32", "a+b")  # noqa: SIM115
-        except OSError as error:
-            raise UserError(
-                f"cannot write {self.folder}: {error.strerror}; choose a folder that can be written"
-            ) from None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._keys: BinaryIO = open(self.folder / "keys", "a+b")  # noqa: SIM115 (held open, for its lock)
+        self._vectors: BinaryIO = open(self.folder / "vectors.f32", "a+b")  # noqa: SIM115
         if not lock_descriptor(self._keys.fileno(), blocking=False):
             raise UserError(
                 f"{self.folder} is in use by another process; wait for it or write elsewhere"
             )
-        self.identity = encoder.identity
-        description = read_json(self._description) if self._description.is_file() else None
-        match description:
-            case {"encoder": self.identity, "width": int(width)} if width >= 0:
-                self.width = width
-            case _:  # of another encoder, or damaged; width 0 makes `_read_keys` empty the files
-                self.width = 0
-                write_json(self._description, {"encoder": self.identity, "width": 0})
-        self._rows = self._read_keys()
-
-    def _read_keys(self) -> dict[bytes, int]:
+        stored = read_json(self._description) if self._description.is_file() else {}
+        # Of another encoder the width is 0, too, so that its files are emptied.
+        self.width: int = stored["width"] if stored.get("encoder") == self.identity else 0
         self._keys.seek(0)
         content = self._keys.read()
         written = self._vectors.seek(0, 2) // (4 * self.width) if self.width else 0
         count = min(len(content) // KEY, written)
         self._keys.truncate(count * KEY)
         self._vectors.truncate(count * self.width * 4)
-        return {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
+        self._rows = {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
 
     def add(self, sentences: Iterable[str], device: str = "cpu") -> None:
         """Encode the sentences that are missing, the longest first, so that the progress bar never

@@ -5,7 +5,7 @@ Each distinct sentence is encoded once, and all tasks share the vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from itertools import chain
@@ -24,7 +24,7 @@ from bench.models.encoder import Encoder, adaptation, read_tokens
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.results.provenance import task_sums
 from bench.results.records import Record
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
@@ -133,14 +133,16 @@ def score(
         correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
 
     Raises:
-        UserError: the mode is unknown; vectors are not finite, or all are equal.
+        UserError: vectors are not finite, or all are equal.
     """
-    if mode not in MODES:
-        raise UserError(f"unknown mode '{mode}'{did_you_mean(mode, MODES)}")
     settings = MODES[mode]
     records: list[Record] = []
     labelled = [task for task in tasks if isinstance(task, LabelledTask)]
-    files = {task.name: _finished_file(task, mode, finished) for task in labelled if finished}
+    files = {
+        task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
+        for task in labelled
+        if finished
+    }
     classified = {name: read_json(file) for name, file in files.items() if file.is_file()}
     done = sum(_work(task, settings) for task in labelled if task.name in classified)
     total = sum(_work(task, settings) for task in labelled)
@@ -159,20 +161,16 @@ def score(
                 records += sts.score(task, final(task))
                 continue
             if task.name not in classified:
-                waiting = [one for one in labelled if one.name not in classified]
+                waiting = [item for item in labelled if item.name not in classified]
                 together = _trained_together(task, waiting, device)
-                lookups = [final(one) for one in together]
-                found = _score_labelled(together, lookups, settings, device, progress)
-                for one, of_task in zip(together, found, strict=True):
-                    classified[one.name] = of_task
-                    if one.name in files:
-                        write_json(files[one.name], of_task)
+                lookups = [final(item) for item in together]
+                scored = _score_labelled(together, lookups, settings, device, progress)
+                for item, of_task in zip(together, scored, strict=True):
+                    classified[item.name] = of_task
+                    if item.name in files:
+                        write_json(files[item.name], of_task)
             records += classified[task.name]
     return records + _averages(records)
-
-
-def _finished_file(task: LabelledTask, mode: str, finished: Path) -> Path:
-    return finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
 
 
 def _averages(records: Sequence[Record]) -> list[Record]:
@@ -208,7 +206,7 @@ def _trained_together(
     if device == "cpu" or not is_probing(task.name):
         return [task]
     size = _training_samples(task)
-    return [one for one in waiting if is_probing(one.name) and _training_samples(one) == size]
+    return [item for item in waiting if is_probing(item.name) and _training_samples(item) == size]
 
 
 def _score_labelled(
@@ -224,24 +222,29 @@ def _score_labelled(
     def advance(heads: int) -> None:
         progress.advance(heads * size, note=", ".join(task.name for task in tasks))
 
-    splits = [
-        protocols.Split(_parts(task, lookup, device), task.classes)
-        for task, lookup in zip(tasks, vectors, strict=True)
-    ]
+    splits: list[protocols.Split] = []
+    for task, lookup in zip(tasks, vectors, strict=True):
+        parts: Mapping[str, protocols.Part] = {
+            name: protocols.Part(
+                torch.from_numpy(task.features(name, lookup)).to(device),
+                torch.from_numpy(samples.labels).to(device),
+            )
+            for name, samples in task.splits.items()
+        }
+        splits.append(protocols.Split(parts, task.classes))
     if is_probing(tasks[0].name):
         results = protocols.probing(splits, settings, advance)
         return [
             [*_accuracies(task, plain), *_accuracies(task, network, "accuracy_mlp")]
             for task, (plain, network) in zip(tasks, results, strict=True)
         ]
-    ((task, split),) = zip(tasks, splits, strict=True)
-    parts, classes = split
+    (task,), ((parts, classes),) = tasks, splits
     if task.protocol == NESTED:
         result = protocols.nested(parts["all"], classes, settings, advance)
     elif task.protocol == KFOLD:
         result = protocols.kfold(parts["train"], parts["test"], classes, settings, advance)
     else:
-        result = protocols.split(split, settings, advance)
+        result = protocols.split(splits[0], settings, advance)
     records = _accuracies(task, result)
     if task.name == "MRPC":
         from sklearn.metrics import f1_score
@@ -249,16 +252,6 @@ def _score_labelled(
         value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
         records.append(_record(task.name, "test", "f1", value))
     return [records]
-
-
-def _parts(task: LabelledTask, vectors: Vectors, device: str) -> dict[str, protocols.Part]:
-    return {
-        name: protocols.Part(
-            torch.from_numpy(task.features(name, vectors)).to(device),
-            torch.from_numpy(samples.labels).to(device),
-        )
-        for name, samples in task.splits.items()
-    }
 
 
 def _accuracies(

@@ -2,18 +2,15 @@
 
 A file is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
 corrupted file is recognised by its name. Tensors are stored as such; everything else is JSON in the
-file's metadata. A file is written atomically, and the previous one is kept until the next. Files
-and folders with other names are ignored.
+file's metadata. A file is written atomically, and the previous one is kept until the next.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,29 +20,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.utils.errors import UserError, warn
-from bench.utils.files import atomic_file, disk_errors, fsync, sha256_file
+from bench.utils.files import fsync, remove_partial, sha256_file, staging_folder
 
 # Seconds between checkpoints, the most that a kill costs. A checkpoint of BERT-base is 1.7 GB, and
-# short runs need none.
+# short runs need none. SENTBENCH_CHECKPOINT_SECONDS sets another number, 0 for after every step.
 INTERVAL = 120.0
 GENERATIONS = 2  # checkpoints that are kept
-_NAME = re.compile(r"(\d{8})-([0-9a-f]{64})\.safetensors")
-_UNFINISHED = re.compile(r"\d{8}\.unsummed|\.\d{8}\.unsummed\..*\.part")  # left by a killed process
-
-
-def interval() -> float:
-    """Return the seconds between checkpoints: SENTBENCH_CHECKPOINT_SECONDS if set; 0 saves after
-    every step."""
-    word = os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", str(INTERVAL))
-    try:
-        seconds = float(word)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:
-        raise UserError(
-            f"SENTBENCH_CHECKPOINT_SECONDS is '{word}'; set it to a number of seconds, 0 or more"
-        )
-    return seconds
 
 
 @dataclass(frozen=True)
@@ -62,7 +42,15 @@ class Checkpoints:
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
         """Name the folder, and the training by plain data: checkpoints of others are refused."""
         self.folder, self.origin = folder, json.loads(json.dumps(origin))
-        self._interval, self._last = interval(), time.monotonic()
+        self._last = time.monotonic()
+        seconds = os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", INTERVAL)
+        try:
+            self._interval = float(seconds)
+        except ValueError:
+            raise UserError(
+                f"SENTBENCH_CHECKPOINT_SECONDS is '{seconds}'; set it to a number of seconds"
+            ) from None
+        remove_partial(folder)
 
     def due(self) -> bool:
         return time.monotonic() - self._last >= self._interval
@@ -76,16 +64,14 @@ class Checkpoints:
         """
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
-        unsummed = self.folder / f"{step:08d}.unsummed"
         metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
-        with atomic_file(unsummed) as part:
-            save_file(tensors, part, metadata)
-        path = self.folder / f"{step:08d}-{sha256_file(unsummed)}.safetensors"
-        with disk_errors(path):
-            os.replace(unsummed, path)
-            fsync(self.folder)
-        for old in (*_newest_first(self.folder)[GENERATIONS:], *_files(self.folder, _UNFINISHED)):
-            old.unlink()
+        with staging_folder(self.folder / f"{step:08d}") as staging:
+            file = staging / "checkpoint"
+            save_file(tensors, file, metadata)
+            fsync(file)
+            os.replace(file, self.folder / f"{step:08d}-{sha256_file(file)}.safetensors")
+        for path in self._newest_first()[GENERATIONS:]:
+            path.unlink()
         self._last = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
@@ -94,7 +80,7 @@ class Checkpoints:
         Raises:
             UserError: it is of another training.
         """
-        files = _newest_first(self.folder)
+        files = self._newest_first()
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
                 return self._read(path)
@@ -104,34 +90,21 @@ class Checkpoints:
             warn(f"no checkpoint in {self.folder} is intact; the training starts over")
         return None
 
+    def _newest_first(self) -> list[Path]:
+        return sorted(self.folder.glob("*.safetensors"), reverse=True)
+
     def _read(self, path: Path) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
-            if other := list(_differences(metadata["origin"], self.origin)):
+            differences = list(_differences(metadata["origin"], self.origin))
+            if differences:
                 raise UserError(
-                    f"{path} is of another training: {', '.join(other)}; "
+                    f"{path} is of another training: {', '.join(differences)}; "
                     "move its folder away, or name another suite"
                 )
             # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return Checkpoint(path, tensors | metadata["facts"])
-
-
-def forget(folder: Path) -> None:
-    """Delete all checkpoints in a folder, finished or not, and then the folder if it is empty."""
-    with suppress(OSError):  # the folder is missing, holds other files, or is read-only
-        for path in (*_files(folder, _NAME), *_files(folder, _UNFINISHED)):
-            path.unlink(missing_ok=True)
-        folder.rmdir()
-
-
-def _newest_first(folder: Path) -> list[Path]:
-    return sorted(_files(folder, _NAME), reverse=True)
-
-
-def _files(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    entries = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in entries if name.fullmatch(path.name) and path.is_file()]
 
 
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:

@@ -98,8 +98,8 @@ class RunContext:
         self.work = Work()
         self._known: dict[str, list[int]] = {}
         self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
-        # Transforms check their corpus before the training and use it after.
-        self._others: dict[str, list[str]] = {}
+        # By name; transforms check their corpus before the training and use it after.
+        self._corpora: dict[str | None, list[str]] = {}
         self._files: dict[str, Path] = {}
 
     def corpus_file(self, name: str) -> Path:
@@ -108,10 +108,6 @@ class RunContext:
             self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
         return self._files[name]
 
-    @property
-    def corpus(self) -> Path:
-        return self.corpus_file(self.run.corpus)
-
     @cached_property
     def data(self) -> Path:
         return paths.data_folder(self.run.data, self.suite)
@@ -119,36 +115,31 @@ class RunContext:
     # Corpora
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
-        if corpus is None:
-            return self._sentences
-        if corpus not in self._others:
-            self._others[corpus] = corpora.read_sentences(self.corpus_file(corpus))
-        return self._others[corpus]
+        if corpus not in self._corpora:
+            file = self.corpus_file(corpus or self.run.corpus)
+            limit = None if corpus else self.run.recipe.sentences
+            self._corpora[corpus] = corpora.read_sentences(file, limit)
+        return self._corpora[corpus]
 
     def documents(self) -> Sequence[range]:
-        return corpora.read_documents(self.corpus, len(self._sentences))
+        return corpora.read_documents(self.corpus_file(self.run.corpus), len(self.sentences()))
 
     def triples(self) -> Sequence[Sequence[int]]:
-        return corpora.read_triples(self.corpus, self._sentences)
+        return corpora.read_triples(self.corpus_file(self.run.corpus), self.sentences())
 
     def tokens(self) -> Sequence[Sequence[int]]:
         return self._tokens
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
         longest = longest_input(self.backbone, self.tokenizer)
-        max_length = min(max_length or longest, longest)
-        tokenize = self.tokenizer
-        return tokenize(list(sentences), truncation=True, max_length=max_length)["input_ids"]
-
-    @cached_property
-    def _sentences(self) -> list[str]:
-        return corpora.read_sentences(self.corpus, self.run.recipe.sentences)
+        limits = {"truncation": True, "max_length": min(max_length or longest, longest)}
+        return self.tokenizer(list(sentences), **limits)["input_ids"]
 
     @cached_property
     def _tokens(self) -> Tokens:
         longest = min(self.run.recipe.max_length, longest_input(self.backbone, self.tokenizer))
         folder = paths.tokens_folder(self.suite)
-        return tokenized(self._sentences, self.tokenizer, longest, folder)
+        return tokenized(self.sentences(), self.tokenizer, longest, folder)
 
     # The backbone
 
@@ -322,13 +313,10 @@ class RunContext:
     # Encoders
 
     def encoder(self, pooler: str | None = None) -> Encoder:
-        if pooler is None:
-            return self._scored()
         if pooler == "cls":  # the checkpoint's own pooler, which is never trained
             return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
-        return self._join(self.backbone, pooler)
-
-    def _scored(self) -> Encoder:
+        if pooler:
+            return self._join(self.backbone, pooler)
         encoder = self._join(self.scored_backbone, self.run.evaluation_pooler)
         if self.run.recipe.dimension is None:
             return encoder
@@ -355,26 +343,22 @@ class RunContext:
         prompt: str | None = None,
         normalize: bool = False,
     ) -> Encoder:
-        source = self._needed(model) if model in self.run.needs else model
+        source: str | Path = model
+        if needed := self.run.needs.get(model):  # the encoder of another run
+            source = paths.run_folder(self.suite, needed.id) / "encoder"
+            if not source.is_dir():
+                raise UserError(
+                    f"'{self.run.text}' needs the encoder of {needed.id}, and {source} does not "
+                    "exist; train that run first"
+                )
         try:
             encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
         except UserError as error:
-            if source == model:
+            if not needed:
                 raise
             reason = str(error).partition(";")[0]
             raise Refusal(f"it cannot use '{model}': {reason}; name another encoder") from None
         return Normalised(encoder) if normalize else encoder
-
-    def _needed(self, name: str) -> Path:
-        """Return the folder of the encoder of a run that this one needs."""
-        run = self.run.needs[name]
-        folder = paths.run_folder(self.suite, run.id) / "encoder"
-        if not folder.is_dir():
-            raise UserError(
-                f"'{self.run.text}' needs the encoder of {run.id}, and {folder} does not exist; "
-                "train that run first"
-            )
-        return folder
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         distinct = list(dict.fromkeys(sentences))

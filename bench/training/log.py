@@ -11,7 +11,7 @@ from typing import Any
 from filelock import lock_descriptor
 
 from bench.utils.errors import TransientError
-from bench.utils.files import disk_errors, write_error
+from bench.utils.files import disk_errors
 
 
 class Log:
@@ -21,16 +21,14 @@ class Log:
     def __init__(self, path: Path) -> None:
         """Open or create a log; `UserError` if another process is training the run."""
         self.path = path
-        try:
+        with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (kept open for its lock)
-        except OSError as error:
-            raise write_error(path, error.errno) from error
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self._file.close()
             raise TransientError(
                 f"{path} is locked: another process is training this run; wait for it"
-            ) from None
+            )
 
     def __enter__(self) -> Log:
         return self
@@ -46,12 +44,11 @@ class Log:
         self._file.truncate(size)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Append a row atomically."""
-        line, size = json.dumps(row).encode() + b"\n", self.size
+        line = json.dumps(row).encode() + b"\n"
         with disk_errors(self.path):
-            if self._file.write(line) < len(line):  # unbuffered: a short write is noticed at once
-                self.cut(size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            # Unbuffered, so a full disk is noticed at once; the next attempt cuts what was written.
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, "the disk is full")
 
     def sync(self) -> int:
         """Flush all rows to disk and return the size in bytes."""

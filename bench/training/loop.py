@@ -8,9 +8,11 @@ it, and a training that resumes from a checkpoint gives the same bits as one wit
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +28,25 @@ from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance, task_sums
 from bench.runs.run import Run
-from bench.training.checkpoint import Checkpoint, Checkpoints, forget
+from bench.training.checkpoint import Checkpoint, Checkpoints
 from bench.training.context import RunContext
 from bench.training.log import Log
 from bench.training.optimiser import apply_gradients, make_optimiser, set_learning_rate
-from bench.training.schedule import SYNC_EVERY, Schedule
+from bench.training.schedule import batches, learning_rate, total_steps
 from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import read_json, remove_partial, write_json
 from bench.utils.memory import is_memory_full
 from bench.utils.progress import Progress
-from methods.base import Method, Refusal, Step, seed_torch, stream_seed
+from methods.base import Refusal, Step, seed_torch, stream_seed
 
 # Steps in a row that mixed precision may skip because their gradient is not finite. Each halves the
 # scale of the loss; so many take it from its first value, 65536, to 1, DeepSpeed's least scale.
 SKIPS = 16
+# Steps between two reads of the losses. A read waits for the device; on a GPU a batch is prepared
+# while the device computes the one before.
+SYNC_EVERY = {"cpu": 1, "cuda": 25}
 
 
 class Diverged(Exception):
@@ -73,7 +78,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
             another run, or memory or disk are full.
         Stopped: a signal arrived (`bench.utils.interrupts`).
     """
-    outcome_file, checkpoints = folder / "outcome.json", folder / "checkpoints"
+    outcome_file = folder / "outcome.json"
     done = outcome_file.is_file() and read_json(outcome_file)["outcome"]["status"] == "finished"
     if done and not (folder / "encoder").is_dir():
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
@@ -89,13 +94,16 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
                 with training_settings(run):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
                 write_json(outcome_file, {"run": run.describe()} | result)
-    forget(checkpoints)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return read_json(outcome_file)
 
 
 @contextmanager
-def deterministic_kernels() -> Iterator[None]:
-    """Refuse kernels that are not deterministic, in the block."""
+def training_settings(run: Run) -> Iterator[None]:
+    """Set what trainings need of torch, in the block; the number of threads also stays after it.
+
+    Kernels that are not deterministic are refused.
+    """
     filling: Any = torch.utils.deterministic
     before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
     cudnn = torch.backends.cuda.cudnn_sdp_enabled()
@@ -105,20 +113,14 @@ def deterministic_kernels() -> Iterator[None]:
     torch.backends.cuda.enable_cudnn_sdp(False)
     # No code here reads memory that it has not written.
     filling.fill_uninitialized_memory = False
+    torch.set_num_threads(run.recipe.threads)
     try:
-        yield
+        with float32_products(ELSEWHERE):
+            yield
     finally:
         torch.set_deterministic_debug_mode(before[0])
         torch.backends.cuda.enable_cudnn_sdp(cudnn)
         filling.fill_uninitialized_memory = before[1]
-
-
-@contextmanager
-def training_settings(run: Run) -> Iterator[None]:
-    """Set what trainings need of torch, in the block; the number of threads also stays after it."""
-    with deterministic_kernels(), float32_products(ELSEWHERE):
-        torch.set_num_threads(run.recipe.threads)
-        yield
 
 
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
@@ -128,58 +130,60 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
     origin = {key: value for key, value in described.items() if key != "date"}
     training = Training(run, context, origin)
-    _resume(training, checkpoints, log)
-    try:
-        _run_steps(training, checkpoints, log)
-    except Diverged as diverged:
-        outcome = {"status": "diverged", "reason": str(diverged), "step": diverged.step}
-        outcome["sentences"] = diverged.batch
-    else:
-        outcome = training.finish(folder / "encoder")
-    if training.state.scaler.is_enabled():
-        outcome["skipped_steps"] = training.state.skips["all"]
-    described["tasks"] = task_sums(training.dev)
-    if training.state.earlier:
-        described["earlier"] = training.state.earlier
-    return {"outcome": outcome, "provenance": described}
-
-
-def _resume(training: Training, checkpoints: Checkpoints, log: Log) -> None:
-    """Load the newest checkpoint, if any, and cut the log to its length."""
-    name, checkpoint = training.run.id, checkpoints.newest()
+    state, checkpoint = training.state, checkpoints.newest()
     if checkpoint and checkpoint.state["log"] > log.size:
-        step = checkpoint.state["done"]
-        warn(f"{log.path} has lost rows since the checkpoint of step {step}; {name} starts over")
-        forget(checkpoints.folder)
-        checkpoint = None
+        raise UserError(
+            f"{log.path} has lost rows since {checkpoint.path} was written; "
+            "delete the folder of the checkpoints to start over"
+        )
     log.cut(checkpoint.state["log"] if checkpoint else 0)
     if checkpoint:
         training.load(checkpoint)
-        warn(f"{name} resumes after step {training.state.step} of {training.total}")
+        warn(f"{run.id} resumes after step {state.step} of {training.total}")
+    try:
+        _run_steps(training, checkpoints, log)
+        outcome = training.finish(folder / "encoder")
+    except Diverged as diverged:
+        outcome = {"status": "diverged", "reason": str(diverged), "step": diverged.step}
+        outcome["sentences"] = diverged.batch
+    if state.scaler.is_enabled():
+        outcome["skipped_steps"] = state.skips["all"]
+    described["tasks"] = task_sums(training.dev)
+    if state.earlier:
+        described["earlier"] = state.earlier
+    return {"outcome": outcome, "provenance": described}
 
 
 def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
     """Run and log the remaining steps; save checkpoints when due and after a signal."""
     name, state, items, began = training.run.id, training.state, 0, time.monotonic()
-    with Progress(training.total, name, "step", state.step) as progress, interrupts.defer_signals():
-        for batch in training.batches():
-            training.step(batch)
-            items += len(batch)
-            signal, due = interrupts.pending_signal(), checkpoints.due()
-            if not (signal or due or training.should_sync()):
-                continue
-            for row in training.sync():
-                log.write(row)
-                best = f", best dev {state.best['dev']:.2f}" if state.best else ""
-                speed = items / (time.monotonic() - began)
-                loss = "skipped" if row["loss"] is None else f"loss {row['loss']:.4f}"
-                progress.advance(note=f"{loss}{best}, {speed:.0f} items/s")
-            if signal or due:
-                checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
-            if signal:
-                raise interrupts.Stopped(
-                    signal, f"{name} has a checkpoint after step {state.step} of {training.total}"
-                )
+    progress = Progress(training.total, name, "step", state.step)
+    try:
+        with progress, interrupts.defer_signals():
+            for batch in training.batches():
+                training.step(batch)
+                items += len(batch)
+                signal, due = interrupts.pending_signal(), checkpoints.due()
+                if not (signal or due or training.should_sync()):
+                    continue
+                for row in training.sync():
+                    log.write(row)
+                    best = f", best dev {state.best['dev']:.2f}" if state.best else ""
+                    speed = items / (time.monotonic() - began)
+                    loss = "skipped" if row["loss"] is None else f"loss {row['loss']:.4f}"
+                    progress.advance(note=f"{loss}{best}, {speed:.0f} items/s")
+                if signal or due:
+                    checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
+                if signal:
+                    kept = f"{name} has a checkpoint after step {state.step} of {training.total}"
+                    raise interrupts.Stopped(signal, kept)
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_full(error):
+            raise
+        raise TransientError(
+            f"memory is full after step {state.step} of {name}; set a smaller batch_size or "
+            "max_length (which makes it another run), or use a larger device"
+        ) from error
 
 
 class Training:
@@ -209,38 +213,31 @@ class Training:
         scaled = recipe.precision == "mixed" and context.device != "cpu"
         scaler = torch.amp.GradScaler(enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
-        sync_every = SYNC_EVERY[context.device.partition(":")[0]]
-        self.schedule = Schedule(recipe, self.method.items(context), run.seed, sync_every)
-        if not self.schedule.total:
+        self.items = self.method.items(context)
+        self.total = total_steps(self.items, recipe)
+        if not self.total:
             raise UserError(
-                f"'{run.text}' leaves out short batches, and its {self.schedule.items} items fill "
+                f"'{run.text}' leaves out short batches, and its {self.items} items fill "
                 f"none of {recipe.batch_size}; set a smaller batch_size or drop_last=false"
             )
         # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
         self._unread: list[tuple[dict[str, Any], Tensor, Tensor, Sequence[int]]] = []
 
-    @property
-    def total(self) -> int:
-        return self.schedule.total
-
     def batches(self) -> Iterator[list[int]]:
         """Yield the batches of the remaining steps, until patience is used up."""
-        for batch in self.schedule.batches(self.state.step):
-            if self.schedule.is_exhausted(self.state.since_best):
+        recipe = self.run.recipe
+        for batch in islice(batches(self.items, recipe, self.seed), self.state.step, None):
+            if recipe.patience and self.state.since_best >= recipe.patience:
                 return
             yield batch
 
     def step(self, batch: Sequence[int]) -> None:
         """Take one optimiser step; `sync` reports its loss."""
-        with self._memory_errors(self.state.step + 1, batch):
-            self._step(batch)
-
-    def _step(self, batch: Sequence[int]) -> None:
         recipe, state, index = self.run.recipe, self.state, self.state.step
         optimiser, scaler = state.optimiser, state.scaler
         self.modules.train()
         step = Step(index, self.total, recipe.batch_size, self.seed, batch)
-        rate = self.schedule.learning_rate(index)
+        rate = learning_rate(index, self.total, recipe)
         set_learning_rate(optimiser, index, rate, recipe)
         seed_torch(stream_seed(self.seed, "dropout", index), self.context.device)
         loss = self.method.step_loss(self.context, step)
@@ -254,9 +251,19 @@ class Training:
         row = {"step": state.step, "loss": math.nan, "learning_rate": rate}
         self._unread.append((row, loss.detach(), norm, batch))
 
+    def should_select(self) -> bool:
+        """Return whether the dev set is scored after this step; the last one selects if no other
+        one did."""
+        state = self.state
+        return state.step % self.run.recipe.select_every == 0 or (
+            state.step == self.total and not state.best
+        )
+
     def should_sync(self) -> bool:
-        """Return whether to call `sync` now, see `Schedule.should_sync`."""
-        return self.schedule.should_sync(self.state.step, len(self._unread), bool(self.state.best))
+        """Return whether to call `sync` now, which waits for the device."""
+        every = SYNC_EVERY[self.context.device.partition(":")[0]]
+        is_last = self.state.step == self.total
+        return len(self._unread) >= every or is_last or self.should_select()
 
     def sync(self) -> Iterator[dict[str, Any]]:
         """Wait for the device and yield the log rows of the steps since the last call.
@@ -270,10 +277,8 @@ class Training:
         for row, loss, norm, batch in unread:
             row["loss"] = loss.item()
             self._check_step(row, norm.item(), batch)
-            last, selected = row["step"] == self.state.step, bool(self.state.best)
-            if last and self.schedule.should_select(row["step"], selected):
-                with self._memory_errors(row["step"], batch):
-                    self._select(row, batch)
+            if row["step"] == self.state.step and self.should_select():
+                self._select(row, batch)
             yield row
 
     def _check_step(self, row: dict[str, Any], norm: float, batch: Sequence[int]) -> None:
@@ -282,9 +287,11 @@ class Training:
         An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
         released code. Without one, clipping has turned the gradient into zeros or NaN.
         """
-        loss, step = row["loss"], row["step"]
+        loss, step, skips = row["loss"], row["step"], self.state.skips
         skipped = self.state.scaler.is_enabled() and not math.isfinite(norm)
-        if self.state.count_skip(skipped) > SKIPS:
+        skips["all"] += skipped
+        skips["in_a_row"] = skips["in_a_row"] + 1 if skipped else 0
+        if skips["in_a_row"] > SKIPS:
             told = f"the gradients of {SKIPS + 1} steps in a row were not finite"
             raise Diverged(f"{told}, the last loss {loss}", step, batch)
         if skipped:
@@ -317,7 +324,7 @@ class Training:
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`."""
         state = self.state
-        state.load_best()
+        self.modules.load_state_dict(state.best_weights)
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
         save_encoder(self.method.finish(encoder, self.context), folder)
@@ -353,40 +360,16 @@ class Training:
                 "outcome.json lists them"
             )
 
-    @contextmanager
-    def _memory_errors(self, step: int, batch: Sequence[int]) -> Iterator[None]:
-        """Raise TransientError for errors that mean that memory is full."""
-        try:
-            yield
-        except (MemoryError, RuntimeError) as error:
-            if not is_memory_full(error):
-                raise
-            raise TransientError(
-                f"memory is full at step {step} of {self.run.id}, in a batch of "
-                f"{self._size(batch)}; set a smaller batch_size or max_length "
-                "(which makes it another run), or use a larger device"
-            ) from error
-
-    def _size(self, batch: Sequence[int]) -> str:
-        """Return a batch's size for a message: its tokens where an item is a sentence."""
-        if type(self.method).items is not Method.items or self.run.backbone.kind != "transformer":
-            return f"{len(batch)} items"
-        sentences = self.context.sentences()
-        texts = [sentences[row] for row in batch]
-        tokens = self.context.tokenize(texts, self.run.recipe.max_length)
-        return f"{len(batch)} sentences with {sum(map(len, tokens))} word pieces"
-
 
 def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict[str, float | None]:
     """Return alignment and uniformity of the dev pairs, for figures."""
-
-    def joined(arrays: Iterator[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(list(arrays))).to(device)
-
     pairs = [subset for task in dev for subset in task.subsets]
-    first = joined(vectors(subset.first) for subset in pairs)
-    second = joined(vectors(subset.second) for subset in pairs)
-    gold = joined(subset.gold for subset in pairs)
+    arrays = (
+        [vectors(subset.first) for subset in pairs],
+        [vectors(subset.second) for subset in pairs],
+        [subset.gold for subset in pairs],
+    )
+    first, second, gold = (torch.from_numpy(np.concatenate(parts)).to(device) for parts in arrays)
     return {
         "alignment": alignment(first, second, gold),
         "uniformity": uniformity(torch.cat([first, second])),

@@ -1,20 +1,14 @@
-"""The schedule of a training: its batches, its learning rates, and when it reads losses and selects
-models."""
+"""The schedule of a training: its batches and its learning rates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
 
 import torch
 
 from bench.runs.recipe import Recipe
 from methods.base import stream
 
-# Steps between two reads of the losses. A read waits for the device; on a GPU a batch is prepared
-# while the device computes the one before.
-SYNC_EVERY = {"cpu": 1, "cuda": 25}
 # The smallest rate of a slanted triangle is this part of the largest: the default of AllenNLP.
 SLANTED_RATIO = 32
 
@@ -54,36 +48,7 @@ def _slanted(step: int, total: int, cut: int) -> float:
     return (1 + rising * (SLANTED_RATIO - 1)) / SLANTED_RATIO
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """The steps of one training over `items` per epoch; losses are read after `sync_every`."""
-
-    recipe: Recipe
-    items: int
-    seed: int
-    sync_every: int = 1
-
-    @property
-    def total(self) -> int:
-        full, rest = divmod(self.items, self.recipe.batch_size)
-        return self.recipe.epochs * (full + (rest > 0 and not self.recipe.drop_last))
-
-    def batches(self, step: int) -> Iterator[list[int]]:
-        return islice(batches(self.items, self.recipe, self.seed), step, None)
-
-    def learning_rate(self, step: int) -> float:
-        return learning_rate(step, self.total, self.recipe)
-
-    def should_select(self, step: int, selected: bool) -> bool:
-        """Return whether the dev set is scored after `step` steps; the last step selects if no
-        other one `selected`."""
-        return step % self.recipe.select_every == 0 or (step == self.total and not selected)
-
-    def should_sync(self, step: int, unread: int, selected: bool) -> bool:
-        """Return whether losses are read after `step` steps; `unread` of them have not been."""
-        return unread >= self.sync_every or self.should_select(step, selected) or step == self.total
-
-    def is_exhausted(self, since_best: int) -> bool:
-        """Return whether `since_best` selections without improvement use up the patience."""
-        patience = self.recipe.patience
-        return patience is not None and 0 < patience <= since_best
+def total_steps(count: int, recipe: Recipe) -> int:
+    """Return the number of all batches."""
+    full, rest = divmod(count, recipe.batch_size)
+    return recipe.epochs * (full + (rest > 0 and not recipe.drop_last))

@@ -13,10 +13,8 @@ from torch import Tensor, nn
 
 from bench.models.packed_forward import Work
 
-# Keys in checkpoint files. "done" is the step, "here" the origin of this process.
-_PLAIN = {name: name for name in ("best", "since_best", "curve", "seconds", "earlier", "skips")}
-_PLAIN |= {"done": "step", "here": "origin"}
-_RESTORED = ("done", "best", "since_best", "curve", "earlier")
+# Plain data that a checkpoint restores.
+_RESTORED = ("step", "best", "since_best", "curve", "earlier", "skips")
 
 
 class TrainingState:
@@ -60,34 +58,19 @@ class TrainingState:
             self.best_weights = {name: tensor.clone() for name, tensor in state.items()}
             self.since_best = 0
 
-    def count_skip(self, skipped: bool) -> int:
-        """Count a step that the scaler took or skipped; return how many it skipped in a row."""
-        self.skips["all"] += skipped
-        self.skips["in_a_row"] = self.skips["in_a_row"] + 1 if skipped else 0
-        return self.skips["in_a_row"]
-
-    def load_best(self) -> None:
-        self.modules.load_state_dict(self.best_weights)
-
     def state_dict(self) -> dict[str, Any]:
         """Return tensors, contiguous and on the CPU, and plain data by name."""
-        optimiser = self.optimiser.state_dict()["state"]
-        groups = {
-            "weights": _copy(self.modules),
-            "best": self.best_weights,
-            "optimiser": {
-                f"{place}/{key}": value
-                for place, own in optimiser.items()
-                for key, value in own.items()
-            },
-        }
+        # Copies, since a checkpoint holds no tensors that share memory, as tied weights do.
         tensors = {
-            f"{group}/{name}": each.cpu().contiguous()
-            for group in groups
-            for name, each in groups[group].items()
+            f"weights/{name}": tensor.detach().to("cpu", copy=True)
+            for name, tensor in self.modules.state_dict().items()
         }
-        plain = {key: getattr(self, name) for key, name in _PLAIN.items()}
-        return tensors | plain | {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
+        tensors |= {f"best/{name}": tensor for name, tensor in self.best_weights.items()}
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{index}/{name}": value for name, value in moments.items()}
+        plain = {name: getattr(self, name) for name in (*_RESTORED, "origin", "seconds")}
+        plain |= {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
+        return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()} | plain
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Load what `state_dict` returned. Return whether its last steps ran with other code,
@@ -96,32 +79,27 @@ class TrainingState:
         Raises:
             RuntimeError, ValueError, KeyError: the tensors do not match those of the modules.
         """
-        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimiser": {}}
-        for name, value in state.items():
-            if isinstance(value, Tensor):
-                group, _, rest = name.partition("/")
-                groups[group][rest] = value
+        weights: dict[str, Tensor] = {}
         moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in groups["optimiser"].items():
-            place, _, key = name.partition("/")
-            moments.setdefault(int(place), {})[key] = tensor
-        self.modules.load_state_dict(groups["weights"])
+        for name, value in state.items():
+            match name.split("/", 1):
+                case ["weights", rest]:
+                    weights[rest] = value
+                case ["best", rest]:
+                    self.best_weights[rest] = value
+                case ["optimiser", rest]:
+                    index, _, key = rest.partition("/")
+                    moments.setdefault(int(index), {})[key] = value
+        self.modules.load_state_dict(weights)
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
-        self.best_weights = groups["best"]
-        for key in _RESTORED:
-            setattr(self, _PLAIN[key], state[key])
-        self.skips |= state.get("skips", {})  # which earlier versions did not count
+        for name in _RESTORED:
+            setattr(self, name, state[name])
         for name, amount in state["work"].items():  # in place: Encoders count into the same object
             setattr(self.work, name, amount)
         self._started -= state["seconds"]
-        if state["here"] == self.origin or state["here"] in self.earlier:
+        if state["origin"] == self.origin or state["origin"] in self.earlier:
             return False
-        self.earlier.append(state["here"])
+        self.earlier.append(state["origin"])
         return True
-
-
-def _copy(module: nn.Module) -> dict[str, Tensor]:
-    state = module.state_dict()
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -37,12 +36,8 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """Raise `Stopped` when one of `SIGNALS` arrives in the block. Does nothing outside the main
-    thread."""
+    """Raise `Stopped` when one of `SIGNALS` arrives in the block."""
     global _pending
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = {number: signal.signal(number, _receive) for number in SIGNALS}
     try:
         yield

@@ -75,26 +75,6 @@ def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
     assert list(download.read_lines(path, "latin-1"))[2] == "cliché"
 
 
-def test_long_lines_are_kept_and_endless_ones_refused(tmp_path: Path) -> None:
-    longest = "x" * download.LONGEST_LINE
-    path = write(tmp_path / "a.txt", f"a\n{longest}\r\nb\n")
-    assert corpora.read_sentences(path) == ["a", longest, "b"]
-    with pytest.raises(UserError, match=r"line 2: longer than 1 MiB"):
-        corpora.read_sentences(write(tmp_path / "b.txt", f"a\n{longest}x\n".encode()))
-
-
-def test_an_endless_line_is_not_read_into_memory(tmp_path: Path) -> None:
-    """64 MiB of zeros in 64 kB: a decompression bomb costs one line's memory."""
-    import tracemalloc
-
-    path = write(tmp_path / "a.txt.gz", b"\0" * (1 << 26))
-    tracemalloc.start()
-    with pytest.raises(UserError, match=r"line 1: longer than 1 MiB"):
-        corpora.read_sentences(path)
-    assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    tracemalloc.stop()
-
-
 @pytest.mark.parametrize("content", [b"", b"\n\n", b" \n\t\n"])
 def test_an_empty_corpus_is_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="contains no sentence"):
@@ -112,7 +92,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     altered = whole[:500] + b"\0\0\0" + whole[503:]
     for name, content in {"cut": whole[:900], "altered": altered, "plain": b"text\n"}.items():
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
-        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or truncated"):
+        with pytest.raises(UserError, match=f"{name}.txt.gz cannot be read beyond"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
     with pytest.raises(UserError, match=r"missing.txt does not exist"):
         corpora.read_sentences(tmp_path / "missing.txt")

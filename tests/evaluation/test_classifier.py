@@ -294,32 +294,6 @@ def test_fused_adam_is_adam() -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
-def test_progress_counts_every_head() -> None:
-    features, labels = data(9, 60, 3, 2)
-    told: list[int] = []
-    ours, _ = small(*PROTOCOL_MODES[0])
-    protocols.nested(part(features, labels), 2, ours, told.append)
-    assert sum(told) == protocols.heads("nested", ours) == 3 * (4 * 3 + 1)
-
-
-def test_a_constant_column_changes_nothing() -> None:
-    """It is another bias for the literal classifier, and it is that here."""
-    features, labels = data(10, 90, 4, 2)
-    features = np.concatenate([features, np.ones((90, 1), np.float32)], axis=1)
-    ours, theirs = small(*PROTOCOL_MODES[0])
-    found = protocols.nested(part(features, labels), 2, ours, ignore)
-    assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
-
-
-def test_too_few_samples_of_a_label_are_refused() -> None:
-    features, labels = data(11, 30, 3, 2)
-    labels[:] = 0
-    labels[4] = 1
-    ours, _ = small(*PROTOCOL_MODES[0])
-    with pytest.raises(UserError, match="3 folds need 3 samples of some label and 2 of each"):
-        protocols.nested(part(features, labels), 2, ours, ignore)
-
-
 @pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
 def test_the_held_out_part_needs_a_sample(samples: int, enough: bool) -> None:
     features, labels = data(12, samples, 3, 2)

@@ -21,13 +21,11 @@ from bench.datasets.tasks import (
     PROBING_TASKS,
     STS_TASKS,
     TRANSFER_TASKS,
-    XPROBE_TASKS,
     average,
-    expand_tasks,
 )
-from bench.evaluation import embedding_store, protocols, scoring
+from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
-from bench.evaluation.scoring import read_tasks, score, score_encoder, sentences
+from bench.evaluation.scoring import read_tasks, score, score_encoder
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import Record, read_scores
 from bench.utils.errors import UserError
@@ -78,20 +76,6 @@ def cells(records: Sequence[Record]) -> Cells:
 # --- names
 
 
-def test_names_of_groups_and_tasks() -> None:
-    assert expand_tasks(["all"]) == [*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS]
-    assert expand_tasks(["TREC", "transfer", "STS12", "TREC"]) == [
-        "TREC",
-        *(task for task in TRANSFER_TASKS if task != "TREC"),
-        "STS12",
-    ]
-    assert expand_tasks(["xprobe"]) == list(XPROBE_TASKS)
-    assert not set(expand_tasks(["all"])) & set(XPROBE_TASKS)
-    assert expand_tasks([]) == []
-    with pytest.raises(UserError, match=r"unknown task 'transfers'; did you mean 'transfer'\?"):
-        expand_tasks(["sts", "transfers"])
-
-
 def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None:
     tasks = read_tasks(["TREC", "SICK-R", "Depth", "STS13", "STS-B"], data)
     assert [(task.name, getattr(task, "split", "")) for task in tasks] == [
@@ -103,13 +87,6 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None
         ("STS-B", "test"),
         ("STS-B", "dev"),
     ]
-
-
-def test_an_unknown_mode(data: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"unknown mode 'tset'; did you mean 'test'\? \(known: dev, test\)"
-    ):
-        score(read_tasks(["sts"], data), look_up, mode="tset")
 
 
 # --- scores
@@ -419,27 +396,6 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     assert list(whole.parent.iterdir()) == [whole]
 
 
-def test_an_evaluation_interrupted_while_encoding_is_resumed(
-    data: Path,
-    tiny_bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interrupt: Callable[[Any, str, int], None],
-) -> None:
-    monkeypatch.setattr(embedding_store, "CHUNK", 16)
-    whole, out = tmp_path / "whole.json", tmp_path / "cut.json"
-    assert run(tiny_bert, data, whole, "STS-B", "STS12") == 0
-    chunks = -(-len(sentences(read_tasks(["STS-B", "STS12"], data))) // 16)
-    assert chunks > 3
-    interrupt(TransformerEncoder, "encode", 3)
-    assert run(tiny_bert, data, out, "STS-B", "STS12") == 130
-    assert not out.exists()
-    interrupt(TransformerEncoder, "encode", chunks - 1)  # two are done: this call does not come
-    assert run(tiny_bert, data, out, "STS-B", "STS12") == 0
-    same_scores(out, whole)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.json", "whole.json"]
-
-
 def test_finished_tasks_of_another_encoder_are_not_used(
     data: Path,
     tiny_bert: Path,
@@ -454,19 +410,6 @@ def test_finished_tasks_of_another_encoder_are_not_used(
         assert run(tiny_bert, data, file, "MR", "TREC", pooler="avg_first_last") == 0
     same_scores(out, whole)
     assert not out.with_name("x.json.part").exists()
-
-
-@pytest.mark.parametrize("name", ["thesis.txt", "vectors/mine.txt", "a/b/c.json"])
-def test_a_foreign_work_folder_is_not_touched(
-    data: Path, tiny_bert: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    foreign = tmp_path / "x.json.part" / name
-    (tmp_path / "x.json.part" / "vectors").mkdir(parents=True)
-    foreign.parent.mkdir(parents=True, exist_ok=True)
-    foreign.write_text("years")
-    assert run(tiny_bert, data, tmp_path / "x.json", "STS-B") == 2
-    assert "x.json.part was not written by an earlier evaluation" in capsys.readouterr().err
-    assert foreign.read_text() == "years"
 
 
 def test_scores_record_the_checksums_of_their_data(
@@ -491,21 +434,6 @@ def test_scores_record_the_checksums_of_their_data(
 # --- tables for the terminal
 
 
-def test_described_sets_have_a_table_of_their_own() -> None:
-    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
-    records = [
-        common | {"task": task, "value": value}
-        for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
-    ]
-    assert [block.split() for block in tables(records).split("\n\n")] == [
-        ["STS-B", "spearman", "test", "70.00"],
-        ["sts:mine", "spearman", "test", "12.50"],
-    ]
-    assert [
-        block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
-    ] == [["b", "70.00"], ["b", "12.50"]]
-
-
 def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:
     records = score(read_tasks(["STS-B", "MRPC", "MR", "Tense"], data), look_up)
     found = cells(records)
@@ -525,3 +453,18 @@ def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> 
         ["accuracy_mlp", "test"],
         ["accuracy_mlp", "dev"],
     ]
+
+
+def test_described_sets_have_a_table_of_their_own() -> None:
+    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
+    records = [
+        common | {"task": task, "value": value}
+        for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
+    ]
+    assert [block.split() for block in tables(records).split("\n\n")] == [
+        ["STS-B", "spearman", "test", "70.00"],
+        ["sts:mine", "spearman", "test", "12.50"],
+    ]
+    assert [
+        block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
+    ] == [["b", "70.00"], ["b", "12.50"]]

@@ -53,15 +53,6 @@ def planned(output: str) -> dict[str, int]:
     return {rule: int(count) for rule, count in rows if rule not in ("total", "all")}
 
 
-def test_a_file_where_results_go_is_named(tmp_path: Path) -> None:
-    (tmp_path / "results").write_text("mine")
-    done = snakemake("-n", "--configfile", str(ROOT / "config" / "smoke.yaml"), cwd=tmp_path)
-    assert done.returncode == 1
-    assert "results is no folder, where results go; move it away" in done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    assert (tmp_path / "results").read_text() == "mine"
-
-
 Suite = tuple[Path, Callable[..., Path]]
 
 RENDERED = {

@@ -24,8 +24,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PHASES = {  # and the functions that are the whole of them
-    ("loop.py", "_resume"): "resume",
-    ("loop.py", "_step"): "step",
+    ("loop.py", "load"): "resume",
+    ("loop.py", "step"): "step",
     ("loop.py", "_select"): "selection",
     ("checkpoint.py", "save"): "checkpoint",
     ("loop.py", "finish"): "export",

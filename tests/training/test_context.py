@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -219,11 +218,3 @@ def test_the_corpus_and_its_tokens(context_of: Context, tiny_corpus: Path) -> No
     assert (
         max(map(len, context.tokens())) == 5 < max(map(len, context.tokenize(context.sentences())))
     )
-
-
-def test_vectors_of_any_encoder_in_order(context_of: Context) -> None:
-    context = context_of()
-    texts = ["a man", "the dog sleeps", "a man"]
-    vectors = context.encode(context.encoder("avg"), texts)
-    np.testing.assert_allclose(vectors, context.encoder("avg").encode(texts), atol=1e-6)
-    assert vectors.dtype == np.float32

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy.stats import spearmanr
 
 from bench.datasets import sts
@@ -21,7 +20,7 @@ from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
-from bench.stages.jobs import score_encoder, score_model, score_run
+from bench.stages.jobs import score_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
@@ -117,14 +116,6 @@ def test_the_folder_of_a_mapped_encoder(encoder_of: Encode, tmp_path: Path) -> N
         assert (path / "arrays.safetensors").is_file()
 
 
-def test_broken_arrays_are_one_sentence(encoder_of: Encode, tmp_path: Path) -> None:
-    save_encoder(encoder_of(TEXTS[0]), tmp_path / "encoder")
-    path = tmp_path / "encoder" / "arrays.safetensors"
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(UserError, match=r"arrays\.safetensors is truncated or broken"):
-        load_encoder(tmp_path / "encoder")
-
-
 def cosines(
     vectors: Callable[[Sequence[str]], np.ndarray], first: Sequence[str], second: Sequence[str]
 ) -> np.ndarray:
@@ -216,35 +207,12 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     assert encoder.adapted[len(TASKS) + 1 :] == whole[: len(TASKS)]
 
 
-def test_classifiers_see_the_mapped_vectors() -> None:
-    task, encoder = labelled(), Counting()
-    own = encoder.adapt(list(task.target()), encoder.encode)
-    everything = encoder.encode(list(task.sentences()))
-    for split, samples in task.splits.items():
-        expected = encoder.encode(samples.columns[0]) - everything.mean(0)
-        np.testing.assert_allclose(task.features(split, own), expected, rtol=0, atol=1e-6)
-
-
-def test_the_pairs_of_a_classification_task_are_fitted_on_pair_by_pair() -> None:
-    parts = {name: Samples((("a", "b"), ("c", "d")), np.array([0, 1])) for name in ("train", "dev")}
-    assert list(LabelledTask("MRPC", SPLIT, 2, parts).target()) == 2 * ["a", "c", "b", "d"]
-
-
 def test_without_adaptation_scores_are_what_they_were(tiny_data: Path) -> None:
     tasks = read_tasks(TASKS, tiny_data)
     encoder = Counting()
     identity = score(tasks, encoder.encode, adapt=lambda _, vectors: vectors)
     assert identity == score(tasks, encoder.encode)
     assert identity != score(tasks, encoder.encode, adapt=encoder.adapt)
-
-
-def test_a_map_of_a_corpus_is_fitted_on_its_first_sentences(encoder_of: Encode) -> None:
-    one, other = (
-        encoder_of(f"untrained[pooler=avg]+whitening[{keys}source=CORPUS]")
-        for keys in ("", "sentences=20,")
-    )
-    assert not torch.equal(one.arrays["mean"], other.arrays["mean"])
-    assert one.identity != other.identity
 
 
 @pytest.mark.parametrize(
@@ -273,38 +241,6 @@ def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
     ]
     assert best == read_json(folder / "outcome.json")["outcome"]["best_dev"]
     assert score_tasks(encoder, dev) != score_tasks(plain, dev)
-
-
-@pytest.mark.parametrize("text", [TEXTS[3], TEXTS[0], TEXTS[8]])
-def test_a_run_is_scored_and_says_which_encoder(
-    text: str, run_of: Callable[[str], Run], tiny_data: Path, tmp_path: Path
-) -> None:
-    run = run_of(text)
-    assert not run.trained
-    assert run.skip is None
-    for name in ("one.json", "two.json"):
-        score_run(run, tmp_path, TASKS, "dev", tmp_path / name, "cpu")
-    one, two = (read_json(tmp_path / name) for name in ("one.json", "two.json"))
-    assert one["records"] == two["records"]
-    assert one["provenance"]["encoder"].split("-")[0] in ("flowed", "whitened")
-
-
-def test_any_saved_encoder_is_evaluated_from_the_command_line(
-    encoder_of: Encode, tiny_data: Path, tmp_path: Path
-) -> None:
-    encoder = encoder_of(TEXTS[1])
-    save_encoder(encoder, tmp_path / "encoder")
-    out = tmp_path / "scores.json"
-    score_model(str(tmp_path / "encoder"), None, TASKS, "dev", tiny_data, out, "cpu")
-    found = {
-        (r["task"], r["split"], r["metric"], r["aggregation"]): r["value"]
-        for r in read_json(out)["records"]
-    }
-    for record in score_tasks(encoder, read_tasks(TASKS, tiny_data)):
-        assert (
-            found[record["task"], record["split"], record["metric"], record["aggregation"]]
-            == record["value"]
-        )
 
 
 def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
@@ -337,3 +273,17 @@ def test_a_source_that_will_not_do_is_refused_before_the_training(
             f"simcse+whitening[source={source.replace('ALIKE', str(tmp_path / 'alike.txt'))}]",
             fresh=True,
         )
+
+
+def test_classifiers_see_the_mapped_vectors() -> None:
+    task, encoder = labelled(), Counting()
+    own = encoder.adapt(list(task.target()), encoder.encode)
+    everything = encoder.encode(list(task.sentences()))
+    for split, samples in task.splits.items():
+        expected = encoder.encode(samples.columns[0]) - everything.mean(0)
+        np.testing.assert_allclose(task.features(split, own), expected, rtol=0, atol=1e-6)
+
+
+def test_the_pairs_of_a_classification_task_are_fitted_on_pair_by_pair() -> None:
+    parts = {name: Samples((("a", "b"), ("c", "d")), np.array([0, 1])) for name in ("train", "dev")}
+    assert list(LabelledTask("MRPC", SPLIT, 2, parts).target()) == 2 * ["a", "c", "b", "d"]

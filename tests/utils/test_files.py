@@ -13,8 +13,6 @@ from bench.utils.errors import UserError
 from bench.utils.files import (
     atomic_file,
     atomic_folder,
-    blocking_path,
-    check_replaceable,
     read_json,
     sha256_file,
     sha256_text,
@@ -45,21 +43,20 @@ def test_a_failure_leaves_the_old_file(tmp_path):
     assert os.listdir(path.parent) == ["file.txt"]
 
 
-def test_what_is_in_the_way_of_a_folder_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("file/x.txt", "File exists; choose a writable folder"),
+        (f"{'a' * 300}/x.txt", "File name too long; choose a writable folder"),
+        ("folder", "folder is a folder; pass the name of a file"),
+    ],
+)
+def test_what_cannot_be_written_is_one_sentence(tmp_path, name, reason):
     (tmp_path / "file").write_text("")
-    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
-    assert blocking_path(tmp_path / "new" / "folder") is None
-    for name in ("file", "nowhere"):
-        assert blocking_path(tmp_path / name / "folder") == tmp_path / name
-        told = f"{name} is not a folder; move it away or choose another path"
-        with pytest.raises(UserError, match=told):
-            write_text(tmp_path / name / "folder" / "x.txt", "x")
-    with pytest.raises(UserError, match="the name is too long; choose a shorter one"):
-        write_text(tmp_path / ("a" * 300), "x")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match="folder is a folder; pass the name of a file"):
-        write_text(tmp_path / "folder", "x")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "nowhere"]
+    with pytest.raises(UserError, match=reason):
+        write_text(tmp_path / name, "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
 def test_a_failure_leaves_the_old_folder(tmp_path):
@@ -103,7 +100,7 @@ def test_json_round_trip_and_no_nan(tmp_path):
     assert read_json(path) == {"é": [1.5, None, True]}
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b"", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"{", b"\xff", b""])
 def test_what_is_no_json_is_one_sentence(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content)
@@ -111,19 +108,6 @@ def test_what_is_no_json_is_one_sentence(tmp_path, content):
         read_json(path)
     with pytest.raises(UserError, match="does not exist"):
         read_json(tmp_path / "missing.json")
-
-
-def test_only_its_own_kind_is_replaced(tmp_path):
-    (tmp_path / "mine").mkdir()
-    check_replaceable(tmp_path / "mine", "config.json")
-    check_replaceable(tmp_path / "not there", "config.json")
-    (tmp_path / "mine" / "thesis.txt").write_text("years")
-    with pytest.raises(UserError, match=r"mine exists with other content, which would be deleted"):
-        check_replaceable(tmp_path / "mine", "config.json")
-    with pytest.raises(UserError, match=r"thesis\.txt exists with other content"):
-        check_replaceable(tmp_path / "mine" / "thesis.txt", "config.json")
-    (tmp_path / "mine" / "config.json").write_text("{}")
-    check_replaceable(tmp_path / "mine", "config.json")
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
