@@ -82,7 +82,10 @@ def own_data_sums(wildcards):
     if config["data"] in ("world", "senteval"):
         return ""
     folder = Path(config["data"])
-    return json.dumps([manifest(folder), data_sums(folder)], sort_keys=True)
+    return json.dumps(
+        [manifest(folder).model_dump(exclude_unset=True), data_sums(folder)],
+        sort_keys=True,
+    )
 
 
 def own_corpus_sum(wildcards):

@@ -348,7 +348,7 @@ def _data_faults(
     described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
 ) -> Iterator[str]:
     """Yield differences of the data: by the sums of the tasks, or of the folder without them."""
-    then, name = described["data"], manifest(folder)["name"]
+    then, name = described["data"], manifest(folder).name
     # Earlier versions recorded the path of a suite's own data for their name.
     own = then["name"] not in ("world", "senteval") and described.get("run", {}).get("data")
     if then["name"] not in (name, own):

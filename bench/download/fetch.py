@@ -11,7 +11,7 @@ from bench.download.hub import fetch_file
 from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder, locked
 from bench.download.pins import PINS
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, sha256_file
+from bench.utils.files import atomic_folder, read_json, remove_partial, sha256_file
 
 
 def fetch_corpus(name: str) -> Path:
@@ -60,13 +60,10 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
     Raises:
         UserError: the archive cannot be downloaded, differs from its pin, or lacks the table.
     """
-    whole = fetch_file(archive, repository)
-    table = cache_folder() / f"{sha256_file(whole)[:12]}-{member}"
+    packed = fetch_file(archive, repository)
+    table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
     if not table.is_file():
-        with locked():
-            if not table.is_file():
-                _remove_leftovers(table)
-                unpack_member(whole, member, table)
+        unpack_member(packed, member, table)
     return table
 
 
@@ -80,8 +77,10 @@ def fetch_senteval() -> Path:
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():
-            what = f"BENCH_DATA is {local}, which has no folder downstream/"
-            raise UserError(f"{what}; set it to the folder above that")
+            raise UserError(
+                f"BENCH_DATA is {local}, which has no folder downstream/; "
+                "set it to the folder above that"
+            )
         return local
     archive = fetch_file("senteval.tar")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
@@ -89,25 +88,17 @@ def fetch_senteval() -> Path:
     if not folder.is_dir():
         with locked():
             if not folder.is_dir():
-                _remove_leftovers(folder)
+                remove_partial(cache_folder())
                 _unpack_senteval(archive, folder)
     return folder
 
 
 def _unpack_senteval(archive: Path, folder: Path) -> None:
     with atomic_folder(folder) as temporary:
-        unpack(archive, temporary / "unpacked")
-        tasks = next(
-            (path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None
-        )
+        unpacked = temporary / "unpacked"
+        unpack(archive, unpacked)
+        tasks = next((path.parent for path in unpacked.rglob("STS") if path.is_dir()), None)
         if tasks is None:
-            what = f"{archive} holds no folder STS/, so it is not SentEval's data"
-            raise UserError(f"{what}; delete it")
+            raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data")
         os.replace(tasks, temporary / "downstream")
-        shutil.rmtree(temporary / "unpacked", ignore_errors=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove what a killed process left of `target`. The caller holds the lock."""
-    for path in target.parent.glob(f".{target.name}.*.part"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(unpacked, ignore_errors=True)

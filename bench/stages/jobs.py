@@ -153,7 +153,7 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     """
     folder, ended = paths.data_folder(run.data, suite), _ended(run, suite)
     # Not from the workflow's stamp, which may be older than the files.
-    data = {"name": manifest(folder)["name"], **paths.data_sums(folder)}
+    data = {"name": manifest(folder).name, **paths.data_sums(folder)}
     described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}
     _check_dev(run, suite, folder, ended)
     is_finished = ended["outcome"]["status"] == "finished"
@@ -414,7 +414,7 @@ def evaluate(
             "name another --out"
         )
     started, encoder = time.monotonic(), model.load(device)
-    data_identity = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
+    data_identity = {"name": manifest(data).name, "folder": str(data)} | paths.data_sums(data)
     described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode}
     described |= {"tasks": task_sums(tasks), "encoder": encoder.identity}
     described |= provenance(device, torch.get_num_threads())

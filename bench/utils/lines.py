@@ -8,10 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.utils.errors import UserError
-from bench.utils.files import refuse_special
-
-# 1 MiB. No sentence is that long; a longer line means another kind of file.
-LONGEST_LINE = 1 << 20
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
@@ -21,23 +17,16 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     numbers match those of an editor.
 
     Raises:
-        UserError: the file is missing, truncated or not valid `encoding`, or a line is too long.
+        UserError: the file is missing, truncated or not valid `encoding`.
     """
     path = Path(path)
-    refuse_special(path)
     number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
-            while line := stream.readline(LONGEST_LINE + 2):
-                number += 1
+            for number, line in enumerate(stream, start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                if len(line) > LONGEST_LINE:
-                    raise UserError(
-                        f"{path}, line {number}: longer than 1 MiB; "
-                        "expected a text file with one sentence per line"
-                    )
                 yield line.decode(encoding)
     except FileNotFoundError:
         raise UserError(

@@ -98,10 +98,8 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes, str]]] = {
         (DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
         ("tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
         ("tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
-        ("tr\t5\t \n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
         ("tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
         (DEPTH.replace("te\t9", "te\t11"), "Depth has label '11' in test but not in training"),
-        (DEPTH.replace("va\t10", "va\t7"), "Depth has label '7' in dev but not in training"),
         (
             "tr\t5\ta\n" * 4 + "va\t5\tb\n" * 2 + "te\t5\tc\n" * 2,
             "tree_depth.txt: Depth has no training sample of label 1 of 2",
@@ -139,24 +137,13 @@ def test_an_archive_cut_short_is_named(folder: Path) -> None:
         probing.read("xprobe-Length", folder)
 
 
-def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(UserError, match="unknown probing task 'Dept'; did you mean 'Depth'"):
-        probing.read("Dept", folder)
-    with pytest.raises(UserError, match="unknown probing task 'xprobe-TopConstituents'"):
-        probing.read("xprobe-TopConstituents", folder)
-    with pytest.raises(UserError, match="the data set tiny has no task Tense"):
-        probing.read("Tense", folder)
-    with pytest.raises(UserError, match="has no folder downstream/"):
-        probing.read("Depth", tmp_path_factory.mktemp("empty"))
-
-
 # --- the real files
 
 
 def test_the_shipped_manifest_is_that_of_the_paper() -> None:
     """100k, 10k and 10k sentences a task (Conneau et al., 2018); X-Probe's sizes are those of its
     files."""
-    listed = manifest(Path("nowhere"))["probing"]
+    listed = manifest(Path("nowhere")).probing
     assert tuple(listed) == (*PROBING_TASKS, *XPROBE_TASKS)
     expected = {"train": 100_000, "dev": 10_000, "test": 10_000}
     assert all(listed[task] == expected for task in PROBING_TASKS)

@@ -1,4 +1,4 @@
-"""Tables of word vectors: what is read, what is refused, where they are found, and the toy one."""
+"""Tables of word vectors: what is read, what is refused, and where they are found."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.__main__ import main
 from bench.datasets import word_vectors
 from bench.datasets.word_vectors import read_vectors, width
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError
-from bench.world.toy_word_vectors import WIDTH
-from tests.datasets.files import put
 
 # Reading
 
@@ -53,18 +50,14 @@ def test_only_spaces_and_line_feeds_separate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "has no word vectors"),
-        (b"\n", "has no word vectors"),
-        (b"400000 300\n", "has no word vectors"),
-        (b"dog\n", "line 1: a word without values"),
-        (b"1 2\ndog\n", "line 2: a word without values"),
+        (b"", "is not a table of word vectors"),
+        (b"400000 300\n", "is not a table of word vectors"),
+        (b"1 2\ndog\n", "is not a table of word vectors"),
         (b"dog 1 2\ncat 1\n", "line 2: 1 values, the first word has 2"),
         (b"1 2\ndog 1 2\ncat 1 2 3\n", "line 3: 3 values, the first word has 2"),
-        (b"dog 1 2\ncat 1  2\n", "line 2: 3 values, the first word has 2"),
-        (b"dog 1 2\ncat 1 two\n", "line 2: a value is not a number"),
-        (b"dog 1 2\ncaf\xe9 1 2\n", "line 2: not UTF-8"),
+        (b"dog 1 2\ncat 1 two\n", "line 2: could not convert string to float"),
+        (b"dog 1 2\ncaf\xe9 1 2\n", "line 2: 'utf-8' codec can't decode"),
         (b"dog 1 2\ncat nan 2\n", "the vector of 'cat' is not finite"),
-        (b"dog 1 2\ncat inf 2\n", "the vector of 'cat' is not finite"),
     ],
 )
 def test_what_is_no_table_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
@@ -148,37 +141,6 @@ def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
     expected = r"README\.md is not a table of word vectors: its first line is not a word and"
     with pytest.raises(UserError, match=expected):
         backbone(str(path))
-
-
-# The toy table
-
-
-@pytest.fixture
-def small_world(tmp_path: Path) -> Path:
-    """Two topics whose words never meet; "king" and "queen" keep the same company, and so do
-    "bread" and "cake"."""
-    rows = []
-    for number in range(120):
-        ruler, food = ("King", "queen")[number % 2], ("bread", "cake")[number % 3 % 2]
-        rows += [f"the {ruler} rules the old land .", f"a baker bakes {food} in an oven ."]
-    rows += [f"word{number % 70} goes" for number in range(350)]
-    return put(tmp_path, "world/world.txt", "\n".join([*rows, "once only\n"])).parent
-
-
-def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
-    outs = [tmp_path / name / "vectors.txt" for name in ("one", "two")]
-    for out in outs:
-        assert main(["word-vectors", "--world", str(small_world), "--out", str(out)]) == 0
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-    table = read_vectors(outs[0])
-    assert table.vectors.shape[1] == WIDTH
-    assert table.words[0] == "goes"  # the most frequent first
-    assert "once" not in table.words
-    assert "King" not in table.words
-    unit = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
-    vectors = dict(zip(table.words, unit, strict=True))
-    for near, also, far in (("king", "queen", "cake"), ("bread", "cake", "queen")):
-        assert vectors[near] @ vectors[also] > 0.5 > vectors[near] @ vectors[far] + 0.3
 
 
 @pytest.mark.parametrize("first", ["3 2", "2 3", "9 9"])

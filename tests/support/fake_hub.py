@@ -26,10 +26,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import tenacity.nap
 from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
-
-from bench.download import http, pins
 
 API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?")
 FILE = re.compile(r"(/datasets)?/([^/]+/[^/]+)/resolve/([^/]+|refs/pr/\d+)/(.+)")
@@ -234,13 +233,12 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     for name in ("BENCH_DATA", "BENCH_MODELS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(pins, "LOCK", folder / "lock.json")
     # huggingface_hub reads the environment when it is imported.
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "models"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder / "token"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    for module in (http, file_download, _http):
+    for module in (file_download, _http, tenacity.nap):
         monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
     use_endpoint(monkeypatch, "http://127.0.0.1:9")  # the discard port: nobody listens
 

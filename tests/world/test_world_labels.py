@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.datasets import probing, transfer
-from bench.datasets.tasks import PROBING_FILES
+from bench.datasets.tasks import PROBING_FILES, TRANSFER_TASKS
 from bench.utils.files import read_json
 from bench.world import grammar
 from bench.world.grammar import CONJUNCTIONS, Speaker, sample_clause, with_ed, with_s
@@ -100,9 +100,9 @@ def test_no_form_belongs_to_two_words() -> None:
     assert len({*judging} - {*forms}) == len(judging) == 36
 
 
-@pytest.mark.parametrize("name", [*transfer.TASKS, *PROBING])
+@pytest.mark.parametrize("name", [*TRANSFER_TASKS, *PROBING])
 def test_all_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str) -> None:
-    reader, group = (transfer, "transfer") if name in transfer.TASKS else (probing, "probing")
+    reader, group = (transfer, "transfer") if name in TRANSFER_TASKS else (probing, "probing")
     read = reader.read(name, world)
     sizes = read_json(world / "manifest.json")[group][name]
     assert sum(len(samples.labels) for samples in read.splits.values()) == sum(sizes.values())
