@@ -14,16 +14,16 @@ from bench.datasets.tasks import DEV_AVERAGE, STS_TASKS
 from bench.download import (
     CORPORA,
     DATASET,
-    PINS,
     check_corpus,
     corpus_name,
+    known_corpus,
     local_folder,
     pinned,
     read_lines,
 )
 from bench.download import corpus_path as corpus_path
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sha256_file
+from bench.utils.files import sha256_file
 
 # Header of nli_for_simcse.csv: premise, entailment, contradiction.
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
@@ -195,13 +195,13 @@ def corpus_identity(path: Path) -> dict[str, Any]:
         UserError: the file cannot be read, or is not the published corpus of that name.
     """
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
-    pins = read_json(PINS)["corpora"].get(name, {"rows": [length]})
-    sums = pins.get("sha256") or [pinned(DATASET)[1].get(Path(path).name, digest)]
-    if length not in pins["rows"] or digest not in sums:
+    published = known_corpus(name) or {"rows": [length]}
+    sums = published.get("sha256") or [pinned(DATASET)[1].get(Path(path).name, digest)]
+    if length not in published["rows"] or digest not in sums:
+        lengths = " or ".join(map(str, published["rows"]))
         raise UserError(
-            f"{path} has {length} rows and the SHA-256 {digest}, but {name} has "
-            f"{' or '.join(map(str, pins['rows']))} rows and {' or '.join(sums)}; fetch it again, "
-            "or give another corpus another name"
+            f"{path} has {length} rows and the SHA-256 {digest}, but {name} has {lengths} rows and "
+            f"{' or '.join(sums)}; fetch it again, or give another corpus another name"
         )
     return {"name": name, "sha256": digest, "rows": length}
 

@@ -9,7 +9,14 @@ unpacked; GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 
 from bench.download.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
-from bench.download.hub import DATASET, fetch_backbone, probing_file
+from bench.download.hub import (
+    DATASET,
+    fetch_backbone,
+    known_corpus,
+    pinned,
+    probing_file,
+    record,
+)
 from bench.download.local import (
     CORPORA,
     cache_folder,
@@ -17,13 +24,11 @@ from bench.download.local import (
     corpus_path,
     local_folder,
 )
-from bench.download.pins import PINS, pinned, record
 from bench.utils.lines import read_lines
 
 __all__ = [
     "CORPORA",
     "DATASET",
-    "PINS",
     "cache_folder",
     "check_corpus",
     "corpus_name",
@@ -32,6 +37,7 @@ __all__ = [
     "fetch_corpus",
     "fetch_senteval",
     "fetch_words",
+    "known_corpus",
     "local_folder",
     "pinned",
     "probing_file",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
+import zipfile
 from pathlib import Path
 
-from bench.download.archive import unpack, unpack_member
-from bench.download.hub import fetch_file
+from bench.download.hub import fetch_file, known_corpus
 from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder, locked
-from bench.download.pins import PINS
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, remove_partial, sha256_file
+from bench.utils.files import atomic_file, atomic_folder, remove_partial, sha256_file
 
 
 def fetch_corpus(name: str) -> Path:
@@ -34,7 +34,7 @@ def check_corpus(name: str) -> None:
     Raises:
         UserError: no corpus and no file in the folder BENCH_DATA has this name.
     """
-    if name in CORPORA or name in read_json(PINS)["corpora"]:
+    if name in CORPORA or known_corpus(name):
         return
     folder = local_folder()
     if not folder:
@@ -102,3 +102,27 @@ def _unpack_senteval(archive: Path, folder: Path) -> None:
             raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data")
         os.replace(tasks, temporary / "downstream")
         shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def unpack_member(archive: Path, member: str, target: Path) -> None:
+    """Copy one file out of a zip archive, atomically; `UserError` if that is no such archive."""
+    try:
+        with (
+            zipfile.ZipFile(archive) as packed,
+            packed.open(member) as source,
+            atomic_file(target) as temporary,
+            open(temporary, "wb") as copy,
+        ):
+            shutil.copyfileobj(source, copy, 1 << 20)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{archive} cannot be unpacked ({error}); fetch it again") from None
+
+
+def unpack(archive: Path, folder: Path, remedy: str = "fetch it again") -> None:
+    """Unpack a tar archive into a folder; `UserError`, with the remedy, if it is damaged."""
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{archive} cannot be unpacked ({reason}); {remedy}") from None

@@ -1,4 +1,4 @@
-"""Downloads from the Hugging Face hub and from GitHub, verified.
+"""Downloads from the Hugging Face hub and from GitHub, verified by pinned digests.
 
 huggingface_hub transfers files and keeps them in its own cache, which is shared with other
 programs. Here their sums are compared, because it compares sizes only.
@@ -6,28 +6,33 @@ programs. Here their sums are compared, because it compares sizes only.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from bench.download import pins
-from bench.download.local import cache_folder, local_folder
+from bench.download.local import cache_folder, local_folder, locked
 from bench.utils.errors import TransientError, UserError
-from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file
+from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file, write_json
 
+PINS = Path(__file__).with_name("pins.json")
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
 SENTEVAL = "github.com/facebookresearch/SentEval"
-# Everything an encoder needs; no pickled weights, no code.
-_MODEL_FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt"]
-_MODEL_FILES += ["special_tokens_map.json", "added_tokens.json", "merges.txt", "modules.json"]
-_MODEL_FILES += ["sentence_bert_config.json", "config_sentence_transformers.json"]
-_MODEL_FILES += ["model.safetensors", "model-*.safetensors", "model.safetensors.index.json"]
-# Each further module of sentence-transformers has a folder, such as 1_Pooling.
-_MODULE_FILES = ["config.json", "model.safetensors", "tokenizer.json", "sentence_bert_config.json"]
-BACKBONE_FILES = [*_MODEL_FILES, *(f"[0-9]*_*/{name}" for name in _MODULE_FILES)]
+# Everything an encoder needs; no pickled weights, no code. Each further module of
+# sentence-transformers has a folder, such as 1_Pooling.
+BACKBONE_FILES = [
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("added_tokens.json", "vocab.json", "vocab.txt", "merges.txt"),
+    *("model.safetensors", "model-*.safetensors", "model.safetensors.index.json"),
+    *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
+    *("[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json"),
+    "[0-9]*_*/sentence_bert_config.json",
+]
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 # Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
@@ -39,6 +44,9 @@ _LASTING = {
     "RevisionNotFoundError": "the repository has no such revision; name another",
     "HFValidationError": "this is not a repository name; write owner/name",
 }
+
+
+# --- requests
 
 
 def _status(error: BaseException) -> int:
@@ -95,6 +103,61 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         raise kind(f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}") from None
 
 
+# --- pins
+
+
+def known_corpus(name: str) -> dict[str, Any]:
+    """The numbers of rows and, if they are known, the digests of a published corpus, or nothing."""
+    corpora: dict[str, dict[str, Any]] = read_json(PINS)["corpora"]
+    return corpora.get(name, {})
+
+
+def lock_file() -> Path:
+    """The commits and digests of the first downloads, in the cache."""
+    return cache_folder() / "pins.lock.json"
+
+
+def _recorded() -> dict[str, Any]:
+    return read_json(lock_file()) if lock_file().exists() else {}
+
+
+def pinned(key: str) -> tuple[str | None, dict[str, str]]:
+    """Return the pinned revision of a repository, and the SHA-256 of its pinned files.
+
+    `pins.json` goes before what the first download recorded, but a pull request that it names may
+    move, so the recorded commit goes before that.
+
+    Args:
+        key: the repository of a model, or `datasets/` and that of a data set.
+    """
+    pin = read_json(PINS)["repositories"].get(key, {})
+    recorded = _recorded().get(key, {"revision": None, "files": {}})
+    revision = pin.get("revision")
+    if not re.fullmatch("[0-9a-f]{40}", revision or ""):
+        revision = recorded["revision"] or revision
+    known = {name: entry.get("sha256") for name, entry in pin.get("files", {}).items()}
+    return revision, recorded["files"] | {name: digest for name, digest in known.items() if digest}
+
+
+def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
+    """Record the commit and the SHA-256 of downloaded files; they are enforced from now on.
+
+    Nothing is written if all of it is recorded: the cache may be read-only.
+    """
+    entry = _recorded().get(key, {})
+    if entry.get("revision") == commit and sums.items() <= entry["files"].items():
+        return
+    with locked():
+        recorded = _recorded()
+        entry = recorded.get(key, {})
+        known = entry["files"] if entry.get("revision") == commit else {}
+        recorded[key] = {"revision": commit, "files": dict(sorted({**known, **sums}.items()))}
+        write_json(lock_file(), dict(sorted(recorded.items())))
+
+
+# --- files
+
+
 def repository_of(key: str) -> dict[str, str]:
     """The arguments by which huggingface_hub names the repository of a key of the pins.
 
@@ -111,38 +174,33 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
-    options = {**repository_of(key), "revision": pins.pinned(key)[0] or revision}
+    options = {**repository_of(key), "revision": pinned(key)[0] or revision}
     with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         folder = Path(retrying(snapshot_download)(allow_patterns=list(patterns), **options))
     paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
     sums = {path.relative_to(folder).as_posix(): _verified(key, folder, path) for path in paths}
     if sums:
-        pins.record(key, folder.name, sums)
+        record(key, folder.name, sums)
     return folder
 
 
 def _verified(key: str, folder: Path, path: Path) -> str:
-    """Return the SHA-256 of a file that is what the hub lists and what is pinned.
+    """Return the SHA-256 of a file that is what is pinned, or else what the hub lists.
 
     Raises:
         UserError: it is not; it is removed then, because any program would use it.
     """
-    name, digest = path.relative_to(folder).as_posix(), sha256_file(path)
-    blob = path.resolve()  # named by the SHA-256 of a large file, by the git blob id of a small one
-    actual = pins.git_blob(path.read_bytes()) if len(blob.name) == 40 else digest
-    expected = pins.pinned(key)[1].get(name, digest)
-    problem = ""
-    if path.is_symlink() and blob.name != actual:
-        problem = f"the digest {actual}, but the hub lists {blob.name}"
-    elif digest != expected:
-        problem = f"the SHA-256 {digest}, but {expected} is pinned"
-    if problem:
+    name, digest, blob = path.relative_to(folder).as_posix(), sha256_file(path), path.resolve()
+    # The hub's cache names a large file by its SHA-256.
+    listed = blob.name if re.fullmatch("[0-9a-f]{64}", blob.name) else digest
+    expected = pinned(key)[1].get(name, listed)
+    if digest != expected:
         path.unlink()
         blob.unlink(missing_ok=True)
         raise UserError(
-            f"{name} of {key} has {problem}; fetch it again, or, if its publisher replaced it, "
-            f"remove its entry from {pins.lock_file()}"
+            f"{name} of {key} has the SHA-256 {digest}, expected {expected}; fetch it again, or, "
+            f"if its publisher replaced it, remove its entry from {lock_file()}"
         )
     return digest
 
@@ -202,17 +260,17 @@ def probing_file(name: str, data: Path) -> Path:
                 "choose other tasks"
             )
         return path
-    pin = read_json(pins.PINS)["repositories"][SENTEVAL]
+    pin = read_json(PINS)["repositories"][SENTEVAL]
     source = f"data/probing/{path.name}"
     expected = pin["files"][source]["blob"]
-    if not path.is_file() or pins.git_blob(path.read_bytes()) != expected:
+    if not path.is_file() or git_blob(path.read_bytes()) != expected:
         endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
         url = f"{endpoint}/facebookresearch/SentEval/{pin['revision']}/{source}"
         with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
             content = _get(url)
-        if pins.git_blob(content) != expected:
+        if git_blob(content) != expected:
             raise UserError(
-                f"{url} has the git blob id {pins.git_blob(content)}, but {expected} is pinned; "
+                f"{url} has the git blob id {git_blob(content)}, but {expected} is pinned; "
                 "fetch it again"
             )
         with atomic_file(path) as temporary:
@@ -229,3 +287,8 @@ def _get(url: str) -> bytes:
     response = get_session().get(url, follow_redirects=True, timeout=timeout)
     hf_raise_for_status(response)
     return response.content
+
+
+def git_blob(content: bytes) -> str:
+    """The id of a file in git, in hex: SHA-1 of a header with the size, and of the bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

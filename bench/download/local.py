@@ -33,19 +33,17 @@ def locked() -> Iterator[None]:
         UserError: the lock file cannot be written.
     """
     path = cache_folder() / ".lock"
-    lock = FileLock(path, mode=0o664)  # as huggingface_hub: a group can share the cache
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        # Writable for its group, as huggingface_hub's locks: a group can share the cache.
+        lock = FileLock(path, mode=0o664).acquire()
     except OSError as error:
         raise UserError(
             f"cannot write {path} ({error.strerror}); set SENTBENCH_CACHE to a folder for data "
             "that you can write to"
         ) from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def local_folder() -> Path | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.download.hub import DATASET, repository_of
+from bench.download.hub import DATASET, pinned, repository_of
 from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder
-from bench.download.pins import pinned
 from bench.utils.errors import UserError
 
 ANSWER = 10.0  # seconds to wait for the hub

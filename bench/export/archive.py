@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from bench.download.archive import unpack
+from bench.download.fetch import unpack
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file, atomic_folder

@@ -114,8 +114,7 @@ def test_a_corpus_is_found_by_name_or_path(tmp_path: Path, monkeypatch: pytest.M
 def pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "pins.json"
     path.write_text('{"repositories": {}, "corpora": {}}')
-    monkeypatch.setattr(corpora, "PINS", path)
-    monkeypatch.setattr(download.pins, "PINS", path)
+    monkeypatch.setattr(download.hub, "PINS", path)
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
     return path
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import download
-from bench.datasets import corpora
-from bench.download import pins
+from bench.download import hub as downloads
 from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
 from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, tar
 
@@ -18,8 +17,7 @@ from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, tar
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The cache of data; `tmp_path / "pins.json"` holds the pins, of which there are none."""
     (tmp_path / "pins.json").write_text(NO_PINS)
-    for module in (pins, corpora):
-        monkeypatch.setattr(module, "PINS", tmp_path / "pins.json")
+    monkeypatch.setattr(downloads, "PINS", tmp_path / "pins.json")
     isolate(monkeypatch, tmp_path)
     return tmp_path / "cache"
 

@@ -20,8 +20,9 @@ import tenacity.nap
 from huggingface_hub import constants
 
 from bench import download
-from bench.download import pins, present
-from bench.download.hub import fetch_file
+from bench.download import hub as downloads
+from bench.download import present
+from bench.download.hub import fetch_file, lock_file
 from bench.models.load import load_encoder
 from bench.utils.errors import TransientError, UserError
 from tests.support.fake_hub import FakeHub, Fault, use_endpoint
@@ -33,13 +34,13 @@ def sha256(content: bytes) -> str:
 
 
 def pin(key: str, **entry: Any) -> None:
-    content = json.loads(pins.PINS.read_text())
+    content = json.loads(downloads.PINS.read_text())
     content["repositories"].setdefault(key, {}).update(entry)
-    pins.PINS.write_text(json.dumps(content))
+    downloads.PINS.write_text(json.dumps(content))
 
 
 def recorded() -> dict[str, Any]:
-    return json.loads(pins.lock_file().read_text())
+    return json.loads(lock_file().read_text())
 
 
 def fetched(hub: FakeHub) -> list[str]:
@@ -71,7 +72,7 @@ def test_recorded_commit_is_requested(hub: FakeHub) -> None:
     hub.repositories[download.DATASET]["new.txt"] = b"the branch moved on"
     with pytest.raises(UserError, match="no such revision"):
         download.fetch_backbone(f"{BERT}@{'c' * 40}")
-    pins.lock_file().write_text(json.dumps({BERT: {"revision": "c" * 40, "files": {}}}))
+    lock_file().write_text(json.dumps({BERT: {"revision": "c" * 40, "files": {}}}))
     with pytest.raises(UserError, match="no such revision"):
         download.fetch_backbone(BERT)
 
@@ -79,17 +80,17 @@ def test_recorded_commit_is_requested(hub: FakeHub) -> None:
 def test_other_bytes_than_listed_are_refused(hub: FakeHub) -> None:
     altered = TEXT.replace(b"7", b"8")
     hub.served[CORPUS] = altered
-    words = f"{CORPUS} of .* has the digest {sha256(altered)}, but the hub lists {sha256(TEXT)}"
+    words = f"{CORPUS} of .* has the SHA-256 {sha256(altered)}, expected {sha256(TEXT)}; fetch it"
     with pytest.raises(UserError, match=words):
         download.fetch_corpus("wiki1m")
-    assert not pins.lock_file().exists()
+    assert not lock_file().exists()
     hub.served.clear()
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT  # nothing wrong is left
 
 
 def test_other_bytes_than_pinned_are_refused(hub: FakeHub) -> None:
     pin(download.DATASET, files={CORPUS: {"sha256": "0" * 64}})
-    words = f"{CORPUS} of .* has the SHA-256 {sha256(TEXT)}, but {'0' * 64} is pinned; fetch it"
+    words = f"{CORPUS} of .* has the SHA-256 {sha256(TEXT)}, expected {'0' * 64}; fetch it"
     with pytest.raises(UserError, match=words):
         download.fetch_corpus("wiki1m")
     assert not present.has_corpus("wiki1m")
@@ -100,7 +101,7 @@ def test_altered_file_in_the_cache_is_refused_then_downloaded(hub: FakeHub) -> N
     weights = folder / "model.safetensors"
     content = weights.read_bytes()
     weights.resolve().write_bytes(content[:-1] + b"?")
-    with pytest.raises(UserError, match=r"model\.safetensors of .* has the digest"):
+    with pytest.raises(UserError, match=r"model\.safetensors of .* has the SHA-256"):
         download.fetch_backbone(BERT)
     assert (download.fetch_backbone(BERT) / "model.safetensors").read_bytes() == content
 
@@ -205,13 +206,13 @@ def test_waits_before_retries(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 CODE = """
-import sys; from pathlib import Path; from bench import download; from bench.download import pins
-pins.PINS = Path(sys.argv[1]); print(download.fetch_senteval())
+import sys; from pathlib import Path; from bench import download; from bench.download import hub
+hub.PINS = Path(sys.argv[1]); print(download.fetch_senteval())
 """
 
 
 def test_concurrent_processes_download_once(hub: FakeHub) -> None:
-    command = [sys.executable, "-c", CODE, str(pins.PINS)]
+    command = [sys.executable, "-c", CODE, str(downloads.PINS)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     folders = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert len(folders) == 1
@@ -363,7 +364,7 @@ def test_a_revision_is_followed_once(hub: FakeHub) -> None:
     assert list(recorded()) == [f"{BERT}@refs/pr/1"]
     pin(BERT, revision="refs/pr/1")
     assert download.fetch_backbone(BERT) == folder
-    assert pins.pinned(BERT)[0] == commit
+    assert downloads.pinned(BERT)[0] == commit
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
     assert download.fetch_backbone(f"{BERT}@refs/pr/1") == download.fetch_backbone(BERT) == folder

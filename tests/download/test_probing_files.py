@@ -15,9 +15,7 @@ from bench import download
 from bench.__main__ import main
 from bench.datasets import probing
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS
-from bench.download import pins
-from bench.download.hub import SENTEVAL
-from bench.download.pins import git_blob
+from bench.download.hub import SENTEVAL, git_blob
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
@@ -165,7 +163,7 @@ def test_git_blob_ids() -> None:
 
 
 def test_all_ten_files_are_pinned() -> None:
-    content = json.loads(Path(pins.__file__).with_name("pins.json").read_text())
+    content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
     pin = content["repositories"][SENTEVAL]
     assert pin["revision"] == COMMIT
     assert set(pin["files"]) == {f"data/probing/{name}.txt" for name in probing.FILES.values()}
