@@ -16,6 +16,7 @@ import torch
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
+from bench.download import pinned
 from bench.evaluation.embedding_store import FILES as VECTOR_FILES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
@@ -155,6 +156,8 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     # Not from the workflow's stamp, which may be older than the files.
     data = {"name": manifest(folder).name, **paths.data_sums(folder)}
     described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}
+    if run.backbone.source == "hub":
+        described["backbone_commit"] = pinned(run.backbone.location)[0]
     _check_dev(run, suite, folder, ended)
     is_finished = ended["outcome"]["status"] == "finished"
     described["corpora"] = list(_corpora(run, suite, read if is_finished else (), ended))
