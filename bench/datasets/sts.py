@@ -74,7 +74,11 @@ class StsTask:
         Raises:
             UserError: as `read`, for the other splits.
         """
-        for split in _splits(self.name, self.data) if self.data else [self.split]:
+        splits = [self.split]
+        if self.data and _has_splits(self.name):
+            counts = sizes("sts", self.name, self.data)
+            splits = [split for split in SPLITS if split in counts]
+        for split in splits:
             task = self if split == self.split else read(self.name, self.data or Path(), split)
             for subset in task.subsets:
                 yield from chain.from_iterable(zip(subset.first, subset.second, strict=True))
@@ -115,14 +119,6 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
 
 def _has_splits(task: str) -> bool:
     return task in DEV_AVERAGE or is_described(task)
-
-
-def _splits(task: str, data: Path) -> list[str]:
-    """Return the splits of a task that a data folder has."""
-    if not _has_splits(task):
-        return ["test"]
-    counts = sizes("sts", task, data)
-    return [split for split in SPLITS if split in counts]
 
 
 def _title(task: str, subset: Subset) -> str:
