@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -68,22 +67,6 @@ def test_what_is_no_table_is_refused(content: bytes, message: str, tmp_path: Pat
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_memory_is_that_of_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "table.txt"
-    rows, columns = 4000, 100
-    line = " ".join(f"{value:.5f}" for value in np.linspace(-1, 1, columns))
-    path.write_text("".join(f"w{row} {line}\n" for row in range(rows)))
-    tracemalloc.start()
-    try:
-        table = read_vectors(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert table.vectors.shape == (rows, columns)
-    words, block = 300 * rows, 3 << 20
-    assert peak < table.vectors.nbytes + words + block
 
 
 # Finding

@@ -121,39 +121,32 @@ def fault(name: str, **values: Any) -> Setup:
     return lambda hub, patch: hub.faults.update({name: Fault(**values)})
 
 
-FAULTS: list[tuple[str, Setup, str, bool]] = [  # name, what happens, the message, is it transient
-    (
-        "no server",
-        lambda hub, patch: use_endpoint(patch, "http://127.0.0.1:9"),
-        "no answer from http://127.0.0.1:9",
-        True,
-    ),
-    ("503", fault("*", status=503), "no answer from .*503", True),
-    ("reset", fault(CORPUS, sent=400, reset=True), "no answer from", True),
-    (
-        "offline",
-        lambda hub, patch: patch.setattr(constants, "HF_HUB_OFFLINE", True),
-        "not in the cache and HF_HUB_OFFLINE is set",
-        False,
-    ),
-    (
-        "no repository",
-        lambda hub, patch: hub.repositories.pop(download.DATASET),
-        "the repository does not exist or is private; check its name, set HF_TOKEN",
-        False,
-    ),
-    (
-        "gated",
-        fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"}),
-        "is gated; accept its terms",
-        False,
-    ),
-    ("403", fault("*", status=403), "answers with status 403", False),
-]
+def offline(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def gone(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    use_endpoint(patch, "http://127.0.0.1:9")
+
+
+def no_repository(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    del hub.repositories[download.DATASET]
+
+
+GATED = fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"})
 
 
 @pytest.mark.parametrize(
-    ("setup", "message", "transient"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS]
+    ("setup", "message", "transient"),
+    [
+        (gone, "no answer from http://127.0.0.1:9", True),
+        (fault("*", status=503), "no answer from .*503", True),
+        (fault(CORPUS, sent=400, reset=True), "no answer from", True),
+        (offline, "not in the cache and HF_HUB_OFFLINE is set", False),
+        (no_repository, "the repository does not exist or is private; check its name", False),
+        (GATED, "is gated; accept its terms", False),
+        (fault("*", status=403), "answers with status 403", False),
+    ],
 )
 def test_faults_are_one_sentence(
     setup: Setup, message: str, transient: bool, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
