@@ -35,7 +35,7 @@ SEEDS ?= 8
 # Those of docs/portability.md that the reference has.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick gpu-day kill-test slurm wiki-mini extras lock image toy-backbones clean
+.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in minutes, without network or GPU"
@@ -44,15 +44,16 @@ help:
 	@echo "make test-pythons the same with each installed Python of PYTHONS ($(PYTHONS)), each in its own environment"
 	@echo "make test-slow    tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
-	@echo "make check        ruff, snakefmt, mypy, and who may import what"
+	@echo "make check        ruff, snakefmt, mypy, who may import what, and the size of each package"
 	@echo "make bench        benchmarks"
 	@echo "make reference    measure what changed of what make smoke is checked against ($(SEEDS) seeds, several arithmetics; ALL=1: all)"
 	@echo "make portable     the fast tests and the smoke suite under several arithmetics and Pythons"
 	@echo "make portable-quick  a part of both, under the oldest arithmetic"
 	@echo "make wiki-mini    a real backbone on real text (needs BENCH_DATA, BENCH_MODELS)"
-	@echo "make gpu-day      on a GPU, in about 20 minutes: tests, and times of the published shapes (random weights)"
+	@echo "make test-gpu     the tests that need a GPU; they print times"
 	@echo "make kill-test    a hundred kills of real trainings, which must resume to the same bits"
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
+	@echo "make world-data   generate the files of the embedded world again (tools/world)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
 	@echo "make lock         update the locks to the newest versions"
@@ -113,6 +114,7 @@ check: $(READY)
 	$(BIN)/snakefmt --check Snakefile rules workflow
 	$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/size.py
 
 bench: $(EXTRAS)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
@@ -138,9 +140,8 @@ portable-quick: smoke-inputs
 wiki-mini: $(READY)
 	$(SNAKEMAKE) --configfile config/wiki-mini.yaml
 
-# Goals and wheels to bring along are in docs/performance.md.
-gpu-day: $(READY)
-	$(BIN)/python -m bench gpu-day
+test-gpu: $(READY)
+	$(BIN)/python -m pytest tests/gpu -m gpu -rs -q -s
 
 # make test-slow has ten kills.
 kill-test: $(READY)
@@ -150,6 +151,11 @@ kill-test: $(READY)
 slurm: $(EXTRAS)
 	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
 
+# The files of the embedded world: only after a change of its language, and before toy-backbones.
+world-data: $(READY)
+	rm -rf bench/world/data
+	$(BIN)/python -m tools.world data bench/world/data
+
 # bench/world/backbones is created once and shipped, because pre-training on another processor gives other weights.
 # Afterwards raise TOY_VERSION and run make reference.
 TOYS := bench/world/backbones
@@ -157,13 +163,11 @@ TOYS := bench/world/backbones
 TOY_SEEDS := bert=2 roberta=0 chinese=0
 toy-backbones: $(READY)
 	rm -rf results/toys
-	$(BIN)/python -m bench world --out results/toys/world
-	printf '%s\n' $(TOY_SEEDS) | tr = ' ' | xargs -P $(CORES) -L 1 sh -c '$(BIN)/python -m bench pretrain \
-	    --world results/toys/world --kind $$0 --seed $$1 --out results/toys/backbones/toy-$$0'
-	$(BIN)/python -m bench word-vectors --world results/toys/world --out results/toys/backbones/toy-glove/vectors.txt
-	cd results/toys/backbones && sha256sum */* > SHA256SUMS
+	printf '%s\n' $(TOY_SEEDS) | tr = ' ' | xargs -P $(CORES) -L 1 sh -c '$(BIN)/python -m tools.world backbone $$0 $$1 results/toys/toy-$$0'
+	$(BIN)/python -m tools.world vectors results/toys/toy-glove/vectors.txt
+	cd results/toys && sha256sum */* > SHA256SUMS
 	rm -rf $(TOYS)
-	mv results/toys/backbones $(TOYS)
+	mv results/toys $(TOYS)
 
 lock: $(READY)
 	$(BIN)/uv lock --upgrade

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
-from bench.datasets.corpora import MADE, WORLDS
+from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
-from bench.runs.paths import data_sums
+from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
 from bench.utils.errors import UserError, errors_of
 from bench.utils.files import blocking_path, slug
@@ -22,9 +22,9 @@ try:
         suites.read(path)
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
-        suites.validate(config)
-        PLANNED = {found.run.id: found for found in suites.planned(config)}
-        COMPARISON = suites.comparison(config, PLANNED.values())
+        SUITE = suites.validate(config)
+        PLANNED = {found.run.id: found for found in suites.planned(SUITE)}
+        COMPARISON = suites.comparison(SUITE, PLANNED.values())
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -36,8 +36,7 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
-TOGETHER = config.get("runs_together", 1)
-PER_JOB = config.get("runs_per_job", 1)
+PER_JOB = SUITE.runs_per_job
 # Where the results of each stage are.
 FOLDERS = {
     "train": f"{RESULTS}/trained",
@@ -71,17 +70,13 @@ wildcard_constraints:
     corpus=r"[A-Za-z0-9._-]+",
 
 
-def world_if_named(name):
-    return f"{RESULTS}/world/manifest.json" if name in WORLDS else []
-
-
 # Not as input files, because times would count: a copy of other data may be older than the scores,
 # and a touched file would score the whole suite again.
 def own_data_sums(wildcards):
-    """Sums of data given by path; when its files change, all runs are scored again."""
-    if config["data"] in ("world", "senteval"):
+    """Sums of data without a pin; when its files change, all runs are scored again."""
+    if config["data"] == "senteval":
         return ""
-    folder = Path(config["data"])
+    folder = data_folder(config["data"], Path(RESULTS))
     return json.dumps(
         [manifest(folder).model_dump(exclude_unset=True), data_sums(folder)],
         sort_keys=True,
@@ -89,16 +84,12 @@ def own_data_sums(wildcards):
 
 
 def own_corpus_sum(wildcards):
-    return corpus_fingerprint(CORPORA[wildcards.corpus])
+    name = CORPORA[wildcards.corpus]
+    return TOY_VERSION if name in WORLDS else corpus_fingerprint(name)
 
 
 def corpus_name(wildcards):
     return CORPORA[wildcards.corpus]
-
-
-def corpus_world(wildcards):
-    name = CORPORA[wildcards.corpus]
-    return world_if_named(config["data"] if name in MADE else name)
 
 
 def backbone_reference(wildcards):
@@ -152,8 +143,7 @@ def of_job(function, stage, ids):
 
 
 def job_threads(stage, ids):
-    most = max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
-    return min(TOGETHER, len(ids)) * most
+    return max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
 
 
 def suite_config(wildcards):
@@ -173,7 +163,7 @@ def plan_part(stage, ids):
     plan = {
         "corpus": config["corpus"],
         "data": config["data"],
-        "mode": suites.mode_of(config),
+        "mode": SUITE.mode,
         "runs": [
             {key: entry[key] for key in keys if key in entry} for entry in entries
         ],
@@ -191,6 +181,6 @@ def outputs_of(stage):
 
 def compared(wildcards):
     """The outputs of the comparison, if the configuration names a baseline."""
-    if "compare" not in config:
+    if SUITE.compare is None:
         return []
     return [f"{RESULTS}/tables/{COMPARISON}.csv", f"{FIGURES}/{COMPARISON}.png"]

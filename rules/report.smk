@@ -129,7 +129,7 @@ rule audit:
         "python -m bench audit --out {output:q} > {log:q} 2>&1"
 
 
-if "compare" in config:
+if SUITE.compare is not None:
 
     rule compare:
         input:
@@ -154,7 +154,7 @@ if "compare" in config:
             f"{RESULTS}/benchmarks/compare.tsv"
         params:
             suite=suite_folder,
-            baseline=config["compare"]["baseline"],
+            baseline=SUITE.compare.baseline,
             out=subpath(output.table, parent=True),
             figures=subpath(output.figure, parent=True),
         shell:

@@ -44,7 +44,7 @@ def reproduce(
         int | None,
         opt(
             "How many seeds; by default as many as the paper suite.",
-            **whole_number("seeds", high=MAX_SEEDS),
+            **whole_number(high=MAX_SEEDS),
         ),
     ] = None,
     tasks: Annotated[
@@ -52,7 +52,7 @@ def reproduce(
         opt("Tasks or groups; by default those that the row prints.", metavar="NAME ..."),
     ] = None,
     cores: Annotated[
-        int, opt("CPU cores to use; by default all.", **whole_number("cores", high=1024))
+        int, opt("CPU cores to use; by default all.", **whole_number())
     ] = os.cpu_count() or 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print the configuration.")
@@ -76,7 +76,7 @@ def reproduce(
     name = find_table(source, table)
     rows = find_rows(source, name, row, backbone)
     content = row_config(rows, seeds, read_tasks(tasks or []))
-    suite = Path("results", content["suite"])
+    suite = Path("results", content.suite)
     file = suite / "config.yaml"
     command = shlex.join(["snakemake", "--cores", str(cores), "--configfile", str(file)])
     title = f"# {source}, {name}: {row}. As {file} it runs with: {command}"
@@ -84,7 +84,7 @@ def reproduce(
     if dry_run:
         print(text, end="")
         return 0
-    for what in check_inputs(configurations.runs(content), content["data"]):
+    for what in check_inputs(configurations.runs(content), content.data):
         print(f"note: {what} will be downloaded", file=sys.stderr)
     write_text(file, text)
     if status := run_workflow(file, cores):

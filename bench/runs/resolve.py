@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
@@ -18,7 +18,7 @@ from bench.registry.methods import method_class, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import convert, format_value
 from bench.runs.needs import Needs, impossible, overridden, recipe_changes
-from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert_recipe
+from bench.runs.recipe import Recipe, convert_recipe
 from bench.runs.run import Run, cut_shape
 from bench.runs.settings import hyper_types, setting_rows, typed
 from bench.runs.text import Keys, parse, spell
@@ -190,16 +190,15 @@ def _merge_recipe(
     host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
 ) -> _Merged:
     rows = setting_rows(host, setting, chosen.name)
-    own = Recipe(**{key: value for key, value in rows.items() if key in RECIPE_FIELDS})
+    own = Recipe(**{key: value for key, value in rows.items() if key in Recipe.model_fields})
     of_suite = convert_recipe(suite_recipe)
-    recipe_keys = RECIPE_FIELDS.keys() - {item.name for item in fields(host.Hyper)}
+    recipe_keys = Recipe.model_fields.keys() - {item.name for item in fields(host.Hyper)}
     given = {key: value for key, value in keys.items() if key in recipe_keys}
     of_text = convert_recipe(given) if host.trained else {}
     layers = {**of_suite, **of_text}.get("layers")
     for cuts in (of_suite, of_text):
         _drop_idle_cuts(cuts, host, chosen, layers)
-    final = replace(own, **{**of_suite, **of_text})
-    check_recipe(final)
+    final = own.changed(**{**of_suite, **of_text})
     _check_cuts(final, host, chosen)
 
     def differing(given: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
@@ -208,7 +207,7 @@ def _merge_recipe(
     changed = differing(of_suite, own)
     lost = differing(changed, final)
     kept = {key: value for key, value in changed.items() if key not in lost}
-    return _Merged(own, final, differing(of_text, replace(own, **of_suite)), kept, lost)
+    return _Merged(own, final, differing(of_text, own.model_copy(update=of_suite)), kept, lost)
 
 
 def _drop_idle_cuts(
@@ -308,8 +307,8 @@ def _convert_keys(
         if key in annotations:
             known = value in cls.choices.get(key, ())  # "none" may be one
             converted[key] = value if known else convert(value, annotations[key], key)
-        elif not (key in RECIPE_FIELDS and cls.trained):
-            valid = [*annotations, *(RECIPE_FIELDS if is_host and cls.trained else ())]
+        elif not (key in Recipe.model_fields and cls.trained):
+            valid = [*annotations, *(Recipe.model_fields if is_host and cls.trained else ())]
             raise UserError(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
         elif not is_host:
             raise UserError(

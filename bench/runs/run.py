@@ -27,6 +27,20 @@ from methods.base import Method, Shape, Transform, compose
 # scores.
 LOOP_VERSION = 2
 
+# Recipe fields, and hyper-parameters by method, that came later than the first results. At their
+# default they are not part of an identity, so that runs from before have the same one.
+LATER: dict[str, tuple[str, ...]] = {
+    "recipe": (
+        "early_epsilon", "optimiser", "epsilon", "bias_correction", "schedule", "layers",
+        "scored_layers", "dimension", "drop_last", "decay_biases",
+    ),
+    "cot-bert": ("space", "from_zero"),
+    "is-cse": ("group", "clusters", "gamma"),
+    "promptbert": ("space", "from_zero"),
+    "published": ("prompt", "normalize"),
+    "simcse": ("delete_word",),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Run:
@@ -106,10 +120,13 @@ class Run:
     def transformer_pooler(self) -> str | None:
         """The pooler of the encoder that is scored, if it is a transformer and nothing else."""
         host, *others = (method_class(name) for name, _, _ in self.parts)
-        own = host.encoder is not Method.encoder or self.recipe.dimension is not None
-        mapped = any(issubclass(cls, Transform) for cls in others)
-        words = self.backbone.kind != "transformer"
-        return None if own or mapped or words else self.evaluation_pooler
+        is_plain = (
+            self.backbone.kind == "transformer"
+            and host.encoder is Method.encoder
+            and self.recipe.dimension is None
+            and not any(issubclass(cls, Transform) for cls in others)
+        )
+        return self.evaluation_pooler if is_plain else None
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -129,7 +146,10 @@ class Run:
             identity |= {
                 "corpus": corpus_fingerprint(self.corpus),
                 "seed": self.seed,
-                "recipe": self.recipe.identified,
+                # The corpus has an entry of its own.
+                "recipe": _identified(
+                    "recipe", self.recipe.model_dump(exclude={"corpus"}), Recipe()
+                ),
             }
         return identity
 
@@ -148,7 +168,8 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """The run as JSON-serialisable data, for plans and provenance."""
-        plugins = {name: origin for name, _, _ in self.parts if (origin := method_origin(name))}
+        origins = {name: method_origin(name) for name, _, _ in self.parts}
+        plugins = {name: asdict(origin) for name, origin in origins.items() if origin}
         description: dict[str, Any] = {
             "id": self.id,
             "method": self.text,
@@ -161,7 +182,7 @@ class Run:
             "data": self.data,
             "seed": self.seed,
             "trained": self.trained,
-            "recipe": asdict(self.recipe) if self.trained else None,
+            "recipe": self.recipe.model_dump() if self.trained else None,
             "recipe_changes": self.recipe_changes if self.trained else {},
             "skip": self.skip,
             "identity": self.identity,
@@ -170,11 +191,15 @@ class Run:
             description["overridden"] = self.overridden
         if self.needs:
             description["needs"] = {name: run.id for name, run in self.needs.items()}
-        named = self.models.items() - {(name, name) for name in self.models}
-        if local := {name: found for name, found in sorted(named) if name not in self.needs}:
+        local = {
+            name: identity
+            for name, identity in sorted(self.models.items())
+            if identity != name and name not in self.needs
+        }
+        if local:
             description["models"] = local
         if plugins:
-            description["outside"] = {name: asdict(origin) for name, origin in plugins.items()}
+            description["outside"] = plugins
         return description
 
     @property
@@ -184,9 +209,10 @@ class Run:
         words += ["--corpus", self.corpus, "--data", self.data]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
-        if self.trained and (fields_of_suite := self.recipe_changes | self.overridden):
-            changes = sorted(fields_of_suite.items())
-            words += ["--recipe", *(f"{key}={format_value(value)}" for key, value in changes)]
+        changes = self.recipe_changes | self.overridden if self.trained else {}
+        if changes:
+            pairs = sorted(changes.items())
+            words += ["--recipe", *(f"{key}={format_value(value)}" for key, value in pairs)]
         return words
 
     def build(self) -> Method:
@@ -213,23 +239,24 @@ def _part_identity(
 ) -> list[Any]:
     """The entry of one part in a run's identity.
 
-    Hyper-parameters marked `later` are left out at their default, so runs from before they existed
-    keep their name. Names of encoders are replaced by what identifies them (`models`). A plugin
-    adds the hash of its source file, because its author may forget to raise its version.
+    Names of encoders are replaced by what identifies them (`models`). A plugin adds the hash of its
+    source file, because its author may forget to raise its version.
     """
-    later = {
-        item.name: item.default
-        for item in fields(method_class(name).Hyper)
-        if item.metadata.get("later")
-    }
-    named = model_fields(method_class(name))
-    identified = {
-        key: models.get(v, v) if key in named else v
-        for key, v in hyper.items()
-        if key not in later or v != later[key]
-    }
+    cls = method_class(name)
+    named = {key: models.get(hyper[key], hyper[key]) for key in model_fields(cls) if key in hyper}
+    identified = _identified(name, {**hyper, **named}, cls.Hyper())
     origin = method_origin(name)
     return [name, version, identified, *([origin.sha256] if origin else [])]
+
+
+def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
+    """Values without those of `LATER` at their default."""
+    later = LATER.get(name, ())
+    return {
+        key: value
+        for key, value in values.items()
+        if key not in later or value != getattr(defaults, key)
+    }
 
 
 def corpus_fingerprint(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.registry.methods import method_origin
 from bench.registry.values import convert, type_name
-from bench.runs.recipe import RECIPE_FIELDS, convert_recipe
+from bench.runs.recipe import Recipe, convert_recipe
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method
 
@@ -46,7 +46,7 @@ def checked_tables(cls: type[Method]) -> dict[str, dict[str, dict[str, Any]]]:
     """
     origin = method_origin(cls.name)
     place = f"{origin.place}: " if origin else ""
-    if cls.trained and (hidden := hyper_types(cls).keys() & RECIPE_FIELDS):
+    if cls.trained and (hidden := hyper_types(cls).keys() & Recipe.model_fields):
         raise UserError(
             f"{place}'{min(hidden)}' of {cls.Hyper.__name__} is a recipe field; use that, or "
             "another name"
@@ -64,7 +64,7 @@ def checked_tables(cls: type[Method]) -> dict[str, dict[str, dict[str, Any]]]:
 
 def _typed_row(cls: type[Method], values: Mapping[str, Any]) -> dict[str, Any]:
     kinds = hyper_types(cls)
-    known = [*kinds, *RECIPE_FIELDS]
+    known = [*kinds, *Recipe.model_fields]
     if unknown := [key for key in values if key not in known]:
         raise UserError(f"unknown key '{unknown[0]}'{did_you_mean(str(unknown[0]), known)}")
     hyper = {key: value for key, value in values.items() if key in kinds}

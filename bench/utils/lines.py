@@ -37,12 +37,8 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
             f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not valid "
             f"{encoding}; convert the file to {encoding} or fetch it again"
         ) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, OSError) as error:
         raise UserError(
-            f"{path} is damaged or truncated after line {number} ({error}); "
-            "create or fetch it again"
-        ) from None
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); fix its permissions or fetch it again"
+            f"{path} cannot be read beyond line {number} ({error}); "
+            "fix its permissions, or create or fetch it again"
         ) from None

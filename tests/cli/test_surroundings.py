@@ -11,19 +11,14 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.cli import main
-from bench.datasets.manifest import manifest
 from bench.models.load import load_encoder
 from bench.results.suite_results import read_suite
-from bench.runs import config
 from bench.utils.errors import UserError
-from bench.utils.lines import read_lines
 from tests.support.synthetic_suite import write_suite
 
 ROOT = Path(__file__).parents[2]
@@ -58,31 +53,6 @@ def test_a_wrong_folder_of_models_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
         load_encoder("my-bert", pooler="avg")
-
-
-@pytest.fixture
-def pipe(tmp_path: Path) -> Path:
-    """A folder in which what is read is a pipe that nobody writes to."""
-    suite = write_suite(tmp_path, [{"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}])
-    (scores,) = (suite / "scores").iterdir()
-    scores.unlink()
-    for path in (tmp_path / "manifest.json", tmp_path / "config.yaml", scores):
-        os.mkfifo(path)
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    "action",
-    [
-        lambda folder: config.read(folder / "config.yaml"),
-        manifest,
-        lambda folder: list(read_lines(folder / "config.yaml")),
-        read_suite,
-    ],
-)
-def test_a_pipe_is_refused_and_not_waited_for(pipe: Path, action: Callable[[Path], Any]) -> None:
-    with pytest.raises(UserError, match="is a pipe or a device; name a regular file"):
-        action(pipe)
 
 
 def test_a_folder_in_place_of_scores_is_no_missing_run(tmp_path: Path) -> None:

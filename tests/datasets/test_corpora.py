@@ -86,7 +86,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     altered = whole[:500] + b"\0\0\0" + whole[503:]
     for name, content in {"cut": whole[:900], "altered": altered, "plain": b"text\n"}.items():
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
-        with pytest.raises(UserError, match=f"{name}.txt.gz is damaged or truncated"):
+        with pytest.raises(UserError, match=f"{name}.txt.gz cannot be read beyond line"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
     with pytest.raises(UserError, match=r"missing.txt does not exist"):
         corpora.read_sentences(tmp_path / "missing.txt")

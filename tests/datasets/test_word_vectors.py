@@ -12,6 +12,7 @@ from bench.datasets.word_vectors import read_vectors, width
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError
+from tools.world.backbones import WIDTH, make_vectors
 
 # Reading
 
@@ -124,6 +125,28 @@ def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
     expected = r"README\.md is not a table of word vectors: its first line is not a word and"
     with pytest.raises(UserError, match=expected):
         backbone(str(path))
+
+
+# The toy table
+
+
+def test_toy_vectors_tell_company(tmp_path: Path) -> None:
+    """Of two topics whose words never meet, "king" and "queen" keep the same company."""
+    rows = []
+    for number in range(120):
+        ruler, food = ("King", "queen")[number % 2], ("bread", "cake")[number % 3 % 2]
+        rows += [f"the {ruler} rules the old land .", f"a baker bakes {food} in an oven ."]
+    rows += [f"word{number % 70} goes" for number in range(350)]
+    make_vectors(tmp_path / "vectors.txt", [*rows, "once only"])
+    table = read_vectors(tmp_path / "vectors.txt")
+    assert table.vectors.shape[1] == WIDTH
+    assert table.words[0] == "goes"  # the most frequent first
+    assert "once" not in table.words
+    assert "King" not in table.words
+    unit = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
+    vectors = dict(zip(table.words, unit, strict=True))
+    for near, also, far in (("king", "queen", "cake"), ("bread", "cake", "queen")):
+        assert vectors[near] @ vectors[also] > 0.5 > vectors[near] @ vectors[far] + 0.3
 
 
 @pytest.mark.parametrize("first", ["3 2", "2 3", "9 9"])

@@ -18,7 +18,7 @@ import torch
 from bench.datasets import sts
 from bench.results.records import read_scores
 from bench.runs import config
-from bench.world.sets import Source, sample_set
+from tools.world.data import Source, sample_set
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -81,7 +81,7 @@ def test_the_suite_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_METHODS", "")
     loaded = config.load(EXAMPLES / "suite.yaml")
     runs = [found.run for found in config.planned(loaded)]
-    assert len(runs) == 1 + 2 * len(loaded["seeds"])
+    assert len(runs) == 1 + 2 * len(loaded.seeds)
 
 
 @pytest.mark.slow

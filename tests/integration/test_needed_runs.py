@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import torch
 import yaml
 
-from bench.export.archive import pack, unpack_suite
 from bench.models.load import load_encoder
 from bench.results.readers import read_plan, read_trained
 from bench.results.suite_results import read_suite
@@ -20,7 +18,6 @@ from bench.runs import config as suites
 from bench.runs import paths
 from bench.runs.run import Run
 from bench.stages import jobs
-from bench.stages.status import status
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.integration.test_workflow import snakemake
@@ -41,10 +38,10 @@ def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path) ->
         recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
         given = {"methods": [STUDENT], "recipe": recipe} | changes
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
-        suites.validate(content)
-        plan = suites.plan(content)
+        suite = suites.validate(content)
+        plan = suites.plan(suite)
         write_json(tmp_path / "plan.json", plan)
-        teacher, student = suites.runs(content)
+        teacher, student = suites.runs(suite)
         return content, teacher, student
 
     return made
@@ -73,16 +70,9 @@ def test_teacher_and_student_are_trained_in_order(
     folder = paths.run_folder(tmp_path, teacher.id)
     for other, equal in ((str(folder), True), (str(tiny_bert), False)):
         text = f"rankcse[sentences=28,teacher={other}]"
-        (same,) = suites.runs(content | {"methods": [text]})
+        (same,) = suites.runs(suites.validate(content | {"methods": [text]}))
         jobs.train_run(same, tmp_path, "cpu")
         assert torch.equal(weights(tmp_path, same), weights(tmp_path, student)) is equal
-    # A packed suite has what is needed to show it, and to train its runs again.
-    pack(tmp_path, tmp_path / "all.tar.gz", weights=True)
-    unpack_suite(tmp_path / "all.tar.gz", tmp_path / "again")
-    assert status(tmp_path / "again").done == {"finished": 2}
-    shutil.rmtree(paths.run_folder(tmp_path / "again", student.id))
-    jobs.train_run(student, tmp_path / "again", "cpu")
-    assert torch.equal(weights(tmp_path / "again", student), weights(tmp_path, student))
 
 
 @pytest.mark.usefixtures("global_state")
@@ -118,7 +108,7 @@ def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
         jobs.train_run(student, tmp_path, "cpu")
     ended = {"outcome": {"status": "finished"}}
-    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # as in an archive without weights
+    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # but no encoder
     with pytest.raises(UserError, match="does not exist; train that run first") as caught:
         jobs.train_run(student, tmp_path, "cpu")
     assert teacher.id in str(caught.value)
@@ -148,9 +138,8 @@ def test_an_encoder_that_cannot_be_used_is_refused(make: Make, tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.parametrize("per_job", [1, 2])
 def test_the_workflow_trains_the_teacher_first(make: Make, tmp_path: Path, per_job: int) -> None:
-    """In a job of its own the student's has the teacher's result as input; in one job it follows,
-    although the job would run both at once."""
-    content, teacher, student = make(runs_per_job=per_job, runs_together=per_job)
+    """In a job of its own it is an input of the student's; in one job the student follows it."""
+    content, teacher, student = make(runs_per_job=per_job)
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(content))
     dry = snakemake("-n", "--configfile", str(file), cwd=tmp_path)
