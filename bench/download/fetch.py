@@ -63,7 +63,16 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
     packed = fetch_file(archive, repository)
     table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
     if not table.is_file():
-        unpack_member(packed, member, table)
+        try:
+            with (
+                zipfile.ZipFile(packed) as files,
+                files.open(member) as source,
+                atomic_file(table) as temporary,
+                open(temporary, "wb") as copy,
+            ):
+                shutil.copyfileobj(source, copy, 1 << 20)
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise UserError(f"{packed} cannot be unpacked ({error}); fetch it again") from None
     return table
 
 
@@ -96,33 +105,14 @@ def fetch_senteval() -> Path:
 def _unpack_senteval(archive: Path, folder: Path) -> None:
     with atomic_folder(folder) as temporary:
         unpacked = temporary / "unpacked"
-        unpack(archive, unpacked)
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(unpacked, filter="data")
+        except (tarfile.TarError, EOFError) as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"{archive} cannot be unpacked ({reason}); fetch it again") from None
         tasks = next((path.parent for path in unpacked.rglob("STS") if path.is_dir()), None)
         if tasks is None:
             raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data")
         os.replace(tasks, temporary / "downstream")
         shutil.rmtree(unpacked, ignore_errors=True)
-
-
-def unpack_member(archive: Path, member: str, target: Path) -> None:
-    """Copy one file out of a zip archive, atomically; `UserError` if that is no such archive."""
-    try:
-        with (
-            zipfile.ZipFile(archive) as packed,
-            packed.open(member) as source,
-            atomic_file(target) as temporary,
-            open(temporary, "wb") as copy,
-        ):
-            shutil.copyfileobj(source, copy, 1 << 20)
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"{archive} cannot be unpacked ({error}); fetch it again") from None
-
-
-def unpack(archive: Path, folder: Path, remedy: str = "fetch it again") -> None:
-    """Unpack a tar archive into a folder; `UserError`, with the remedy, if it is damaged."""
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{archive} cannot be unpacked ({reason}); {remedy}") from None
