@@ -75,7 +75,10 @@ def own_data_sums(wildcards):
     if config["data"] == "senteval":
         return ""
     folder = data_folder(config["data"], Path(RESULTS))
-    return json.dumps([manifest(folder), data_sums(folder)], sort_keys=True)
+    return json.dumps(
+        [manifest(folder).model_dump(exclude_unset=True), data_sums(folder)],
+        sort_keys=True,
+    )
 
 
 def own_corpus_sum(wildcards):

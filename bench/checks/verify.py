@@ -324,7 +324,7 @@ def _data_faults(
     described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
 ) -> Iterator[str]:
     """Yield differences of the data: of its name, or else of the sums of the tasks."""
-    then, now = described["data"]["name"], manifest(folder)["name"]
+    then, now = described["data"]["name"], manifest(folder).name
     sums = task_sums(tasks).items()
     changed = [task for task, parts in sums if described["tasks"].get(task) != parts]
     if then != now:

@@ -10,20 +10,20 @@ from typing import Any
 
 from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, rows, sizes
-from bench.datasets.tasks import DEV_AVERAGE
+from bench.datasets.tasks import DEV_AVERAGE, STS_TASKS
 from bench.download import (
     CORPORA,
     DATASET,
-    PINS,
     check_corpus,
     corpus_name,
+    known_corpus,
     local_folder,
     pinned,
     read_lines,
 )
 from bench.download import corpus_path as corpus_path
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, sha256_file
+from bench.utils.files import sha256_file
 
 # Header of nli_for_simcse.csv: premise, entailment, contradiction.
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
@@ -37,12 +37,8 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
     distinct sentences are read (`_table_sentences`).
 
     Raises:
-        UserError: the file is missing, damaged, not UTF-8, has a line above 1 MiB or no sentence.
+        UserError: the file is missing, damaged or not UTF-8, or has no sentence.
     """
-    if limit is not None and limit < 1:
-        raise UserError(
-            f"{path}: a limit of {limit} sentences leaves no training data; use at least 1"
-        )
     sentences = list(islice(_rows(path), limit))
     if all(map(str.isspace, sentences)):
         raise UserError(f"{path} contains no sentence; expected one sentence per line")
@@ -79,9 +75,12 @@ def _table_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of such a table: three sentences, or empty texts."""
     reader = csv.reader(read_lines(path), strict=True)
     try:
-        if (header := next(reader, [])) != NLI_COLUMNS:
-            found, expected = ",".join(header), ",".join(NLI_COLUMNS)
-            raise UserError(f"{path}: the header is {found}, not {expected}; name a .txt file")
+        header = next(reader, [])
+        if header != NLI_COLUMNS:
+            expected = ",".join(NLI_COLUMNS)
+            raise UserError(
+                f"{path}: the header is {','.join(header)}, not {expected}; name a .txt file"
+            )
         for row in reader:
             if len(row) != len(NLI_COLUMNS):
                 raise csv.Error(f"{len(row)} columns, not {len(NLI_COLUMNS)}")
@@ -102,22 +101,14 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
     Raises:
         UserError: the file is not such a table, or no row is left.
     """
-    if not _is_table(path):
-        raise _no_triples(corpus_name(path))
+    check_structure(str(path), "triples")
     places = {sentence: row for row, sentence in enumerate(sentences)}
-    rows = [row for row in _table_rows(path) if all(text in places for text in row)]
-    if not rows:
-        what = f"{path} has no triple among its first {len(sentences)} sentences"
-        raise UserError(f"{what}; use more sentences")
-    return [tuple(places[text] for text in row) for row in rows]
-
-
-def _no_triples(name: str) -> UserError:
-    """Return the error for a corpus without labelled triples."""
-    return UserError(
-        f"corpus {name} has no labelled triples; use the corpus nli, or a table with the columns "
-        f"{','.join(NLI_COLUMNS)}"
-    )
+    triples = [row for row in _table_rows(path) if all(text in places for text in row)]
+    if not triples:
+        raise UserError(
+            f"{path} has no triple among its first {len(sentences)} sentences; use more sentences"
+        )
+    return [tuple(places[text] for text in row) for row in triples]
 
 
 def sts_sentences(data: Path) -> list[str]:
@@ -130,7 +121,7 @@ def sts_sentences(data: Path) -> list[str]:
         UserError: a file is missing or invalid.
     """
     sentences: list[str] = []
-    for task in sts.TASKS:
+    for task in STS_TASKS:
         for part in sizes("sts", task, data):
             if task in DEV_AVERAGE:
                 sentences += sts.read(task, data, part).sentences()
@@ -176,22 +167,18 @@ def check_structure(name: str, structure: str) -> None:
     is_table = _is_table(Path({**CORPORA, **WORLDS}.get(name, name)))
     if structure == "triples":
         if not is_table:
-            raise _no_triples(name)
-    elif path := _at_hand(name):
-        _documents_table(path)
+            raise UserError(
+                f"corpus {corpus_name(Path(name))} has no labelled triples; use the corpus nli, or "
+                f"a table with the columns {','.join(NLI_COLUMNS)}"
+            )
+        return
+    folder = local_folder()
+    if "/" in name:
+        _documents_table(Path(name))
+    elif folder and is_fetched(name):
+        _documents_table(corpus_path(name, folder))
     elif is_table or name in CORPORA or name in MADE:
         raise _no_documents(name)
-
-
-def _at_hand(name: str) -> Path | None:
-    """Return the file of a corpus at a path or in `BENCH_DATA`, or None if it is not there."""
-    if "/" in name:
-        return Path(name)
-    folder = local_folder()
-    try:
-        return corpus_path(name, folder) if folder and is_fetched(name) else None
-    except UserError:
-        return None
 
 
 def is_fetched(name: str) -> bool:
@@ -208,15 +195,14 @@ def corpus_identity(path: Path) -> dict[str, Any]:
         UserError: the file cannot be read, or is not the published corpus of that name.
     """
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
-    pins = read_json(PINS)["corpora"].get(name, {})
-    remedy = "fetch it again, or give another corpus another name"
-    if pins and length not in pins["rows"]:
-        known = " or ".join(map(str, pins["rows"]))
-        raise UserError(f"{path} has {length} rows, {name} has {known}; {remedy}")
-    sums = pins.get("sha256") or [pinned(DATASET)["files"].get(Path(path).name, {}).get("sha256")]
-    if any(sums) and digest not in sums:
-        known = " or ".join(filter(None, sums))
-        raise UserError(f"{path} has the SHA-256 {digest}, {name} has {known}; {remedy}")
+    published = known_corpus(name) or {"rows": [length]}
+    sums = published.get("sha256") or [pinned(DATASET)[1].get(Path(path).name, digest)]
+    if length not in published["rows"] or digest not in sums:
+        lengths = " or ".join(map(str, published["rows"]))
+        raise UserError(
+            f"{path} has {length} rows and the SHA-256 {digest}, but {name} has {lengths} rows and "
+            f"{' or '.join(sums)}; fetch it again, or give another corpus another name"
+        )
     return {"name": name, "sha256": digest, "rows": length}
 
 
@@ -233,26 +219,27 @@ def read_documents(path: Path, length: int) -> list[range]:
     table = _documents_table(path)
     documents: list[range] = []
     end = 0
-    for number, line in islice(enumerate(read_lines(table), start=1), 1, None):
+    for number, (first_line, lines, *_) in rows(table, 2, header=True):
         try:
-            first, lines = map(int, line.split("\t")[:2])
+            start, stop = int(first_line) - 1, int(first_line) - 1 + int(lines)
         except ValueError:
             raise bad(table, number, "expected a first line and a number of lines") from None
-        if first <= end or lines < 1:
+        if start < end or stop <= start:
             raise bad(table, number, "the document overlaps the one before or is empty")
-        end = first - 1 + lines
-        if first <= length:
-            documents.append(range(first - 1, min(end, length)))
+        end = stop
+        if start < length:
+            documents.append(range(start, min(stop, length)))
     return documents
 
 
 def _documents_table(path: Path) -> Path:
     """Return the list of documents beside a corpus; `UserError` if there is none."""
-    stem = Path(path).parent / corpus_name(path)
-    lists = [Path(f"{stem}.docs.tsv{suffix}") for suffix in ("", ".gz")]
-    if table := next((path for path in lists if path.is_file()), None):
-        return table
-    raise _no_documents(stem.name)
+    name = corpus_name(path)
+    for suffix in ("", ".gz"):
+        table = path.with_name(f"{name}.docs.tsv{suffix}")
+        if table.is_file():
+            return table
+    raise _no_documents(name)
 
 
 def _no_documents(name: str) -> UserError:

@@ -52,8 +52,11 @@ class LabelledTask:
             UserError: the vectors have a wrong shape, are not finite, or are all equal.
         """
         columns = self.splits[split].columns
-        u, *rest = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
-        features = np.concatenate([np.abs(u - rest[0]), u * rest[0]], axis=1) if rest else u
+        arrays = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
+        features = arrays[0]
+        if len(arrays) == 2:
+            u, v = arrays
+            features = np.concatenate([np.abs(u - v), u * v], axis=1)
         if len(features) > 1 and not np.ptp(features, axis=0).any():
             raise UserError(f"{self.name}: all vectors are equal; the encoder has collapsed")
         return features
@@ -75,11 +78,11 @@ def make_task(
         UserError: the training part, in `path`, lacks a label, which could then never be predicted.
     """
     splits = {split: ordered(rows) for split, rows in parts.items()}
-    first = next(iter(splits.values()))
-    missing = sorted(set(range(classes)) - set(first.labels.tolist()))
-    if missing:
-        raise UserError(
-            f"{path}: {name} has no training sample of label {missing[0]} of {classes}; "
-            "fix it or fetch it again"
-        )
+    present = set(next(iter(splits.values())).labels.tolist())
+    for label in range(classes):
+        if label not in present:
+            raise UserError(
+                f"{path}: {name} has no training sample of label {label} of {classes}; "
+                "fix it or fetch it again"
+            )
     return LabelledTask(name, protocol, classes, splits)

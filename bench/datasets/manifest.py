@@ -2,100 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import Field, PositiveInt, ValidationError, field_validator, model_validator
 
-from bench.datasets.tasks import KNOWN_TASKS, OWN_PROBING, OWN_STS, kind_of
+from bench.datasets.tasks import KNOWN_TASKS, OWN_PROBING, OWN_STS, is_described, kind_of
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
+from bench.utils.validation import Model, explain
 
-TABLES = ("sts", "transfer", "probing")  # sizes of tasks in a manifest
-KEYS = ("name", "version", "source", "seed", "sts_files", *TABLES)  # allowed in a manifest
+SPLITS = ("train", "dev", "test")  # of an STS set
 SHOWN = 80  # characters of a sentence in a message
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
+Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 
 
-def manifest(data: Path) -> dict[str, Any]:
+class PairFile(Model):
+    """The files of a described STS set."""
+
+    path: str  # below downstream/, with {split} for the name of the split
+    # Of the two sentences and of the gold score, counted from 0.
+    columns: list[int] = Field(min_length=3, max_length=3)
+    separator: str = Field("\t", min_length=1)
+    header: bool = False
+
+    @field_validator("columns")
+    @classmethod
+    def _distinct(cls, columns: list[int]) -> list[int]:
+        if min(columns) < 0 or len(set(columns)) < 3:
+            raise ValueError("must be three different integers from 0")
+        return columns
+
+
+class Manifest(Model):
+    """The tasks of a data folder and their sizes."""
+
+    name: str
+    version: int = 1
+    source: dict[str, str] | str = ""
+    seed: int | None = None
+    sts: Sizes = {}  # pairs by subset or split
+    transfer: Sizes = {}  # samples by file or split
+    probing: Sizes = {}  # samples by split
+    sts_files: dict[str, PairFile] = {}  # of described STS sets
+
+    @model_validator(mode="after")
+    def _check(self) -> Manifest:
+        if not (self.sts or self.transfer or self.probing):
+            raise ValueError('it has no table "sts", "transfer" or "probing" of tasks; add one')
+        for kind, own in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
+            known = [task for task in KNOWN_TASKS if kind_of(task) == kind]
+            for task in getattr(self, kind):
+                if task not in known and not (own and task.startswith(own) and task != own):
+                    named = f"; a set of your own is called {own}NAME" if own else ""
+                    hint = did_you_mean(task, known)
+                    raise ValueError(
+                        f"the table '{kind}' has an unknown task '{task}'{hint}{named}"
+                    )
+        for task in self.sts_files.keys() - self.sts.keys():
+            hint = did_you_mean(task, self.sts)
+            raise ValueError(f"it describes files of '{task}', which its table 'sts' lacks{hint}")
+        for task in filter(is_described, self.sts):
+            self._check_described(task)
+        return self
+
+    def _check_described(self, task: str) -> None:
+        parts = self.sts[task]
+        for part in parts.keys() - SPLITS:
+            hint = did_you_mean(part, SPLITS)
+            raise ValueError(f"'sts' gives {task} an unknown split '{part}'{hint}")
+        if task not in self.sts_files:
+            raise ValueError(f"it does not describe the files of {task}; add them to 'sts_files'")
+        if "{split}" not in self.sts_files[task].path and len(parts) > 1:
+            raise ValueError(f"the splits of {task} share one path; write {{split}} for the split")
+
+
+def manifest(data: Path) -> Manifest:
     """Read the folder's own `manifest.json`, or SentEval's if there is none.
-
-    Returns:
-        `{"name", "version", "sts": {task: {subset or split: pairs}}, "transfer": {task: {file or
-        split: samples}}, "probing": {task: {split: samples}}}`, with at least one of the three
-        tables; and optionally "sts_files": {task: {"path", "separator", "columns", "header"}}, read
-        by `bench.datasets.sts`.
 
     Raises:
         UserError: the folder's own manifest is malformed.
     """
-    own = Path(data) / "manifest.json"
-    path = own if own.exists() else Path(__file__).with_name("senteval.json")
-    content = read_json(path, distinct=True)
-    content = content if isinstance(content, dict) else {}
-    tables = [content[kind] for kind in TABLES if kind in content]
-    whole = all(
-        isinstance(table, dict) and all(isinstance(counts, dict) for counts in table.values())
-        for table in tables
-    )
-    if not (tables and whole and isinstance(content.get("name"), str)):
-        raise UserError(
-            f'{path} lacks a name or a table "sts", "transfer" or "probing" of tasks and their '
-            "sizes; add them"
-        )
-    if unknown := sorted(content.keys() - KEYS):
-        raise UserError(f"{path} has an unknown key '{unknown[0]}'{did_you_mean(unknown[0], KEYS)}")
-    for kind in TABLES:
-        _check_tasks(content.get(kind, {}), kind, path)
-    listed, files = content.get("sts", {}), content.get("sts_files", {})
-    if isinstance(files, dict) and (unlisted := sorted(files.keys() - listed.keys())):
-        hint = did_you_mean(unlisted[0], listed)
-        raise UserError(
-            f"{path} describes files of '{unlisted[0]}', which its table \"sts\" lacks{hint}"
-        )
-    return content
-
-
-def _check_tasks(tasks: Iterable[str], kind: str, path: Path) -> None:
-    """Raise `UserError` for a task that no table of this kind can have, such as a misspelt one."""
-    known = [task for task in KNOWN_TASKS if kind_of(task) == kind]
-    own = {"sts": OWN_STS, "probing": OWN_PROBING}.get(kind)
-    for task in tasks:
-        if task not in known and not (own and task.startswith(own) and task != own):
-            named = f"; a set of your own is called {own}NAME" if own else ""
-            raise UserError(
-                f"{path}: the table \"{kind}\" has an unknown task '{task}'"
-                f"{did_you_mean(task, known)}{named}"
-            )
+    path = Path(data) / "manifest.json"
+    if not path.exists():
+        path = Path(__file__).with_name("senteval.json")
+    try:
+        return Manifest.model_validate(read_json(path))
+    except ValidationError as error:
+        raise UserError(f"{path}: {explain(error)}; correct it") from None
 
 
 def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
     """Return the sizes of the parts of a task from the manifest of a data folder.
 
     Raises:
-        UserError: `data` is not a data folder, the manifest lacks the task, or a size is not
-            positive.
+        UserError: `data` is not a data folder, or the manifest lacks the task.
     """
     if not (Path(data) / "downstream").is_dir():
         raise UserError(
             f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
         )
     listed = manifest(data)
-    counts = listed.get(kind, {}).get(task)
-    if not counts:
-        name = listed["name"]
-        others = [other for other, sizes in listed.get(kind, {}).items() if sizes]
-        near = suggestion(task, others) or "; choose another task or data set"
-        raise UserError(f"the data set {name} has no task {task}{near}")
-    for part, size in counts.items():
-        if type(size) is not int or size < 1:
-            raise UserError(
-                f"the manifest in {data} gives {task} {size!r} in '{part}'; use a positive integer"
-            )
-    return counts
+    tasks: Sizes = getattr(listed, kind)
+    if not tasks.get(task):
+        near = suggestion(task, tasks) or "; choose another task or data set"
+        raise UserError(f"the data set {listed.name} has no task {task}{near}")
+    return tasks[task]
 
 
 def check_listed(tasks: Sequence[str], data: Path) -> None:
@@ -125,29 +141,28 @@ def rows(
         separator: between two fields.
         header: skip the first line.
         strip: remove white space around a line first.
-        even: every line must have as many fields as the first one.
+        even: every line must have as many fields as the first one: a separator within a sentence
+            would shift the fields.
 
     Raises:
         UserError: the file cannot be read, or a line has a wrong number of fields.
     """
-    width = None
+    width = 0
     for number, line in islice(enumerate(read_lines(path), start=1), header, None):
-        values = (line.strip() if strip else line).split(separator)
-        if len(values) < least or (even and len(values) != (width or len(values))):
+        fields = (line.strip() if strip else line).split(separator)
+        width = width or len(fields)
+        if len(fields) < least or (even and len(fields) != width):
             kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
-            wanted = (
-                f"{least} or more" if len(values) < least else f"{width} as in the lines before"
-            )
-            raise bad(path, number, f"{len(values)} {kind}, expected {wanted}")
-        width = len(values)
-        yield number, values
+            expected = f"{least} or more" if len(fields) < least else f"{width} as in the first"
+            raise bad(path, number, f"{len(fields)} {kind}, expected {expected}")
+        yield number, fields
 
 
-def check_count(path: Path, found: int, expected: int, what: str) -> None:
+def check_count(path: Path, count: int, expected: int, unit: str) -> None:
     """Raise `UserError` if the length of a file differs from the manifest."""
-    if found != expected:
+    if count != expected:
         raise UserError(
-            f"{path}: {found} {what}, the manifest expects {expected}; fetch the file again, or, "
+            f"{path}: {count} {unit}, the manifest expects {expected}; fetch the file again, or, "
             "for other data, name its counts in manifest.json beside downstream/"
         )
 

@@ -37,15 +37,14 @@ def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:
         UserError: the manifest lists no dev set of a task, or its file is missing or invalid.
     """
     listed = manifest(data)
-    counts = listed.get("sts", {})
+    with_dev = [task for task, parts in listed.sts.items() if "dev" in parts]
     for task in tasks:
-        if "dev" not in counts.get(task, {}):
-            others = [name for name, parts in counts.items() if "dev" in parts]
+        if task not in with_dev:
             remedy = "list one in its manifest.json"
-            if others:
-                remedy = f"set 'select_on' in 'recipe' to {' or '.join(others)}"
+            if with_dev:
+                remedy = f"set 'select_on' in 'recipe' to {' or '.join(with_dev)}"
             raise UserError(
-                f"the data set {listed['name']} has no dev set of {task}, on which trainings "
+                f"the data set {listed.name} has no dev set of {task}, on which trainings "
                 f"select their weights; {remedy}"
             )
         if present:

@@ -35,15 +35,13 @@ from typing import Any
 
 import numpy as np
 
+from bench.datasets.manifest import SPLITS as SPLITS
 from bench.datasets.manifest import Vectors, bad, check_count, clean, look_up, manifest, rows, sizes
-from bench.datasets.tasks import CHINESE_TASKS, DEV_AVERAGE, is_described
-from bench.datasets.tasks import STS_TASKS as TASKS
+from bench.datasets.tasks import DEV_AVERAGE, is_described
 from bench.download import read_lines
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError
 
 SICK_FILES = {"train": "train", "dev": "trial", "test": "test_annotated"}
-SPLITS = ("train", "dev", "test")
-FORM = ("path", "columns", "separator", "header")  # keys of a set in "sts_files"
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,11 @@ class StsTask:
         Raises:
             UserError: as `read`, for the other splits.
         """
-        for split in _splits(self.name, self.data) if self.data else [self.split]:
+        splits = [self.split]
+        if self.data and _has_splits(self.name):
+            counts = sizes("sts", self.name, self.data)
+            splits = [split for split in SPLITS if split in counts]
+        for split in splits:
             task = self if split == self.split else read(self.name, self.data or Path(), split)
             for subset in task.subsets:
                 yield from chain.from_iterable(zip(subset.first, subset.second, strict=True))
@@ -89,58 +91,34 @@ def read(task: str, data: Path, split: str = "test") -> StsTask:
     files), and a described set has the splits in the manifest.
 
     Raises:
-        UserError: unknown task or split; a file that is missing, truncated, wrongly encoded or of
-            another length than in the manifest; a gold score outside 0 to 5; a pair without a
-            sentence; gold scores that are all equal.
+        UserError: a file that is missing, truncated, wrongly encoded or of another length than in
+            the manifest; a gold score outside 0 to 5; a pair without a sentence.
     """
-    if task not in TASKS and not is_described(task):
-        raise UserError(f"unknown STS task {task!r}{did_you_mean(task, (*TASKS, *CHINESE_TASKS))}")
-    has_splits = _has_splits(task)
-    if split not in (SPLITS if has_splits else ("test",)):
-        found = "train, dev and test" if has_splits else "only test"
-        raise UserError(f"{task} has no split {split!r}; it has {found}")
     folder, counts = Path(data) / "downstream", sizes("sts", task, data)
-    if has_splits and split not in counts:
+    if not _has_splits(task):
+        year = folder / "STS" / f"{task}-en-test"
+        subsets = [_read_year(name, year, pairs) for name, pairs in counts.items()]
+        return StsTask(task, split, tuple(subsets), Path(data))
+    if split not in counts:
         raise UserError(
             f"the manifest of {data} has no {task} {split}; choose another task or data set"
         )
-    if not has_splits:
-        year = folder / "STS" / f"{task}-en-test"
-        subsets = [_read_year(name, year, pairs) for name, pairs in counts.items()]
-    elif task == "STS-B":
+    if task == "STS-B":
         path = folder / "STS" / "STSBenchmark" / f"sts-{split}.csv"
-        subsets = [_read_table(task, path, counts[split], (5, 6, 4))]
+        subset = _read_table(task, path, counts[split], (5, 6, 4))
     elif task == "SICK-R":
         path = folder / "SICK" / f"SICK_{SICK_FILES[split]}.txt"
-        subsets = [_read_table(task, path, counts[split], (1, 2, 3), header=True)]
+        subset = _read_table(task, path, counts[split], (1, 2, 3), header=True)
     else:
-        path, form = _described(task, Path(data), split)
-        subsets = [_read_table(task, path, counts[split], **form, even=True)]
-    for subset in subsets:
-        if np.ptp(subset.gold) == 0:
-            raise UserError(
-                f"{_title(task, subset)}: all gold scores are equal, so no correlation exists; "
-                "fix the file"
-            )
-        for number, pair in enumerate(zip(subset.first, subset.second, strict=True), start=1):
-            if not all(pair):
-                raise UserError(
-                    f"{_title(task, subset)}: pair {number} lacks a sentence; "
-                    "fix its file or fetch it again"
-                )
-    return StsTask(task, split, tuple(subsets), Path(data))
+        form = manifest(data).sts_files[task]
+        path = folder / form.path.replace("{split}", split)
+        options = {"separator": form.separator, "header": form.header, "even": True}
+        subset = _read_table(task, path, counts[split], form.columns, **options)
+    return StsTask(task, split, (subset,), Path(data))
 
 
 def _has_splits(task: str) -> bool:
     return task in DEV_AVERAGE or is_described(task)
-
-
-def _splits(task: str, data: Path) -> list[str]:
-    """Return the splits of a task that a data folder has."""
-    if not _has_splits(task):
-        return ["test"]
-    counts = sizes("sts", task, data)
-    return [split for split in SPLITS if split in counts]
 
 
 def _title(task: str, subset: Subset) -> str:
@@ -152,56 +130,17 @@ def scored_splits(task: str, data: Path) -> list[str]:
     """Return the splits of a task that are scored: test, and dev if there is one.
 
     Raises:
-        UserError: a described set has an unknown split, or neither of the two.
+        UserError: a described set has neither of the two.
     """
     if not is_described(task):
         return ["test", "dev"] if task in DEV_AVERAGE else ["test"]
     listed = sizes("sts", task, data)
-    if unknown := sorted(set(listed) - set(SPLITS)):
-        raise UserError(
-            f"the manifest of {data} gives {task} an unknown split '{unknown[0]}'"
-            f"{did_you_mean(unknown[0], SPLITS)}"
-        )
     scored: list[str] = [split for split in ("test", "dev") if split in listed]
     if not scored:
         raise UserError(
             f"the manifest of {data} gives {task} neither a test nor a dev split; add one"
         )
     return scored
-
-
-def _described(task: str, data: Path, split: str) -> tuple[Path, dict[str, Any]]:
-    """Return the file of a set described in the manifest, and its columns, separator and header."""
-
-    def error(problem: str) -> UserError:
-        return UserError(f"the manifest of {data}, sts_files, {task}: {problem}")
-
-    stated = manifest(data).get("sts_files", {}).get(task)
-    if not isinstance(stated, dict) or not {"path", "columns"} <= stated.keys():
-        raise UserError(
-            f"the manifest of {data} does not describe the files of {task}; "
-            'add "path" and "columns" to its table "sts_files"'
-        )
-    form: dict[str, Any] = {"separator": "\t", "header": False} | stated
-    if unknown := sorted(form.keys() - FORM):
-        raise error(f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], FORM)}")
-    path, columns = form.pop("path"), form["columns"]
-    if not isinstance(path, str) or not path:
-        raise error('"path" is not a string; give a file below downstream/')
-    if ".." in Path(path).parts or Path(path).is_absolute():
-        raise error("the path leads out of downstream/; move the file there")
-    if "{split}" not in path and len(sizes("sts", task, data)) > 1:
-        raise error("several splits share one path; write {split} for the name of the split")
-    whole = isinstance(columns, list) and all(type(each) is int for each in columns)
-    if not whole or len(columns) != 3 or min(columns) < 0 or len(set(columns)) < 3:
-        raise error(
-            '"columns" must be three different integers from 0: of the two sentences and the score'
-        )
-    if not isinstance(form["separator"], str) or not form["separator"]:
-        raise error('"separator" must be a non-empty string; leave it out for a tab')
-    if not isinstance(form["header"], bool):
-        raise error('"header" must be true or false')
-    return data / "downstream" / path.replace("{split}", split), form
 
 
 def _read_year(name: str, folder: Path, pairs: int) -> Subset:
@@ -222,11 +161,9 @@ def _read_year(name: str, folder: Path, pairs: int) -> Subset:
     return _subset(name, golds, scored)
 
 
-def _read_table(
-    name: str, path: Path, pairs: int, columns: Sequence[int], **form: str | bool
-) -> Subset:
+def _read_table(name: str, path: Path, pairs: int, columns: Sequence[int], **form: Any) -> Subset:
     """Read the pairs of a table; `form` as in `bench.datasets.manifest.rows`."""
-    lines = list(rows(path, max(columns) + 1, **form))  # type: ignore[arg-type]
+    lines = list(rows(path, max(columns) + 1, **form))
     check_count(path, len(lines), pairs, "pairs")
     return _subset(
         name, path, [(number, *(row[column] for column in columns)) for number, row in lines]
@@ -235,21 +172,19 @@ def _read_table(
 
 def _subset(name: str, path: Path, pairs: Sequence[tuple[Any, ...]]) -> Subset:
     """Return a subset of pairs: number of the line of the gold score in `path`, sentences, gold."""
-    numbers, first, second, gold = zip(*pairs, strict=True)
-    values = [_number(path, number, text) for number, text in zip(numbers, gold, strict=True)]
-    return Subset(name, tuple(map(clean, first)), tuple(map(clean, second)), np.array(values))
-
-
-def _number(path: Path, number: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value) or "_" in text:
-        raise bad(path, number, f"gold score {text.strip()!r} is not a number")
-    if not 0 <= value <= 5:
-        raise bad(path, number, f"gold score {text.strip()!r} is not between 0 and 5")
-    return value
+    sentences = [(clean(first), clean(second)) for _, first, second, _ in pairs]
+    golds = np.empty(len(pairs))
+    for row, (number, _, _, gold) in enumerate(pairs):
+        if not all(sentences[row]):
+            raise bad(path, number, "the pair lacks a sentence")
+        try:
+            golds[row] = float(gold)
+        except ValueError:
+            golds[row] = np.nan
+        if not 0 <= golds[row] <= 5:  # NaN is not, either
+            raise bad(path, number, f"gold score {gold.strip()!r} is not a number from 0 to 5")
+    first, second = zip(*sentences, strict=True)
+    return Subset(name, first, second, golds)
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, Rows, make_task
 from bench.datasets.manifest import bad, check_count, clean, rows, sizes
-from bench.datasets.tasks import TRANSFER_TASKS as TASKS
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean
 
@@ -27,6 +26,12 @@ _BINARY = {
     "SUBJ": {"objective": "SUBJ/subj.objective", "subjective": "SUBJ/subj.subjective"},
     "MPQA": {"positive": "MPQA/mpqa.pos", "negative": "MPQA/mpqa.neg"},
 }
+# Split -> file.
+_SPLITS = {
+    "SST2": {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")},
+    "TREC": {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"},
+    "MRPC": {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")},
+}
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 
@@ -34,29 +39,22 @@ def read(task: str, data: Path) -> LabelledTask:
     """Read one task from the folder that holds `downstream/`, checked against its manifest.
 
     Raises:
-        UserError: unknown task; a file that is missing, truncated, wrongly encoded or of another
-            length than in the manifest; a line without sentence or with a missing or unknown label.
+        UserError: a file that is missing, truncated, wrongly encoded or of another length than in
+            the manifest; a line without sentence or with a missing or unknown label.
     """
-    if task not in TASKS:
-        raise UserError(f"unknown transfer task {task!r}{did_you_mean(task, TASKS)}")
     counts, folder = sizes("transfer", task, data), Path(data) / "downstream"
     if task in _BINARY:
         samples = _read_binary(task, folder, counts)
         return make_task(task, NESTED, 2, folder / task, {"all": samples})
-    if task == "SST2":
-        paths = {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")}
-        protocol, classes, read_file = SPLIT, 2, _read_sst
-    elif task == "TREC":
-        paths = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
-        protocol, classes, read_file = KFOLD, len(QUESTIONS), _read_trec
-    else:
-        paths = {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")}
-        protocol, classes, read_file = KFOLD, 2, _read_mrpc
+    read_file = {"SST2": _read_sst, "TREC": _read_trec, "MRPC": _read_mrpc}[task]
     parts = {}
-    for split, path in paths.items():
-        parts[split] = read_file(folder / path)
-        check_count(folder / path, len(parts[split]), counts.get(split, 0), "samples")
-    return make_task(task, protocol, classes, folder / paths["train"], parts)
+    for split, name in _SPLITS[task].items():
+        path = folder / name
+        parts[split] = read_file(path)
+        check_count(path, len(parts[split]), counts.get(split, 0), "samples")
+    classes = len(QUESTIONS) if task == "TREC" else 2
+    protocol = SPLIT if task == "SST2" else KFOLD
+    return make_task(task, protocol, classes, folder / _SPLITS[task]["train"], parts)
 
 
 def _read_binary(task: str, folder: Path, counts: dict[str, int]) -> Rows:
@@ -89,7 +87,7 @@ def _read_trec(path: Path) -> Rows:
         text = clean(rest.partition(" ")[2])
         if coarse not in QUESTIONS:
             hint = did_you_mean(coarse, QUESTIONS)
-            raise UserError(f"{path}, line {number}: unknown question class {coarse[:20]!r}{hint}")
+            raise bad(path, number, f"unknown question class {coarse[:20]!r}{hint}")
         if not text:
             raise bad(path, number, "no question after its class")
         samples.append(([text], QUESTIONS.index(coarse)))
@@ -107,7 +105,6 @@ def _read_mrpc(path: Path) -> Rows:
 
 
 def _binary(path: Path, number: int, label: str) -> int:
-    label = label.strip()
-    if label not in ("0", "1"):
+    if label.strip() not in ("0", "1"):
         raise bad(path, number, f"label {label[:20]!r} is not 0 or 1")
     return int(label)

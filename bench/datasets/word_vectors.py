@@ -45,17 +45,13 @@ def _fields(line: bytes) -> list[bytes]:
     return line.rstrip(b" \r\n").split(b" ")
 
 
-def _first(file: BinaryIO, path: Path) -> tuple[list[bytes], list[int]]:
-    """Return the fields of the first word and the numbers of the header, if any."""
-    fields, announced = _fields(file.readline()), []
+def _header(file: BinaryIO) -> list[int]:
+    """Read word2vec's header, if there is one; the next line is that of the first word."""
+    fields = _fields(file.readline())
     if len(fields) == 2 and all(field.isdigit() for field in fields):
-        announced, fields = [int(field) for field in fields], _fields(file.readline())
-    form = "each line must be a word and its values"
-    if fields == [b""]:
-        raise UserError(f"{path} has no word vectors; {form}")
-    if len(fields) == 1:
-        raise UserError(f"{path}, line {1 + bool(announced)}: a word without values; {form}")
-    return fields, announced
+        return [int(field) for field in fields]
+    file.seek(0)
+    return []
 
 
 def width(path: Path) -> int:
@@ -65,7 +61,8 @@ def width(path: Path) -> int:
         UserError: the first line is not a word and at least two numbers.
     """
     with open(path, "rb") as file:
-        values = _first(file, path)[0][1:]
+        _header(file)
+        values = _fields(file.readline())[1:]
     try:
         numbers = [float(value) for value in values]
     except ValueError:
@@ -82,36 +79,29 @@ def read_vectors(path: Path) -> WordVectors:
     """Read a table. The first vector of a repeated word is kept. The table fits in memory once.
 
     Raises:
-        UserError: the file has no vectors, or a line is not UTF-8 or has another number of values
-            than the first one.
+        UserError: the file has no vectors or other numbers than its header says, or a line is not
+            UTF-8 or has another number of values than the first one.
     """
+    columns, count = width(path), 0
+    rows: dict[str, int] = {}
     with open(path, "rb") as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
-        file.seek(0)
-        first, announced = _first(file, path)
-        columns, count = len(first) - 1, 0
         vectors = np.empty((lines, columns), dtype=np.float32)
-        rows: dict[str, int] = {}
         file.seek(0)
+        announced = _header(file)
         with Progress(lines, "read word vectors", unit="line") as progress:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(file, start=2 if announced else 1):
                 progress.advance()
-                if number <= bool(announced) or not line.strip(b" \r\n"):
-                    continue
                 word, *values = _fields(line)
-                problem = ""
-                if len(values) != columns:
-                    problem = f"{len(values)} values, the first word has {columns}"
-                else:
-                    try:
-                        name = word.decode()
-                        vectors[len(rows)] = values
-                    except UnicodeDecodeError:
-                        problem = "not UTF-8"
-                    except ValueError:
-                        problem = "a value is not a number"
-                if problem:
-                    raise UserError(f"{path}, line {number}: {problem}; fix it")
+                if not word and not values:
+                    continue
+                try:
+                    if len(values) != columns:
+                        raise ValueError(f"{len(values)} values, the first word has {columns}")
+                    name = word.decode()
+                    vectors[len(rows)] = values
+                except ValueError as error:
+                    raise UserError(f"{path}, line {number}: {error}; fix it") from None
                 rows.setdefault(name, len(rows))
                 count += 1
     vectors = vectors[: len(rows)]

@@ -1,16 +1,22 @@
-"""The data folder: downloading, verifying and unpacking.
+"""The data folder and downloads.
 
 Text comes from a local folder (BENCH_DATA), else from the hub's data set
 `princeton-nlp/datasets-for-simcse`; SentEval's probing files come from its repository on GitHub.
-Downloads are cached in SENTBENCH_CACHE (`.cache/data`). Every file is compared with its pin: a
-commit and digests in `pins.json` or, where nobody published them, in `pins.lock.json`, which the
-first download writes. HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE are those of huggingface_hub;
-GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
+Every file is compared with its pin: a commit and digests in `pins.json` or, where nobody published
+them, in `pins.lock.json` of the cache, which the first download writes. HF_ENDPOINT, HF_HOME and
+HF_HUB_OFFLINE are those of huggingface_hub; SENTBENCH_CACHE (`.cache/data`) is the cache of what is
+unpacked; GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 
-from bench.download.backbones import fetch_backbone
 from bench.download.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
-from bench.download.hub import DATASET
+from bench.download.hub import (
+    DATASET,
+    fetch_backbone,
+    known_corpus,
+    pinned,
+    probing_file,
+    record,
+)
 from bench.download.local import (
     CORPORA,
     cache_folder,
@@ -18,14 +24,11 @@ from bench.download.local import (
     corpus_path,
     local_folder,
 )
-from bench.download.pins import PINS, pinned, record
-from bench.download.xprobe import probing_file
 from bench.utils.lines import read_lines
 
 __all__ = [
     "CORPORA",
     "DATASET",
-    "PINS",
     "cache_folder",
     "check_corpus",
     "corpus_name",
@@ -34,6 +37,7 @@ __all__ = [
     "fetch_corpus",
     "fetch_senteval",
     "fetch_words",
+    "known_corpus",
     "local_folder",
     "pinned",
     "probing_file",

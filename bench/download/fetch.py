@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
+import zipfile
 from pathlib import Path
 
-from bench.download.archive import unpack, unpack_member
-from bench.download.hub import fetch_file
+from bench.download.hub import fetch_file, known_corpus
 from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder, locked
-from bench.download.pins import PINS
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, sha256_file
+from bench.utils.files import atomic_file, atomic_folder, remove_partial, sha256_file
 
 
 def fetch_corpus(name: str) -> Path:
@@ -34,7 +34,7 @@ def check_corpus(name: str) -> None:
     Raises:
         UserError: no corpus and no file in the folder BENCH_DATA has this name.
     """
-    if name in CORPORA or name in read_json(PINS)["corpora"]:
+    if name in CORPORA or known_corpus(name):
         return
     folder = local_folder()
     if not folder:
@@ -60,13 +60,19 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
     Raises:
         UserError: the archive cannot be downloaded, differs from its pin, or lacks the table.
     """
-    whole = fetch_file(archive, repository)
-    table = cache_folder() / f"{sha256_file(whole)[:12]}-{member}"
+    packed = fetch_file(archive, repository)
+    table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
     if not table.is_file():
-        with locked():
-            if not table.is_file():
-                _remove_leftovers(table)
-                unpack_member(whole, member, table)
+        try:
+            with (
+                zipfile.ZipFile(packed) as files,
+                files.open(member) as source,
+                atomic_file(table) as temporary,
+                open(temporary, "wb") as copy,
+            ):
+                shutil.copyfileobj(source, copy, 1 << 20)
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise UserError(f"{packed} cannot be unpacked ({error}); fetch it again") from None
     return table
 
 
@@ -80,8 +86,10 @@ def fetch_senteval() -> Path:
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():
-            what = f"BENCH_DATA is {local}, which has no folder downstream/"
-            raise UserError(f"{what}; set it to the folder above that")
+            raise UserError(
+                f"BENCH_DATA is {local}, which has no folder downstream/; "
+                "set it to the folder above that"
+            )
         return local
     archive = fetch_file("senteval.tar")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
@@ -89,25 +97,22 @@ def fetch_senteval() -> Path:
     if not folder.is_dir():
         with locked():
             if not folder.is_dir():
-                _remove_leftovers(folder)
+                remove_partial(cache_folder())
                 _unpack_senteval(archive, folder)
     return folder
 
 
 def _unpack_senteval(archive: Path, folder: Path) -> None:
     with atomic_folder(folder) as temporary:
-        unpack(archive, temporary / "unpacked")
-        tasks = next(
-            (path.parent for path in (temporary / "unpacked").rglob("STS") if path.is_dir()), None
-        )
+        unpacked = temporary / "unpacked"
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(unpacked, filter="data")
+        except (tarfile.TarError, EOFError) as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"{archive} cannot be unpacked ({reason}); fetch it again") from None
+        tasks = next((path.parent for path in unpacked.rglob("STS") if path.is_dir()), None)
         if tasks is None:
-            what = f"{archive} holds no folder STS/, so it is not SentEval's data"
-            raise UserError(f"{what}; delete it")
+            raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data")
         os.replace(tasks, temporary / "downstream")
-        shutil.rmtree(temporary / "unpacked", ignore_errors=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove what a killed process left of `target`. The caller holds the lock."""
-    for path in target.parent.glob(f".{target.name}.*.part"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(unpacked, ignore_errors=True)

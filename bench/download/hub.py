@@ -1,34 +1,161 @@
-"""Files of the Hugging Face hub, compared with what the hub lists and with their pins."""
+"""Downloads from the Hugging Face hub and from GitHub, verified by pinned digests.
+
+huggingface_hub transfers files and keeps them in its own cache, which is shared with other
+programs. Here their sums are compared, because it compares sizes only.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from bench.download import pins
-from bench.download.http import one_sentence, retry
-from bench.download.local import cache_folder, locked
-from bench.download.pins import COMMIT
-from bench.utils.errors import UserError
-from bench.utils.files import disk_errors, sha256_file
-from bench.utils.lines import read_lines
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
+from bench.download.local import cache_folder, local_folder, locked
+from bench.utils.errors import TransientError, UserError
+from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file, write_json
+
+PINS = Path(__file__).with_name("pins.json")
 DATASET = "datasets/princeton-nlp/datasets-for-simcse"
+SENTEVAL = "github.com/facebookresearch/SentEval"
+# Everything an encoder needs; no pickled weights, no code. Each further module of
+# sentence-transformers has a folder, such as 1_Pooling.
+BACKBONE_FILES = [
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+    *("added_tokens.json", "vocab.json", "vocab.txt", "merges.txt"),
+    *("model.safetensors", "model-*.safetensors", "model.safetensors.index.json"),
+    *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
+    *("[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json"),
+    "[0-9]*_*/sentence_bert_config.json",
+]
+
+_TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
+# Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
+_LASTING = {
+    "OfflineModeIsEnabled": "it is not in the cache and HF_HUB_OFFLINE is set; unset it",
+    "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
+    "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
+    f"{_TOKEN}",
+    "RevisionNotFoundError": "the repository has no such revision; name another",
+    "HFValidationError": "this is not a repository name; write owner/name",
+}
 
 
-class Entry(NamedTuple):
-    """A listed file. `digest` is its SHA-256 if it is stored in LFS, else its git blob id."""
-
-    size: int
-    digest: str
+# --- requests
 
 
-class Listing(NamedTuple):
-    """The files of a repository at one commit."""
+def _status(error: BaseException) -> int:
+    """The HTTP status of an answer; 0 if there was none."""
+    return int(getattr(getattr(error, "response", None), "status_code", 0))
 
-    commit: str
-    files: dict[str, Entry]
+
+def _cause(error: BaseException) -> BaseException:
+    """The error of the request; huggingface_hub hides it behind "it is not in the cache"."""
+    hidden = type(error).__name__ in ("LocalEntryNotFoundError", "IncompleteSnapshotError")
+    return error.__cause__ or error if hidden else error
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Whether another attempt may succeed: a server error or a broken connection."""
+    from httpx2 import TransportError
+
+    cause = _cause(error)
+    return _status(cause) >= 500 or isinstance(cause, TransportError)
+
+
+retrying = retry(
+    retry=retry_if_exception(_is_transient),
+    wait=wait_exponential(max=8),  # 1, 2, 4 and 8 seconds
+    stop=stop_after_attempt(5),
+    reraise=True,
+)
+
+
+@contextmanager
+def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
+    """Turn errors of the network and of the hub into a `UserError` of one sentence, which is a
+    `TransientError` if another attempt may succeed.
+
+    Args:
+        wanted: the file or repository that is fetched.
+        alternative: how the user can do without the download.
+    """
+    from huggingface_hub import constants
+
+    try:
+        yield
+    except Exception as error:
+        cause = _cause(error)
+        names = [kind.__name__ for kind in type(cause).__mro__]
+        reason = next((_LASTING[name] for name in names if name in _LASTING), "")
+        if not reason and _status(cause):
+            reason = f"the server answers with status {_status(cause)}; check HF_ENDPOINT, {_TOKEN}"
+        if _is_transient(error):
+            reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
+        if not reason:
+            raise
+        kind = TransientError if _is_transient(error) else UserError
+        raise kind(f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}") from None
+
+
+# --- pins
+
+
+def known_corpus(name: str) -> dict[str, Any]:
+    """The numbers of rows and, if they are known, the digests of a published corpus, or nothing."""
+    corpora: dict[str, dict[str, Any]] = read_json(PINS)["corpora"]
+    return corpora.get(name, {})
+
+
+def lock_file() -> Path:
+    """The commits and digests of the first downloads, in the cache."""
+    return cache_folder() / "pins.lock.json"
+
+
+def _recorded() -> dict[str, Any]:
+    return read_json(lock_file()) if lock_file().exists() else {}
+
+
+def pinned(key: str) -> tuple[str | None, dict[str, str]]:
+    """Return the pinned revision of a repository, and the SHA-256 of its pinned files.
+
+    `pins.json` goes before what the first download recorded, but a pull request that it names may
+    move, so the recorded commit goes before that.
+
+    Args:
+        key: the repository of a model, or `datasets/` and that of a data set.
+    """
+    pin = read_json(PINS)["repositories"].get(key, {})
+    recorded = _recorded().get(key, {"revision": None, "files": {}})
+    revision = pin.get("revision")
+    if not re.fullmatch("[0-9a-f]{40}", revision or ""):
+        revision = recorded["revision"] or revision
+    known = {name: entry.get("sha256") for name, entry in pin.get("files", {}).items()}
+    return revision, recorded["files"] | {name: digest for name, digest in known.items() if digest}
+
+
+def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
+    """Record the commit and the SHA-256 of downloaded files; they are enforced from now on.
+
+    Nothing is written if all of it is recorded: the cache may be read-only.
+    """
+    entry = _recorded().get(key, {})
+    if entry.get("revision") == commit and sums.items() <= entry["files"].items():
+        return
+    with locked():
+        recorded = _recorded()
+        entry = recorded.get(key, {})
+        known = entry["files"] if entry.get("revision") == commit else {}
+        recorded[key] = {"revision": commit, "files": dict(sorted({**known, **sums}.items()))}
+        write_json(lock_file(), dict(sorted(recorded.items())))
+
+
+# --- files
 
 
 def repository_of(key: str) -> dict[str, str]:
@@ -42,110 +169,126 @@ def repository_of(key: str) -> dict[str, str]:
     return {"repo_id": name.removeprefix("datasets/"), "repo_type": kind}
 
 
-def list_files(key: str, revision: str | None) -> Listing:
-    """List a repository at a commit, branch or pull request; by default at its main branch."""
-    from huggingface_hub import HfApi, constants
-    from huggingface_hub.errors import FileMetadataError
+def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative: str) -> Path:
+    """Return the folder of a snapshot with all files of these patterns, verified."""
+    from huggingface_hub import constants, snapshot_download
 
-    api = HfApi(library_name="sentbench")
-    # Without `timeout`, HfApi waits for ever.
-    options = {"files_metadata": True, "timeout": constants.HF_HUB_DOWNLOAD_TIMEOUT}
-    try:
-        info = retry(lambda: api.repo_info(**repository_of(key), revision=revision, **options))
-        files = {
-            file.rfilename: Entry(int(file.size), file.lfs.sha256 if file.lfs else file.blob_id)
-            for file in info.siblings
-        }
-        is_other = COMMIT.fullmatch(revision or "") and info.sha != revision
-        if COMMIT.fullmatch(info.sha) and not is_other:  # it becomes the name of a folder
-            return Listing(info.sha, files)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        # HFValidationError and BadRequestError are ValueErrors.
-        if type(error).__module__.startswith("huggingface_hub"):
-            raise
-    raise FileMetadataError(f"no listing of {key} at {revision}")
+    constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
+    options = {**repository_of(key), "revision": pinned(key)[0] or revision}
+    with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
+        # A complete snapshot of a commit needs no connection.
+        folder = Path(retrying(snapshot_download)(allow_patterns=list(patterns), **options))
+    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    sums = {path.relative_to(folder).as_posix(): _verified(key, folder, path) for path in paths}
+    if sums:
+        record(key, folder.name, sums)
+    return folder
 
 
-def verify_file(key: str, name: str, path: Path, entry: Entry | None = None) -> str:
-    """Return the SHA-256 of a file that is what its pin says, and the hub's `entry` if given.
+def _verified(key: str, folder: Path, path: Path) -> str:
+    """Return the SHA-256 of a file that is what is pinned, or else what the hub lists.
 
     Raises:
         UserError: it is not; it is removed then, because any program would use it.
     """
-    try:
-        return _verified(key, name, path, entry)
-    except UserError:
-        with suppress(OSError):  # a read-only cache
-            path.resolve().unlink(missing_ok=True)  # in the hub's cache, `path` is a link to it
-            path.unlink(missing_ok=True)
-        raise
-
-
-def _verified(key: str, name: str, path: Path, entry: Entry | None) -> str:
-    digest = sha256_file(path)
-    actual = digest if entry is None or len(entry.digest) == 64 else pins.git_blob(path)
-    if entry and actual != entry.digest:
+    name, digest, blob = path.relative_to(folder).as_posix(), sha256_file(path), path.resolve()
+    # The hub's cache names a large file by its SHA-256.
+    listed = blob.name if re.fullmatch("[0-9a-f]{64}", blob.name) else digest
+    expected = pinned(key)[1].get(name, listed)
+    if digest != expected:
+        path.unlink()
+        blob.unlink(missing_ok=True)
         raise UserError(
-            f"{name} of {key} is corrupt: {path.stat().st_size} bytes with the digest {actual}, "
-            f"but the hub lists {entry.size} bytes with {entry.digest}; fetch it again"
+            f"{name} of {key} has the SHA-256 {digest}, expected {expected}; fetch it again, or, "
+            f"if its publisher replaced it, remove its entry from {lock_file()}"
         )
-    pin = pins.pinned(key)["files"].get(name, {})
-    if pin.get("sha256") not in (None, digest):
-        raise UserError(
-            f"{name} of {key} has the SHA-256 {digest}, but {pin['sha256']} is pinned: it was "
-            f"altered or truncated; fetch it again, or, if its publisher replaced it, remove its "
-            f"entry from {pins.LOCK.name}"
-        )
-    if rows := pin.get("rows"):
-        count = sum(1 for _ in read_lines(path))
-        if count not in rows:
-            expected = " or ".join(map(str, rows))
-            raise UserError(f"{name} has {count} rows, expected {expected}; fetch it again")
     return digest
 
 
-def fetch_listed(key: str, listing: Listing, name: str, folder: Path | None = None) -> str:
-    """Download a listed file, verify it, and return its SHA-256.
-
-    Args:
-        key: as in `repository_of`.
-        folder: where to; by default the hub's own cache.
-    """
-    from huggingface_hub import constants, hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
-
-    if name not in listing.files:
-        raise EntryNotFoundError(name)
-    constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
-    options = repository_of(key) | {"revision": listing.commit, "library_name": "sentbench"}
-    with disk_errors((folder or Path(constants.HF_HUB_CACHE)) / name):
-        path = retry(lambda: hf_hub_download(filename=name, local_dir=folder, **options))
-    return verify_file(key, name, Path(path), listing.files[name])
-
-
 def fetch_file(name: str, key: str = DATASET) -> Path:
-    """Return a file of the hub in the cache, verified; download it if it is not there.
-
-    Args:
-        name: path within the repository.
-        key: as in `repository_of`.
+    """Return a file of the hub, verified; download it if it is not in the cache.
 
     Raises:
         UserError: it cannot be downloaded, or differs from its pin.
     """
-    target = cache_folder() / name
+    alternative = "set BENCH_MODELS to a folder that holds it"
+    if key == DATASET:
+        alternative = "set BENCH_DATA to a local data folder"
+    path = _fetch(key, None, [name], alternative) / name
+    if not path.is_file():
+        raise UserError(f"cannot fetch {name}: {key} has no such file; {alternative}")
+    return path
 
-    def is_cached() -> bool:
-        expected = pins.pinned(key)["files"].get(name, {}).get("sha256")
-        return bool(expected) and target.is_file() and sha256_file(target) == expected
 
-    if is_cached():  # without the lock: the cache may be read-only
-        return target
-    data, models = "BENCH_DATA to a local data folder", "BENCH_MODELS to a folder that holds it"
-    with locked(), one_sentence(f"{name} of {key}", f"set {data if key == DATASET else models}"):
-        if not is_cached():
-            target.unlink(missing_ok=True)
-            listing = list_files(key, pins.pinned(key)["revision"])
-            digest = fetch_listed(key, listing, name, cache_folder())
-            pins.record(key, listing.commit, {name: digest})
-    return target
+def fetch_backbone(repository: str, revision: str | None = None) -> Path:
+    """Return the folder of a hub model, verified; download what is missing.
+
+    Args:
+        repository: for example "google-bert/bert-base-uncased"; `@` and a revision may follow.
+        revision: a commit, branch or pull request ("refs/pr/1"); by default the pinned commit.
+
+    Raises:
+        UserError: it cannot be downloaded, has only pickled weights, or differs from its pin.
+    """
+    if revision is None:
+        repository, _, revision = repository.partition("@")
+    key = f"{repository}@{revision}" if revision else repository
+    alternative = "name a local folder that holds the model"
+    folder = _fetch(key, revision or None, BACKBONE_FILES, alternative)
+    if not any(folder.rglob("*.safetensors")):
+        raise UserError(
+            f"{key} has only pickled weights, which can run code when they are loaded: refused; "
+            f"name a revision with model.safetensors ({repository}@REVISION), or "
+            "convert them to a local folder"
+        )
+    return folder
+
+
+def probing_file(name: str, data: Path) -> Path:
+    """Return the file `DATA/probing/NAME.txt` of SentEval, which the hub's archive lacks; download
+    it from GitHub if `fetch_senteval` made `data`.
+
+    Raises:
+        UserError: the file does not exist, and cannot be downloaded or differs from its pin.
+    """
+    path = Path(data) / "probing" / f"{name}.txt"
+    is_ours = path.parents[2].resolve() == cache_folder().resolve() and local_folder() is None
+    if not is_ours:
+        if not path.is_file():
+            raise UserError(
+                f"{path} does not exist; copy data/probing/{path.name} of {SENTEVAL} there, or "
+                "choose other tasks"
+            )
+        return path
+    pin = read_json(PINS)["repositories"][SENTEVAL]
+    source = f"data/probing/{path.name}"
+    expected = pin["files"][source]["blob"]
+    if not path.is_file() or git_blob(path.read_bytes()) != expected:
+        endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
+        url = f"{endpoint}/facebookresearch/SentEval/{pin['revision']}/{source}"
+        with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
+            content = _get(url)
+        if git_blob(content) != expected:
+            raise UserError(
+                f"{url} has the git blob id {git_blob(content)}, but {expected} is pinned; "
+                "fetch it again"
+            )
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(content)
+    return path
+
+
+@retrying
+def _get(url: str) -> bytes:
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session, hf_raise_for_status
+
+    timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
+    response = get_session().get(url, follow_redirects=True, timeout=timeout)
+    hf_raise_for_status(response)
+    return response.content
+
+
+def git_blob(content: bytes) -> str:
+    """The id of a file in git, in hex: SHA-1 of a header with the size, and of the bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

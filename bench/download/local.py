@@ -33,19 +33,17 @@ def locked() -> Iterator[None]:
         UserError: the lock file cannot be written.
     """
     path = cache_folder() / ".lock"
-    lock = FileLock(path, mode=0o664)  # as huggingface_hub: a group can share the cache
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        # Writable for its group, as huggingface_hub's locks: a group can share the cache.
+        lock = FileLock(path, mode=0o664).acquire()
     except OSError as error:
         raise UserError(
             f"cannot write {path} ({error.strerror}); set SENTBENCH_CACHE to a folder for data "
             "that you can write to"
         ) from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def local_folder() -> Path | None:
@@ -58,18 +56,15 @@ def local_folder() -> Path | None:
     if not folder:
         return None
     if not Path(folder).is_dir():
-        what = f"BENCH_DATA is {folder}, which is not a folder"
-        raise UserError(f"{what}; set it to a data folder, or unset it")
+        raise UserError(
+            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
+        )
     return Path(folder)
 
 
 def corpus_name(path: Path) -> str:
     """The name of a corpus: its file name without `.txt` or `.csv`, and without `.gz`."""
     return Path(path).name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
-
-
-def _with_gzip(file: Path) -> tuple[Path, Path]:
-    return file, file.with_name(f"{file.name}.gz")
 
 
 def corpus_path(name: str, folder: Path) -> Path:
@@ -84,15 +79,21 @@ def corpus_path(name: str, folder: Path) -> Path:
     Raises:
         UserError: there is no such file.
     """
-    files = {name: _with_gzip(Path(folder) / file) for name, file in CORPORA.items()}
-    own = files.get(name) or _with_gzip(Path(folder) / f"{name}.txt")
-    # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
-    # bytes at its path.
-    for path in (*own, *([Path(name)] if "/" in name else [])):
+    if "/" in name:
+        # A name without `/` is never a path: a run is identified by the name of its corpus, or by
+        # the bytes at its path.
+        paths = [Path(name)]
+    else:
+        plain = Path(folder) / CORPORA.get(name, f"{name}.txt")
+        paths = [plain, plain.with_name(f"{plain.name}.gz")]
+    for path in paths:
         if path.is_file():
             return path
-    texts = [*Path(folder).glob("*.txt"), *Path(folder).glob("*.txt.gz")]
-    present = set(map(corpus_name, texts)) - CORPORA.keys()  # `nli.txt` is not the corpus `nli`
-    present |= {name for name in CORPORA if any(map(Path.is_file, files[name]))}
-    what = f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}"
-    raise UserError(f"{what}; name another, or a text file by its path, as ./FILE.txt")
+    files = {path.name.removesuffix(".gz") for path in folder.iterdir()}
+    texts = {corpus_name(Path(file)) for file in files if file.endswith(".txt")}
+    # The file `nli.txt` is not the corpus `nli`.
+    present = texts - CORPORA.keys() | {name for name in CORPORA if CORPORA[name] in files}
+    raise UserError(
+        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; name another, or a text "
+        "file by its path, as ./FILE.txt"
+    )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.download.hub import DATASET, repository_of
+from bench.download.hub import DATASET, pinned, repository_of
 from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder
-from bench.download.pins import COMMIT, pinned
 from bench.utils.errors import UserError
 
 ANSWER = 10.0  # seconds to wait for the hub
@@ -14,16 +13,17 @@ ANSWER = 10.0  # seconds to wait for the hub
 
 def has_senteval() -> bool:
     """Whether SentEval's data is in the folder BENCH_DATA, or in the cache if that is not set."""
-    if folder := local_folder():
+    folder = local_folder()
+    if folder:
         return (folder / "downstream").is_dir()
-    archives = cache_folder().glob("senteval*")
-    return any(path.is_dir() or path.suffix == ".tar" for path in archives)
+    return any(cache_folder().glob("senteval-*/")) or _is_cached(DATASET, "senteval.tar")
 
 
 def has_corpus(name: str) -> bool:
     """Whether the file of a corpus is in the folder BENCH_DATA, or in the cache."""
-    if not (folder := local_folder()):
-        return (cache_folder() / CORPORA.get(name, name)).is_file()
+    folder = local_folder()
+    if not folder:
+        return _is_cached(DATASET, CORPORA.get(name, name))
     try:
         return corpus_path(name, folder).is_file()
     except UserError:
@@ -31,33 +31,34 @@ def has_corpus(name: str) -> bool:
 
 
 def has_model(repository: str) -> bool:
-    """Whether a model is in the hub's own cache, at any commit if none is pinned."""
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    storage = Path(constants.HF_HUB_CACHE) / repo_folder_name(**repository_of(repository))
-    revision = pinned(repository)["revision"] or ""
-    commit = revision if COMMIT.fullmatch(revision) else "*"
-    return any(storage.glob(f"snapshots/{commit}/config.json"))
+    """Whether a model is in the hub's cache."""
+    return _is_cached(repository, "config.json")
 
 
 def has_archive(name: str) -> bool:
-    """Whether an archive of word vectors is in the cache."""
-    return (cache_folder() / name).is_file()
+    """Whether an archive of word vectors is in the hub's cache."""
+    from huggingface_hub import constants
+
+    return any(Path(constants.HF_HUB_CACHE).glob(f"models--*/snapshots/*/{name}"))
+
+
+def _is_cached(key: str, name: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    repository, _, named = key.partition("@")
+    revision = pinned(key)[0] or named or "main"
+    cached = try_to_load_from_cache(filename=name, revision=revision, **repository_of(repository))
+    return isinstance(cached, str)
 
 
 def hub_answers() -> bool:
     """Whether the hub can be reached; a refusal is an answer, too."""
-    import httpx2
-    from huggingface_hub import HfApi, constants
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from httpx2 import HTTPError
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
 
-    if constants.HF_HUB_OFFLINE:
-        return False
     try:
-        HfApi(library_name="sentbench").repo_info(**repository_of(DATASET), timeout=ANSWER)
-    except HfHubHTTPError:
-        return True
-    except (OfflineModeIsEnabled, httpx2.HTTPError, OSError):
+        get_session().head(constants.ENDPOINT, timeout=ANSWER)
+    except (HTTPError, OSError):  # the second if HF_HUB_OFFLINE is set
         return False
     return True

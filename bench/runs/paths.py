@@ -142,7 +142,7 @@ def describe_input(
         for task in names:
             if task in probing.FILES:
                 download.probing_file(probing.FILES[task], folder)
-        return {"kind": kind, "name": manifest(folder)["name"], **data_sums(folder)}
+        return {"kind": kind, "name": manifest(folder).name, **data_sums(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
     used = backbone(name)

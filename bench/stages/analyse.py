@@ -76,7 +76,7 @@ class Material:
     def tasks(self) -> list[sts.StsTask]:
         """STS-B, one task per split that the data has."""
         data = self.context.data
-        listed = manifest(data).get("sts", {}).get(TASK, {})
+        listed = manifest(data).sts.get(TASK, {})
         return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
 
     @cached_property

@@ -15,6 +15,7 @@ import torch
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
+from bench.download import pinned
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -151,8 +152,10 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     """
     folder, ended = paths.data_folder(run.data, suite), _ended(run, suite)
     # Not from the workflow's stamp, which may be older than the files.
-    data = {"name": manifest(folder)["name"], **paths.data_sums(folder)}
+    data = {"name": manifest(folder).name, **paths.data_sums(folder)}
     described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}
+    if run.backbone.source == "hub":
+        described["backbone_commit"] = pinned(run.backbone.location)[0]
     _check_dev(run, suite, folder, ended)
     is_finished = ended["outcome"]["status"] == "finished"
     described["corpora"] = list(_corpora(run, suite, read if is_finished else (), ended))
@@ -398,7 +401,7 @@ def evaluate(
     """
     work = out.with_name(f"{out.name}.part")
     started, encoder = time.monotonic(), model.load(device)
-    data_identity = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
+    data_identity = {"name": manifest(data).name, "folder": str(data)} | paths.data_sums(data)
     described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode}
     described |= {"tasks": task_sums(tasks), "encoder": encoder.identity}
     described |= provenance(device, torch.get_num_threads())

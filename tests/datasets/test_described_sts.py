@@ -3,7 +3,6 @@ language."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 
 from bench.datasets import corpora, sts
-from bench.datasets.manifest import manifest
 from bench.datasets.tasks import CHINESE_TASKS, GROUPS, expand_tasks
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.load import load_encoder
@@ -87,48 +85,43 @@ def test_it_is_in_no_other_group_and_in_no_average(folder: Path) -> None:
     assert found == [("CNSD-STS-B", "test", "all"), ("CNSD-STS-B", "dev", "all")]
 
 
-def test_several_parts_have_several_files(folder: Path) -> None:
-    form = GERMAN | {"path": "german/test/pairs.tsv"}
-    describe(folder, {"sts:german": {"dev": 2, "test": 2}}, {"sts:german": form})
-    with pytest.raises(UserError, match="several splits share one path"):
-        sts.read("sts:german", folder, "dev")
-
-
 def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
     put_rows(folder, "german/test/pairs.tsv", [*GERMAN_ROWS[:2], "4\tein\tHaus\tdas Haus"])
-    expected = "line 3: 4 tab-separated fields, expected 3 as in the lines before"
+    expected = "line 3: 4 tab-separated fields, expected 3 as in the first"
     with pytest.raises(UserError, match=expected):
         sts.read("sts:german", folder)
 
 
-NOT_DESCRIBED = "does not describe the files of sts:german"
-NO_COLUMNS = '"columns" must be three different int'
-
-
 @pytest.mark.parametrize(
-    ("form", "problem"),
+    ("change", "problem"),
     [
-        (None, NOT_DESCRIBED),
-        ("german.tsv", NOT_DESCRIBED),
-        ({"columns": [1, 2, 0]}, NOT_DESCRIBED),
-        ({"path": "german/{split}/pairs.tsv"}, NOT_DESCRIBED),
-        (GERMAN | {"columns": [1, 2]}, NO_COLUMNS),
-        (GERMAN | {"columns": [1, 2, -1]}, NO_COLUMNS),
-        (GERMAN | {"columns": [1, 1, 0]}, NO_COLUMNS),
-        (GERMAN | {"columns": [1, 2, "0"]}, NO_COLUMNS),
-        (GERMAN | {"separator": ""}, '"separator" must be a non-empty'),
-        (GERMAN | {"header": "no"}, '"header" must be true or false'),
-        (GERMAN | {"sperator": "|"}, "did you mean 'separator'"),
-        (GERMAN | {"path": "german/{split}.tsv"}, "test.tsv does not exist"),
-        (GERMAN | {"header": False}, "3 pairs, the manifest expects 2"),
-        (GERMAN | {"separator": "||"}, "1 fields between '||', expected 3 or more"),
-        (GERMAN | {"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number"),
-        (GERMAN | {"path": "../{split}.tsv"}, "sts:german: the path leads out of downstream/"),
-        (GERMAN | {"path": "/etc/passwd"}, "sts:german: the path leads out of downstream/"),
+        ({"sts_files": {}}, "does not describe the files of sts:german; add them to 'sts_files'"),
+        ({"columns": None}, "'sts_files.sts:german.columns' should be a valid list, not None"),
+        ({"columns": [1, 2]}, "'sts_files.sts:german.columns' should have at least 3 items"),
+        ({"columns": [1, 1, 0]}, "sts:german.columns: must be three different integers from 0"),
+        ({"separator": ""}, "sts:german.separator' should have at least 1 character"),
+        ({"sperator": "|"}, "unknown key 'sperator'; did you mean 'separator'?"),
+        ({"path": "german/{split}.tsv"}, "test.tsv does not exist"),
+        ({"header": False}, "3 pairs, the manifest expects 2"),
+        ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
+        ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
+        ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),
+        ({"sts": {"sts:german": {"tset": 2}}}, "unknown split 'tset'; did you mean 'test'"),
+        ({"sts": {"sts:germna": {"test": 2}}}, "lacks; did you mean 'sts:germna'?"),
+        ({"sts": {"german": {"test": 2}}}, "a set of your own is called sts:NAME"),
+        ({"sts": {"STS-b": {"test": 2}}}, "has an unknown task 'STS-b'; did you mean 'STS-B'?"),
+        ({"transfer": {"SST": {"dev": 2}}}, "unknown task 'SST'; did you mean 'SST2'?"),
+        ({"probing": {"Lenght": {"te": 2}}}, "unknown task 'Lenght'; did you mean 'Length'?"),
+        ({"sts_file": {}}, "unknown key 'sts_file'; did you mean 'sts_files'?"),
     ],
 )
-def test_a_wrong_description_is_named(form: Any, problem: str, folder: Path) -> None:
-    describe(folder, {"sts:german": {"test": 2}}, {} if form is None else {"sts:german": form})
+def test_a_wrong_description_is_named(change: dict[str, Any], problem: str, folder: Path) -> None:
+    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
+    of_files = (*GERMAN, "separator", "sperator")
+    form = {key: value for key, value in change.items() if key in of_files}
+    content["sts_files"] = {"sts:german": GERMAN | form}
+    content |= {key: value for key, value in change.items() if key not in form}
+    write_json(folder / "manifest.json", content)
     with pytest.raises(UserError, match=re.escape(problem)):
         sts.read("sts:german", folder)
 
@@ -138,12 +131,8 @@ def test_unknown_names(folder: Path) -> None:
         sts.read("sts:french", folder)
     with pytest.raises(UserError, match="has no sts:german dev"):
         sts.read("sts:german", folder, "dev")
-    with pytest.raises(UserError, match="has no split 'dev2'"):
-        sts.read("sts:german", folder, "dev2")
     with pytest.raises(UserError, match=r"unknown task 'CNSD-STSB'; did you mean 'CNSD-STS-B'\?"):
         expand_tasks(["CNSD-STSB"])
-    with pytest.raises(UserError, match="unknown task 'sts:'"):
-        expand_tasks(["sts:"])
 
 
 def test_the_training_pairs_are_a_corpus(folder: Path, tmp_path: Path) -> None:
@@ -203,23 +192,16 @@ def test_the_real_chinese_sts_b(tmp_path: Path) -> None:
     assert len(set(sentences)) == 9_424
 
 
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        ("tset", "gives sts:german an unknown split 'tset'; did you mean 'test'"),
-        ("train", "gives sts:german neither a test nor a dev split; add one"),
-    ],
-)
-def test_a_set_that_cannot_be_scored_is_refused(part: str, message: str, folder: Path) -> None:
-    describe(folder, {"sts:german": {part: 2}}, {"sts:german": GERMAN})
-    with pytest.raises(UserError, match=message):
+def test_a_set_that_cannot_be_scored_is_refused(folder: Path) -> None:
+    describe(folder, {"sts:german": {"train": 2}}, {"sts:german": GERMAN})
+    with pytest.raises(UserError, match="gives sts:german neither a test nor a dev split; add one"):
         read_tasks(["sts:german"], folder)
 
 
 @pytest.mark.parametrize(
     ("path", "row", "message"),
     [
-        ("german/test/pairs.tsv", "9\tein Hund\teine Katze", "'9' is not between 0 and 5"),
+        ("german/test/pairs.tsv", "9\tein Hund\teine Katze", "'9' is not a number from 0 to 5"),
         ("german/test/pairs.tsv", "", "1 tab-separated fields, expected 3 or more"),
         ("CNSD-STS-B/cnsd-sts-dev.txt", "1||一只猫", "2 fields between '||', expected 4 or more"),
     ],
@@ -236,41 +218,6 @@ def test_a_mistake_in_a_set_is_reported_before_a_training(
     file.write_text("\n".join([*file.read_text().splitlines()[:-1], row, ""]))
     with pytest.raises(UserError, match=re.escape(message)):
         suites.planned(suite)
-
-
-def test_equal_keys_of_a_manifest_are_refused(folder: Path) -> None:
-    """Python's reader keeps the last."""
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"name": "own"', '"name": "own", "name": "mine"'))
-    with pytest.raises(UserError, match=r"manifest\.json .*the key 'name' is twice in it"):
-        manifest(folder)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('"sts:german": {"test"', '"sts:germna": {"test"',
-         "describes files of 'sts:german', which its table \"sts\" lacks; did you mean"),
-        ('"sts:german": {"test"', '"german": {"test"',
-         "the table \"sts\" has an unknown task 'german' (known: CNSD-STS-B, SICK-R, STS-B, STS12, "
-         "STS13, STS14, STS15, STS16); a set of your own is called sts:NAME"),
-        ('"sts:german": {"test"', '"STS-b": {"dev": 2}, "sts:german": {"test"',
-         "the table \"sts\" has an unknown task 'STS-b'; did you mean 'STS-B'?"),
-        ('"name": "own"', '"name": "own", "transfer": {"SST": {"dev": 2}}',
-         "the table \"transfer\" has an unknown task 'SST'; did you mean 'SST2'?"),
-        ('"name": "own"', '"name": "own", "probing": {"Lenght": {"te": 2}}',
-         "the table \"probing\" has an unknown task 'Lenght'; did you mean 'Length'?"),
-    ],
-)  # fmt: skip
-def test_a_misspelt_task_of_a_manifest_is_named(
-    old: str, new: str, message: str, folder: Path
-) -> None:
-    path = folder / "manifest.json"
-    text = json.dumps(read_json(path))
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=re.escape(message)):
-        manifest(folder)
 
 
 def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder: Path) -> None:
@@ -293,10 +240,3 @@ def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder: Path) -> 
     (folder / "downstream" / "CNSD-STS-B" / "cnsd-sts-dev.txt").unlink()
     with pytest.raises(UserError, match=r"cnsd-sts-dev\.txt does not exist"):
         suites.planned(right)
-
-
-def test_an_unknown_key_of_a_manifest_is_named(folder: Path) -> None:
-    content = {"name": "own", "sts": {"sts:german": {"test": 2}}, "sts_file": {}}
-    write_json(folder / "manifest.json", content)
-    with pytest.raises(UserError, match="unknown key 'sts_file'; did you mean 'sts_files'"):
-        sts.read("sts:german", folder)

@@ -98,15 +98,12 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes, str]]] = {
         (DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
         ("tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
         ("tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
-        ("tr\t5\t \n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
         ("tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
         (DEPTH.replace("te\t9", "te\t11"), "Depth has label '11' in test but not in training"),
-        (DEPTH.replace("va\t10", "va\t7"), "Depth has label '7' in dev but not in training"),
         (
             "tr\t5\ta\n" * 4 + "va\t5\tb\n" * 2 + "te\t5\tc\n" * 2,
             "tree_depth.txt: Depth has no training sample of label 1 of 2",
         ),
-        (DEPTH.encode("latin-1"), "tree_depth.txt, line 6: byte 0xe9 is not valid utf-8"),
     ],
     ("xprobe-Length", XPROBE): [
         ("a\t0\n", "va.txt.gz: 1 train samples, the manifest expects 3"),
@@ -117,7 +114,6 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes, str]]] = {
             "a\t0\nb\t0\nc\t0\n",
             "te.txt.gz: xprobe-Length has label '1' in test but not in training",
         ),
-        (b"a\t0\nb\xff\t0\nc\t1\n", "va.txt.gz, line 2: byte 0xff is not valid utf-8"),
     ],
 }
 
@@ -132,31 +128,13 @@ def test_wrong_files_are_named(
         probing.read(task, folder)
 
 
-def test_an_archive_cut_short_is_named(folder: Path) -> None:
-    path = folder / XPROBE
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"va\.txt\.gz cannot be read beyond line"):
-        probing.read("xprobe-Length", folder)
-
-
-def test_unknown_names(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(UserError, match="unknown probing task 'Dept'; did you mean 'Depth'"):
-        probing.read("Dept", folder)
-    with pytest.raises(UserError, match="unknown probing task 'xprobe-TopConstituents'"):
-        probing.read("xprobe-TopConstituents", folder)
-    with pytest.raises(UserError, match="the data set tiny has no task Tense"):
-        probing.read("Tense", folder)
-    with pytest.raises(UserError, match="has no folder downstream/"):
-        probing.read("Depth", tmp_path_factory.mktemp("empty"))
-
-
 # --- the real files
 
 
 def test_the_shipped_manifest_is_that_of_the_paper() -> None:
     """100k, 10k and 10k sentences a task (Conneau et al., 2018); X-Probe's sizes are those of its
     files."""
-    listed = manifest(Path("nowhere"))["probing"]
+    listed = manifest(Path("nowhere")).probing
     assert tuple(listed) == (*PROBING_TASKS, *XPROBE_TASKS)
     expected = {"train": 100_000, "dev": 10_000, "test": 10_000}
     assert all(listed[task] == expected for task in PROBING_TASKS)

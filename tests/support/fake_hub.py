@@ -14,8 +14,6 @@ import re
 import socket
 import struct
 import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,10 +24,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import tenacity.nap
 from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
-
-from bench.download import http, pins
 
 API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?")
 FILE = re.compile(r"(/datasets)?/([^/]+/[^/]+)/resolve/([^/]+|refs/pr/\d+)/(.+)")
@@ -41,11 +38,8 @@ class Fault:
 
     status: int | None = None  # instead of the answer
     headers: dict[str, str] = field(default_factory=dict)  # override the answer's own
-    body: bytes | None = None  # of a listing, instead of the true one
     sent: int | None = None  # bytes of the body after which the connection ends
     reset: bool = False  # it ends by a reset
-    pause: float = 0.0  # seconds between pieces of 100 bytes
-    silence: float = 0.0  # seconds before the answer
     times: int | None = None  # number of answers with the fault, by default all
 
 
@@ -59,7 +53,6 @@ class FakeHub:
     raw: dict[str, bytes] = field(default_factory=dict)  # by path
     requests: list[str] = field(default_factory=list)
     tokens: list[tuple[str, str]] = field(default_factory=list)  # host, and the token it got
-    sent: Counter[str] = field(default_factory=Counter)  # bytes sent of each file
     served: dict[str, bytes] = field(default_factory=dict)  # by file name
     faults: dict[str, Fault] = field(default_factory=dict)  # by file name, "listing" or "*"
 
@@ -113,8 +106,6 @@ class _Handler(BaseHTTPRequestHandler):
         listing = API.fullmatch(path)
         name = "listing" if listing else path.rsplit("/", 1)[-1]
         fault = Fault() if moved else self.hub.fault(name)
-        if fault.silence:
-            time.sleep(fault.silence)
         file = FILE.fullmatch(path)
         if fault.status and not (file and fault.status == 302):  # a redirect has a file's headers
             return self._answer(fault.status, b"{}", {}, fault)
@@ -140,8 +131,6 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _list(self, key: str, what: str | None, revision: str, fault: Fault) -> None:
-        if fault.body is not None:
-            return self._answer(200, fault.body, {}, fault)
         content = self._files(key, revision)
         if content is None:
             return
@@ -176,11 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
         if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             status, start = 206, int(match[1])
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-        return self._answer(status, content[start:], headers, fault, name)
+        return self._answer(status, content[start:], headers, fault)
 
-    def _answer(
-        self, status: int, body: bytes, headers: dict[str, str], fault: Fault, name: str = ""
-    ) -> None:
+    def _answer(self, status: int, body: bytes, headers: dict[str, str], fault: Fault) -> None:
         self.send_response(status)
         for header, value in {"Content-Length": str(len(body)), **headers, **fault.headers}.items():
             if value:
@@ -188,13 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        body = body[: fault.sent]
-        step = 100 if fault.pause else len(body) or 1
-        for start in range(0, len(body), step):
-            piece = body[start : start + step]
-            self.wfile.write(piece)
-            self.hub.sent[name] += len(piece)
-            time.sleep(fault.pause)
+        self.wfile.write(body[: fault.sent])
         if fault.sent is not None:
             self.close_connection = True
         if fault.reset:  # closing with a linger time of 0 sends RST
@@ -234,13 +215,12 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     for name in ("BENCH_DATA", "BENCH_MODELS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(pins, "LOCK", folder / "lock.json")
     # huggingface_hub reads the environment when it is imported.
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "models"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder / "token"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    for module in (http, file_download, _http):
+    for module in (file_download, _http, tenacity.nap):
         monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
     use_endpoint(monkeypatch, "http://127.0.0.1:9")  # the discard port: nobody listens
 

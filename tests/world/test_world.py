@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from bench import world as world_files
 from bench.datasets import corpora, probing, sts, transfer
-from bench.datasets.tasks import PROBING_FILES
+from bench.datasets.tasks import PROBING_FILES, STS_TASKS, TRANSFER_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.word_noise import CHINESE
@@ -51,7 +51,7 @@ def test_every_shipped_file_has_its_sum(folder: Path, tmp_path: Path) -> None:
         world_files.check(copy)
 
 
-@pytest.mark.parametrize("task", [*sts.TASKS, "CNSD-STS-B"])
+@pytest.mark.parametrize("task", [*STS_TASKS, "CNSD-STS-B"])
 def test_sts_sets_read_with_the_readers_of_the_real_ones(world: Path, task: str) -> None:
     gold = np.concatenate([subset.gold for subset in sts.read(task, world).subsets])
     assert gold.min() >= (1 if task == "SICK-R" else 0)
@@ -61,9 +61,9 @@ def test_sts_sets_read_with_the_readers_of_the_real_ones(world: Path, task: str)
     assert len(gold) == sizes.get("test", sum(sizes.values()))
 
 
-@pytest.mark.parametrize("name", [*transfer.TASKS, *PROBING_FILES])
+@pytest.mark.parametrize("name", [*TRANSFER_TASKS, *PROBING_FILES])
 def test_labelled_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str) -> None:
-    reader, group = (transfer, "transfer") if name in transfer.TASKS else (probing, "probing")
+    reader, group = (transfer, "transfer") if name in TRANSFER_TASKS else (probing, "probing")
     read = reader.read(name, world)
     sizes = read_json(world / "manifest.json")[group][name]
     assert sum(len(samples.labels) for samples in read.splits.values()) == sum(sizes.values())

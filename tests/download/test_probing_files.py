@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import huggingface_hub.constants
 import pytest
+from huggingface_hub import constants
 
 from bench import download
 from bench.__main__ import main
 from bench.datasets import probing
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS
-from bench.download import pins
-from bench.download.xprobe import REPOSITORY, git_blob
+from bench.download.hub import SENTEVAL, git_blob
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
-from tests.support.fake_hub import FakeHub, Fault, fake_hub
+from tests.support.fake_hub import FakeHub, fake_hub
 
 COMMIT = "5d6dc117d1ac30357ddaeb7347fb5684e9b87015"
 ROWS = [(split, row % 2, split, row) for split in (b"tr", b"va", b"te") for row in range(4)]
@@ -45,12 +43,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 @pytest.fixture(autouse=True)
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A data folder in the cache as after a download, with pins of the test's own and no server."""
-    path = tmp_path / "text"
-    path.write_bytes(TEXT)
     files = {
-        f"data/probing/{name}.txt": {"blob": git_blob(path)} for name in probing.FILES.values()
+        f"data/probing/{name}.txt": {"blob": git_blob(TEXT)} for name in probing.FILES.values()
     }
-    content = {"repositories": {REPOSITORY: {"revision": COMMIT, "files": files}}}
+    content = {"repositories": {SENTEVAL: {"revision": COMMIT, "files": files}}}
     (tmp_path / "pins.json").write_text(json.dumps(content))
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
     folder = tmp_path / "cache" / "senteval-0123456789ab"
@@ -96,63 +92,44 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
     sums = [f"{sha256_file(fetched / 'downstream' / 'a.txt')}  downstream/a.txt"]
     assert described() == described("sts", "MR") == {"files": 1, "sha256": sha256_text(sums[0])}
     assert not server.requests
-    digest, names = sha256_file(tmp_path / "text"), sorted(probing.FILES.values())
+    digest, names = hashlib.sha256(TEXT).hexdigest(), sorted(probing.FILES.values())
     sums += [f"{digest}  probing/{name}.txt" for name in names]
     assert described("sts", "probing") == {"files": 11, "sha256": sha256_text("\n".join(sums))}
     assert sorted(server.requests) == sorted(f"GET {path_of(name)}" for name in names)
     assert described() == described("Depth,Tense")  # the digest is that of all files that are there
 
 
-def test_wrong_content_is_refused(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
-    server.served["tree_depth.txt"] = TEXT.replace(b"P1", b"P0")
-    with pytest.raises(
-        UserError, match=rf"tree_depth\.txt is corrupt: .*pinned is {git_blob(tmp_path / 'text')}"
-    ):
+def test_wrong_content_is_refused(server: FakeHub, fetched: Path) -> None:
+    altered = TEXT.replace(b"P1", b"P0")
+    server.served["tree_depth.txt"] = altered
+    words = rf"tree_depth\.txt has the git blob id {git_blob(altered)}, but {git_blob(TEXT)} is"
+    with pytest.raises(UserError, match=words):
         probing.read("Depth", fetched)
     assert present(fetched) == []
     server.served.clear()
     assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
 
 
-def test_truncated_file_is_refused(server: FakeHub, fetched: Path) -> None:
-    server.faults["tree_depth.txt"] = Fault(sent=20)
-    words = r"cannot fetch .*tree_depth\.txt: the connection to .* broke; try again"
-    with pytest.raises(UserError, match=words):
-        probing.read("Depth", fetched)
-    assert present(fetched) == []
-    server.faults.clear()
-    server.served["tree_depth.txt"] = TEXT[:-20]
-    with pytest.raises(UserError, match="is corrupt"):
-        probing.read("Depth", fetched)
-    assert present(fetched) == []
-
-
-def test_no_network(fetched: Path) -> None:
-    with pytest.raises(UserError) as raised:
-        probing.read("Depth", fetched)
-    assert str(raised.value) == (
-        f"cannot fetch http://127.0.0.1:9{path_of('tree_depth')}: no connection to "
-        "http://127.0.0.1:9; "
-        f"check the network and try again, or set BENCH_DATA to a data folder that holds probing/"
-    )
-    assert present(fetched) == []
-
-
-def test_missing_file(server: FakeHub, fetched: Path) -> None:
-    del server.raw[path_of("tree_depth")]
-    with pytest.raises(UserError, match="status 404; try again later, or set BENCH_DATA"):
-        probing.read("Depth", fetched)
-    assert present(fetched) == []
-
-
-def test_offline_is_respected(
-    server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        ("no network", "no answer from"),
+        ("no file", "the server answers with status 404"),
+        ("offline", "it is not in the cache and HF_HUB_OFFLINE is set"),
+    ],
+)
+def test_faults_are_one_sentence(
+    case: str, problem: str, server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match="not in the cache and HF_HUB_OFFLINE is set"):
+    if case == "no network":
+        monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
+    del server.raw[path_of("tree_depth")]
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", case == "offline")
+    with pytest.raises(
+        UserError, match=f"cannot fetch http.*tree_depth.txt: {problem}.* BENCH_DATA"
+    ):
         probing.read("Depth", fetched)
     assert present(fetched) == []
-    assert not server.requests
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["BENCH_DATA", "--data"])
@@ -179,35 +156,15 @@ def test_local_folder_is_never_changed(
     assert not server.requests
 
 
-CODE = """
-import sys; from pathlib import Path; from bench import download; from bench.download import pins
-pins.PINS = Path(sys.argv[1]); print(download.probing_file("tree_depth", Path(sys.argv[2])))
-"""
-
-
-def test_concurrent_processes_download_once(server: FakeHub, fetched: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, str(tmp_path / "pins.json"), str(fetched)]
-    environment = {"GITHUB_RAW_ENDPOINT": server.endpoint, "SENTBENCH_CACHE": str(fetched.parent)}
-    options = {"env": environment, "stdout": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen(command, **options) for _ in range(3)]
-    paths_printed = {process.communicate(timeout=60)[0].strip() for process in processes}
-    assert paths_printed == {str(fetched / "probing" / "tree_depth.txt")}
-    assert len(server.requests) == 1
-
-
-def test_git_blob_ids(tmp_path: Path) -> None:
+def test_git_blob_ids() -> None:
     """The id that every git repository has for an empty file, and for "test content"."""
-    for content, blob in [
-        (b"", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"),
-        (b"test content\n", "d670460b4b4aece5915caf5c68d12f560a9fe3e4"),
-    ]:
-        (tmp_path / "file").write_bytes(content)
-        assert git_blob(tmp_path / "file") == blob
+    assert git_blob(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    assert git_blob(b"test content\n") == "d670460b4b4aece5915caf5c68d12f560a9fe3e4"
 
 
-def test_all_ten_files_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pins, "PINS", Path(pins.__file__).with_name("pins.json"))
-    pin = pins.pinned(REPOSITORY)
+def test_all_ten_files_are_pinned() -> None:
+    content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
+    pin = content["repositories"][SENTEVAL]
     assert pin["revision"] == COMMIT
     assert set(pin["files"]) == {f"data/probing/{name}.txt" for name in probing.FILES.values()}
     assert len({file["blob"] for file in pin["files"].values()}) == len(PROBING_TASKS) == 10
