@@ -51,12 +51,12 @@ def score(
     from bench.evaluation.scoring import read_tasks
     from bench.models.from_name import Model
     from bench.runs import paths
-    from bench.stages import gpu_lease
+    from bench.stages.device import lease
     from bench.stages.jobs import evaluate
 
     folder, known = paths.data_folder(data, Path()), Model(model, pooler, prompt, normalize)
     with (
-        gpu_lease.lease() as device,
+        lease() as device,
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,
     ):
         file = Path(temporary) / "scores.json" if out is None else Path(out)

@@ -36,7 +36,6 @@ CORPORA = {
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
-TOGETHER = config.get("runs_together", 1)
 PER_JOB = config.get("runs_per_job", 1)
 # Where the results of each stage are.
 FOLDERS = {
@@ -149,8 +148,7 @@ def of_job(function, stage, ids):
 
 
 def job_threads(stage, ids):
-    most = max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
-    return min(TOGETHER, len(ids)) * most
+    return max(RUNS[run].recipe.threads for run in ids) if stage == "train" else 1
 
 
 def suite_config(wildcards):

@@ -1,8 +1,7 @@
 # Training, scoring and analysing runs. Scoring again does not train again, because each is a rule of its own.
 #
-# A job has `runs_per_job` runs: small runs take less time than starting a process. `runs_together` of them run at once,
-# which is a resource, because changing a resource does not trigger a rerun. A job reserves the threads of its concurrent
-# runs; a run always has the threads of its recipe, since sums of floats depend on their number.
+# A job has `runs_per_job` runs: small runs take less time than starting a process. A run always has the threads of its
+# recipe, since sums of floats depend on their number.
 for stage, folder in FOLDERS.items():
     for number, (name, ids) in enumerate(jobs_of(stage).items()):
 
@@ -20,18 +19,16 @@ for stage, folder in FOLDERS.items():
             # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to
             # the end while other cores are idle.
             priority: PER_JOB > 1 and (2 if stage == "train" else 1) * len(RUNS) - number
-            # A stopped or killed training resumes, later attempts without CUDA graphs; one that failed for good is not
-            # tried again (docs/unbreakable.md).
+            # A stopped or killed training resumes; one that failed for good is not tried again (docs/unbreakable.md).
             retries: 3 if stage == "train" else None
             threads: of_job(job_threads, stage, ids)
             resources:
                 gpu=1,
-                together=TOGETHER,
                 attempt=lambda wildcards, attempt: attempt,
             params:
                 plan=of_job(plan_part, stage, ids),
                 stage=stage,
                 suite=suite_folder,
             shell:
-                "python -m bench runs --suite {params.suite:q} --stages {params.stage} --together {resources.together}"
+                "python -m bench runs --suite {params.suite:q} --stages {params.stage}"
                 " --attempt {resources.attempt} --json {params.plan:q} > {log:q} 2>&1"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import DISK_FULL
-from bench.utils.memory import fewer_together, is_memory_full
+from bench.utils.memory import is_memory_full
 from bench.utils.version import __version__
 
 # cuBLAS is deterministic only with this setting.
@@ -29,7 +29,6 @@ RESUMABLE = {
     "runs",
     "evaluate",
     "reproduce",
-    "crosscheck",
 }
 
 
@@ -83,6 +82,6 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         said = str(error).partition(". ")[0]
         message = f"memory is full{said and f' ({said})'}; "
-        message += f"{fewer_together()}free some or use a larger device, then {again}"
+        message += f"free some or use a larger device, then {again}"
     print(f"error: {message}", file=sys.stderr)
     return 2

@@ -61,7 +61,7 @@ def evaluate(
     from bench.cli.score_tables import compared, tables
     from bench.models.from_name import Model
     from bench.runs import paths
-    from bench.stages import gpu_lease
+    from bench.stages.device import lease
     from bench.stages.jobs import score_model, score_models
 
     common = Model("", pooler, prompt, normalize)
@@ -70,7 +70,7 @@ def evaluate(
         models[0].check()
     folder = paths.data_folder(data, Path("."))  # after the check, since it may download
     task_names = read_tasks(tasks)
-    with gpu_lease.lease() as device:
+    with lease() as device:
         if len(models) == 1:
             print(tables(score_model(models[0], None, task_names, mode, folder, out, device)))
             return 0
@@ -102,11 +102,11 @@ def verify(
     from contextlib import nullcontext
 
     from bench.checks.verify import verify as verify_result
-    from bench.stages import gpu_lease
+    from bench.stages.device import lease
 
     status = 0
-    with nullcontext("cpu") if device == "cpu" else gpu_lease.lease() as leased:
-        if device == "cuda" and leased != "cuda":
+    with nullcontext("cpu") if device == "cpu" else lease() as leased:
+        if device == "cuda" and leased == "cpu":
             raise UserError("no GPU is visible; leave --device out, or write --device cpu")
         for path in result:
             try:
@@ -117,26 +117,3 @@ def verify(
                 print(f"error: {error}", file=sys.stderr)
                 status = 2
     return status
-
-
-@app.command(cls=Command)
-def crosscheck(
-    model: Annotated[
-        str, arg("Hub id, Hugging Face folder, or the folder of a suite's run.", metavar="MODEL")
-    ],
-    pooler: Pooler = None,
-    tasks: Tasks = ["sts"],
-    mode: Mode = "test",
-    data: Data = "senteval",
-) -> None:
-    """Score an encoder with the original SentEval too.
-
-    Prints both scores. The original SentEval must be importable.
-    """
-    from bench.checks.original_senteval import crosscheck as compare
-    from bench.runs import paths
-    from bench.stages import gpu_lease
-
-    folder = paths.data_folder(data, Path("."))
-    with gpu_lease.lease() as device:
-        print(compare(model, pooler, read_tasks(tasks), folder, device, mode))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -82,13 +81,13 @@ def train(
     is printed and recorded, and the exit status is 0.
     """
     from bench.runs import paths
-    from bench.stages import gpu_lease
+    from bench.stages.device import lease
     from bench.stages.jobs import train_run
 
     run = _resolve(method, backbone, corpus, data, seed, recipe)
     if not run.trained:
         raise UserError(f"'{run.text}' has no training; use the command score")
-    with gpu_lease.lease() as device:
+    with lease() as device:
         result = train_run(run, suite, device)
     write_json(paths.trained_file(suite, run.id), result)
     print(f"{run.id}: {result['outcome']['status']}")
@@ -108,11 +107,11 @@ def score(
 ) -> None:
     """Score one run on the suite's tasks."""
     from bench.runs import paths
-    from bench.stages import gpu_lease
+    from bench.stages.device import lease
     from bench.stages.jobs import score_run
 
     run = _resolve(method, backbone, corpus, data, seed, recipe)
-    with gpu_lease.lease() as device:
+    with lease() as device:
         score_run(run, suite, read_tasks(tasks), mode, paths.scores_file(suite, run.id), device)
 
 
@@ -132,11 +131,11 @@ def analyse(
     Examples are alignment and uniformity, or the similarity of layers and tokens.
     """
     from bench.runs import paths
-    from bench.stages import gpu_lease
+    from bench.stages.device import lease
     from bench.stages.jobs import analyse_run
 
     run = _resolve(method, backbone, corpus, data, seed, recipe)
-    with gpu_lease.lease() as device:
+    with lease() as device:
         analyse_run(run, suite, analyses, paths.analyses_file(suite, run.id), device)
 
 
@@ -284,44 +283,33 @@ def runs(
     ] = None,
     only: Annotated[list[str] | None, opt("Only these runs of the plan.", metavar="ID ...")] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
-    together: Annotated[
-        int, opt("Number of runs that share the device.", **whole_number("together"))
-    ] = 1,
     attempt: Annotated[
         int,
         opt(
-            "Number of this attempt; from the second on, runs that failed for good are left out, "
-            "and trainings use no CUDA graphs.",
+            "Number of this attempt; from the second on, runs that failed for good are left out.",
             **whole_number("attempt"),
         ),
     ] = 1,
-) -> int:
-    """Train, score and analyse runs of a plan, without a workflow.
-
-    All runs are processed in this process, or several at once with --together.
-    """
-    from bench.models.fused_graphs import VARIABLE
+) -> None:
+    """Train, score and analyse runs of a plan in this process, without a workflow."""
     from bench.results.readers import read_plan
     from bench.stages.activity import check_retry
     from bench.stages.jobs import planned
 
-    if attempt > 1:
-        os.environ.setdefault(VARIABLE, "0")
     part, parts = _share(share)
     content = read_json_text(text) if text else read_plan(suite / "plan.json")
     entries = planned(content, part, parts, only or [])
     if attempt > 1 and len(entries) == 1:  # before it waits for a device
         check_retry(suite, entries[0]["id"], stages)
-
     try:
-        return _process(content, entries, stages, suite, together, attempt, text)
+        _process(content, entries, stages, suite, attempt)
     except UserError:
         if text and not only and stages == ["train"]:  # a training job of the workflow
-            _score_trained(entries, suite, together, attempt)
+            _score_trained(entries, suite, attempt)
         raise
 
 
-def _score_trained(entries: list[dict[str, Any]], suite: Path, together: int, attempt: int) -> None:
+def _score_trained(entries: list[dict[str, Any]], suite: Path, attempt: int) -> None:
     """Score and analyse what a failed training job has trained, since the workflow starts no
     scoring after it."""
     from bench.results.readers import read_plan
@@ -332,8 +320,7 @@ def _score_trained(entries: list[dict[str, Any]], suite: Path, together: int, at
         with suppress(UserError):  # in the status
             # The job's own part of the plan has no tasks, so that a new task trains nothing again.
             content = read_plan(suite / "plan.json")
-            trained = planned(content, only=ids)
-            _process(content, trained, ["score", "analyse"], suite, together, attempt)
+            _process(content, planned(content, only=ids), ["score", "analyse"], suite, attempt)
 
 
 def _process(
@@ -341,29 +328,13 @@ def _process(
     entries: list[dict[str, Any]],
     stages: list[str],
     suite: Path,
-    together: int,
     attempt: int,
-    text: str | None = None,
-) -> int:
-    """Take runs through stages in this process, or in several; `text` is their plan as JSON, if it
-    is not the suite's."""
-    from bench.runs.needs import chains
-    from bench.stages import gpu_lease
+) -> None:
+    """Take runs through stages in this process."""
+    from bench.stages.device import lease
     from bench.stages.jobs import run_plan
     from bench.utils.progress import Progress
 
-    with gpu_lease.lease() as device:
-        groups = chains(entries)
-        if (processes := min(together, len(groups))) > 1:
-            from bench.stages.together import run_together
-
-            common = ["runs", "--suite", str(suite), "--stages", *stages]
-            common += ["--attempt", str(attempt)]
-            common += ["--json", text] if text else []
-            shares = [groups[first::processes] for first in range(processes)]
-            ids = [[entry["id"] for group in share for entry in group] for share in shares]
-            return run_together([[*common, "--only", *share] for share in ids])
-        with Progress(len(entries), "runs", "run") as progress:
-            for run in run_plan(suite, content, entries, device, stages, attempt > 1):
-                progress.advance(note=run.id)
-    return 0
+    with lease() as device, Progress(len(entries), "runs", "run") as progress:
+        for run in run_plan(suite, content, entries, device, stages, attempt > 1):
+            progress.advance(note=run.id)

@@ -299,7 +299,7 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
             f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
             f"verdicts of suite '{suite.name}': our means are at the edges of their tolerances"
         )
-    measured, mode = Measured.read(suite_dir.parent, device), mode_of(config)
+    measured, mode = Measured(suite_dir.parent, device), mode_of(config)
 
     @cache
     def hours_of(experiment: Experiment, work: str) -> float:

@@ -18,7 +18,7 @@ from bench.models.encoder import adaptation
 from bench.results.provenance import task_sums
 from bench.runs import paths
 from bench.runs.resolve import run_of
-from bench.stages import gpu_lease
+from bench.stages.device import lease
 from bench.stages.jobs import run_encoder
 from bench.utils.errors import UserError
 from bench.utils.files import disk_errors, slug
@@ -32,7 +32,7 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path, requested:
             can be exported.
     """
     remarks: list[str] = []
-    with gpu_lease.lease() as device:
+    with lease() as device:
         for run in runs:
             try:
                 _write_run(suite_dir, run, folder / run.id, device)

@@ -116,11 +116,6 @@ def validate(config: Any) -> None:
         UserError: names the invalid key, and the closest valid one if it is misspelt.
     """
     check_schema(config, SCHEMA)
-    together, per_job = config.get("runs_together", 1), config.get("runs_per_job", 1)
-    if together > per_job:
-        raise UserError(
-            f"'runs_together' is {together}, but 'runs_per_job' is {per_job}; raise that, too"
-        )
     convert_recipe(config.get("recipe", {}))
     _check_tasks_and_data(config)
     for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):

@@ -6,11 +6,10 @@ the peak rate.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
@@ -18,10 +17,9 @@ from typing import Any
 
 from bench.datasets import manifest
 from bench.datasets.tasks import expand_tasks, is_probing, kind_of
-from bench.evaluation.classifier import MODES, Settings
+from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
 from bench.models.poolers import POSITIONS
-from bench.models.roofline import peak
 from bench.results.provenance import provenance
 from bench.results.readers import DAMAGE
 from bench.results.records import read_scores
@@ -32,14 +30,10 @@ from bench.utils.files import read_json
 
 # FLOP/s of products in half precision; in TF32, of trainings in float32 and of selection; and in
 # float32, of scores (bench/models/float32.py). Dense, from NVIDIA's data sheets of the SXM modules,
-# which print the former two of the Hoppers with sparsity, twice as much. The device "cpu" is this
-# machine's processor, whose peak rates are measured.
-PEAKS = {
-    "a100": (312e12, 156e12, 19.5e12),
-    "h100": (989.4e12, 494.7e12, 66.9e12),
-    "h200": (989.4e12, 494.7e12, 66.9e12),
-}
-
+# which print the former two of the Hoppers with sparsity, twice as much. Of "cpu": of one thread,
+# as the runs of results/wiki-mini measured it; a processor has neither of the other types.
+HOPPER = (989.4e12, 494.7e12, 66.9e12)
+PEAKS = {"a100": (312e12, 156e12, 19.5e12), "h100": HOPPER, "h200": HOPPER, "cpu": (1.6e11,) * 3}
 # Assumed share of the peak rate. It puts the trainings of SimCSE's released logs (3,835 s for
 # BERT-base, 9,226 s for BERT-large) within a factor of 3 on the authors' GPU, an RTX 3090.
 UTILISATION = 0.2
@@ -59,85 +53,32 @@ NOT_COUNTED = (
 )
 
 
-@dataclass(frozen=True)
 class Measured:
-    """Mean seconds on one device in earlier results."""
+    """Mean seconds on one device in earlier results: of a training step by backbone and batch size,
+    and of a scoring by backbone and tasks."""
 
-    training: Mapping[str, float]  # by a run's identity without its seed
-    step: Mapping[tuple[str, int], float]  # of a training, by (backbone, batch size)
-    scoring: Mapping[tuple[str, frozenset[str]], float]  # by (backbone, tasks)
-    # What `bench gpu-day` measured, if nothing above is like a run: seconds of the parts of a
-    # training by (width, layers, batch size, precision), FLOP/s of encoding by (width, layers), and
-    # of a step of classifiers.
-    parts: Mapping[tuple[int, int, int, str], Mapping[str, float]] = field(default_factory=dict)
-    encoding: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    classifier_step: float | None = None
-
-    @classmethod
-    def read(cls, results: Path, device: str, world: bool = False) -> Measured:
-        """Read the scores of all suites in a folder on a device, on the embedded `world` or else on
-        other data: its tasks have the names of SentEval's, but not their sizes."""
+    def __init__(self, results: Path, device: str) -> None:
+        """Read the scores of all suites in a folder on a device."""
+        self.step: dict[tuple[str, int], list[float]] = defaultdict(list)
+        self.scoring: dict[tuple[str, frozenset[str]], list[float]] = defaultdict(list)
         name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
-        training, step, scoring = defaultdict(list), defaultdict(list), defaultdict(list)
         for path in sorted(results.glob("*/scores/*.json")):
-            with suppress(UserError, *DAMAGE):  # results of other versions may have no times
+            with suppress(UserError, *DAMAGE):  # a run without a training has no work
                 origin, _ = read_scores(path)
                 run, outcome = origin["run"], origin["outcome"]
-                on_device = name.lower() in origin["device"]["name"].lower()
-                if (run["data"] == "world") != world or not on_device:
-                    continue
-                seconds = origin["seconds"]
-                scoring[run["backbone"], frozenset(origin["tasks"])].append(seconds)
-                if "work" in outcome and outcome["steps"]:
-                    seconds = outcome["work"]["seconds"]
-                    training[_experiment(run["identity"])].append(seconds)
-                    step[run["backbone"], run["recipe"]["batch_size"]].append(
-                        seconds / outcome["steps"]
-                    )
-        return cls(_means(training), _means(step), _means(scoring), *_of_gpu_day(results, name))
+                if name.lower() in origin["device"]["name"].lower():
+                    key = run["backbone"], frozenset(origin["tasks"])
+                    self.scoring[key].append(origin["seconds"])
+                    seconds = outcome["work"]["seconds"] / outcome["steps"]
+                    self.step[run["backbone"], run["recipe"]["batch_size"]].append(seconds)
 
     def seconds(self, run: Run, stage: str, tasks: Sequence[str]) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
         if stage == "score":
-            return self.scoring.get((run.backbone.name, frozenset(expand_tasks(tasks))))
-        if (found := self.of_experiment(run.identity)) is not None:
-            return found
-        recipe = run.recipe
-        if per_step := self.step.get((run.backbone.name, recipe.batch_size)):
-            return per_step * steps(run)
-        shape = run.backbone.shape.width, run.shape.depth, recipe.batch_size, recipe.precision
-        if not (parts := self.parts.get(shape)):
-            return None
-        counts = {"start": 1, "step": steps(run), "selection": selections(run), "end": 1}
-        return sum(parts[part] * count for part, count in counts.items())
-
-    def of_experiment(self, identity: Mapping[str, Any]) -> float | None:
-        """Seconds of a training by its identity, at any seed, or None if it was not measured."""
-        return self.training.get(_experiment(identity))
-
-
-def _of_gpu_day(results: Path, name: str) -> tuple[Any, ...]:
-    """Times by parts, rates of encoding, and seconds of a step of classifiers, of the device."""
-    rows: dict[str, list[dict[str, Any]]] = {"timing": [], "classifiers": []}
-    for part in rows:
-        with suppress(UserError, *DAMAGE):
-            content = read_json(results / "gpu-day" / f"{part}.json")
-            if name.lower() in content["provenance"]["device"]["name"].lower():
-                rows[part] = [row for row in content["results"] if "fault" not in row]
-    shapes, classified = rows.values()
-    keys = "width", "depth", "batch", "precision"
-    parts = {tuple(row[key] for key in keys): row["seconds"] for row in shapes}
-    encoding = {(row["width"], row["depth"]): row["encoding"]["flops"] for row in shapes}
-    taken, counted = (sum(row[key] for row in classified) for key in ("seconds", "steps"))
-    return parts, encoding, taken / counted if counted else None
-
-
-def _means(times: Mapping[Any, list[float]]) -> dict[Any, float]:
-    return {key: fmean(values) for key, values in times.items()}
-
-
-def _experiment(identity: Mapping[str, Any]) -> str:
-    return json.dumps({**identity, "seed": None}, sort_keys=True)
+            scored = self.scoring.get((run.backbone.name, frozenset(expand_tasks(tasks))))
+            return fmean(scored) if scored else None
+        trained = self.step.get((run.backbone.name, run.recipe.batch_size))
+        return fmean(trained) * steps(run) if trained else None
 
 
 def weights(run: Run) -> int:
@@ -162,68 +103,47 @@ def steps(run: Run) -> int:
     return recipe.epochs * whole(min(rows, recipe.sentences or rows) / recipe.batch_size)
 
 
-def selections(run: Run) -> int:
-    """How often the dev set is scored, without early stopping."""
-    return max(1, steps(run) // run.recipe.select_every)
-
-
 def training_flop(run: Run) -> tuple[float, float]:
     """FLOP of the steps, 6 a weight and token, and of the selections, 2 a weight and token."""
     positions = POSITIONS.get(run.recipe.pooler)
     trained = positions or min(CORPUS_TOKENS, run.recipe.max_length)
     tokens = VIEWS * run.recipe.batch_size * steps(run) * trained
-    selected = DEV_SENTENCES * (positions or TASK_TOKENS) * selections(run)
+    selections = max(1, steps(run) // run.recipe.select_every)
+    selected = DEV_SENTENCES * (positions or TASK_TOKENS) * selections
     return 6 * weights(run) * tokens, 2 * weights(run) * selected
 
 
-def scoring_work(
-    run: Run, tasks: Sequence[str], settings: Settings, device: str
-) -> tuple[float, int]:
+def scoring_work(run: Run, tasks: Sequence[str], mode: str, device: str) -> tuple[float, int]:
     """FLOP of encoding the sentences of tasks in float32, and the steps of their classifiers."""
-    shared: set[tuple[int, bool]] = set()  # of probing tasks that one loop trains
+    shared: set[tuple[int, bool]] = set()  # of probing tasks that one loop trains on a GPU
     senteval = read_json(Path(manifest.__file__).with_name("senteval.json"))
-    sentences = steps_of_all = 0
+    sentences = classifier_steps = 0
     for task in expand_tasks(tasks):
         sizes = senteval.get(kind_of(task), {}).get(task, {"test": 3000})  # assumed for others
-        sentences += sum(sizes.values()) * (2 if kind_of(task) == "sts" else 1)
         if kind_of(task) == "sts":
+            sentences += 2 * sum(sizes.values())
             continue
-        if is_probing(task) and device != "cpu":
-            loop = sizes.get("train", 0), task == "WordContent"  # which has too many labels
-            if loop in shared:
-                continue
-            shared.add(loop)
-        steps_of_all += fewest_steps(sizes, settings, device, is_probing(task))
+        sentences += sum(sizes.values())
+        loop = sizes.get("train", 0), task == "WordContent"  # which has too many labels
+        if is_probing(task) and device != "cpu" and loop in shared:
+            continue
+        shared.add(loop)
+        classifier_steps += fewest_steps(sizes, MODES[mode], device, is_probing(task))
     tokens = POSITIONS.get(run.recipe.pooler, TASK_TOKENS) * sentences
-    return 2 * weights(run) * tokens, steps_of_all
+    return 2 * weights(run) * tokens, classifier_steps
 
 
-def estimate(
-    run: Run,
-    stage: str,
-    tasks: Sequence[str],
-    mode: str,
-    device: str,
-    measured: Measured | None = None,
-) -> float:
-    """Seconds of a training or a scoring, by the device's peak rate, or by the rates of `measured`
-    at which it scores."""
-    precision, threads = run.recipe.precision, run.recipe.threads
-    own = peak("cpu", precision, threads) if device == "cpu" else {}
-    single = own.get("float32_flops", 0.0)  # a processor has no TF32
-    half, tf32, float32 = (own["flops"], single, single) if own else PEAKS[device]
+def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> float:
+    """Seconds of a training or a scoring by the peak rate of a device, a key of `PEAKS`."""
+    share = UTILISATION * (run.recipe.threads if device == "cpu" else 1)
+    half, tf32, float32 = PEAKS[device]
     if stage == "train":
         trained, selected = training_flop(run)
-        flops = tf32 if precision == "float32" else half
-        return (trained / flops + selected / tf32) / UTILISATION
-    encoded, count = scoring_work(run, tasks, MODES[mode], device)
+        rate = tf32 if run.recipe.precision == "float32" else half
+        return (trained / rate + selected / tf32) / share
+    encoded, classifier_steps = scoring_work(run, tasks, mode, device)
     step = CPU_CLASSIFIER_STEP if device == "cpu" else GPU_CLASSIFIER_STEP
-    rate = float32 * UTILISATION
-    if measured:
-        shape = run.backbone.shape.width, run.shape.depth
-        rate = measured.encoding.get(shape, rate)
-        step = measured.classifier_step or step
-    return encoded / rate + count * step
+    return encoded / float32 / share + classifier_steps * step
 
 
 @dataclass
@@ -240,45 +160,31 @@ class Line:
 def predict(planned: Iterable[Planned], mode: str, device: str, measured: Measured) -> list[Line]:
     """Estimate a plan by backbone and stage, without runs that their backbone makes impossible."""
     lines: dict[tuple[str, str], Line] = {}
-    for run, tasks in ((one.run, one.tasks) for one in planned if not one.run.skip):
-        name, is_trained = run.backbone.name, run.trained and run.backbone.kind == "transformer"
+    for run, tasks in ((item.run, item.tasks) for item in planned if not item.run.skip):
+        is_trained = run.trained and run.backbone.kind == "transformer"
         for stage in ("train", "score") if is_trained else ("score",):
-            seconds = measured.seconds(run, stage, tasks)
+            name = run.backbone.name
             line = lines.setdefault((name, stage), Line(name, stage))
+            seconds = measured.seconds(run, stage, tasks)
             line.runs += 1
             line.measured += seconds is not None
-            if seconds is None:
-                seconds = estimate(run, stage, tasks, mode, device, measured)
-            line.seconds += seconds
+            line.seconds += seconds or estimate(run, stage, tasks, mode, device)
     return list(lines.values())
 
 
 def report(
     config: Mapping[str, Any], planned: Sequence[Planned], device: str, gpus: int, results: Path
 ) -> str:
-    """The estimate of a plan on `gpus` devices as text, with times measured in `results`.
-
-    Raises:
-        UserError: a corpus is unknown, or the data is the embedded world.
-    """
+    """The estimate of a plan on `gpus` devices as text, with times measured in `results`."""
     if config["data"] == "world":
-        raise UserError(
-            f"the suite '{config['suite']}' is on the embedded world and takes minutes; "
-            "choose another"
-        )
-    lines = predict(planned, mode_of(config), device, Measured.read(results, device))
-    width = max(map(len, ("backbone", *(line.backbone for line in lines))))
-    rows = [f"{'backbone':{width}}  stage  runs  measured  device h  {f'wall h at {gpus}':>13}"]
+        raise UserError(f"the suite '{config['suite']}' is on the embedded world: it takes minutes")
+    lines = predict(planned, mode_of(config), device, Measured(results, device))
     sums = (sum(getattr(line, key) for line in lines) for key in ("runs", "measured", "seconds"))
-    total = Line("all", "", *sums)
-    for line in (*lines, total):
-        hours = f"{line.seconds / 3600:8.2f}  {line.seconds / 3600 / gpus:13.2f}"
-        rows.append(
-            f"{line.backbone:{width}}  {line.stage:5}  {line.runs:4}  {line.measured:8}  {hours}"
-        )
-    rows += [
-        f"\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the peak rate, "
-        "which is assumed.",
-        NOT_COUNTED,
-    ]
-    return "\n".join(rows)
+    width = max(len("backbone"), *(len(line.backbone) for line in lines))
+    rows = [f"{'backbone':{width}}  stage  runs  measured  device h  {f'wall h at {gpus}':>13}"]
+    for line in (*lines, Line("all", "", *sums)):
+        name, hours = f"{line.backbone:{width}}  {line.stage:5}", line.seconds / 3600
+        counts = f"{line.runs:4}  {line.measured:8}"
+        rows.append(f"{name}  {counts}  {hours:8.2f}  {hours / gpus:13.2f}")
+    share = f"FLOP at {UTILISATION:.0%} of the peak rate, which is assumed"
+    return "\n".join([*rows, f"\nRuns without a measurement on this device: {share}.", NOT_COUNTED])

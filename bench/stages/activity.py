@@ -1,9 +1,8 @@
-"""Which runs a process works on, and why the last one that worked on a run failed.
+"""Which stage of a run a process is at, and how the last attempt at a run failed.
 
-While a process is at a stage of a run it shares the lock of `runs/RUN/STAGE.lock`, which the kernel
-releases however the process ends. So a lock file that nobody holds was left by a killed process. An
-error is written to `runs/RUN/failure.json`, which the next attempt deletes. Reading all this
-disturbs no process: a shared lock waits for one who looks, and nobody else takes another.
+While a process is at a stage of a run it holds `runs/RUN/run.lock`, in which the stage is written.
+The kernel releases the lock however the process ends, so a file that nobody holds was left by a
+killed process. An error is written to `runs/RUN/failure.json`, which the next attempt deletes.
 
 A failure is final if another attempt would end in the same way. Full memory or disk, a lost device
 or connection, and another process at the same run are not: they are transient.
@@ -12,21 +11,23 @@ or connection, and another process at the same run are not: they are transient.
 from __future__ import annotations
 
 import datetime
-import fcntl
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
-from bench.results.records import FAILURE, STAGES
+from filelock import FileLock, Timeout, lock_descriptor
+
+from bench.results.records import FAILURE
 from bench.runs import paths
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import read_json, write_error, write_json
 from bench.utils.memory import is_memory_full
 
+LOCK = "run.lock"
+LOOK = 5.0  # seconds; who looks whether a run is at work holds its lock for a moment
 # How torch's messages begin when a device is lost or its driver fails.
 DEVICE_ERRORS = ("CUDA error", "CUDA driver error", "cuDNN error")
 FINAL = "not tried again: the last attempt failed for good; fix its error and start the suite again"
@@ -35,12 +36,12 @@ KILLED = "its process ended without a message, as a killed one does; start the s
 
 @dataclass(frozen=True)
 class Failure:
-    """How the last attempt at a stage of a run ended.
+    """How the last attempt at a run ended.
 
     Attributes:
-        stage: the stage.
+        stage: the stage that failed.
         error: the message.
-        attempts: how many attempts have failed since the stage was last complete.
+        attempts: how many attempts at the stage have failed in a row; a killed one does not count.
         final: whether another attempt would fail in the same way.
         date: when it ended; empty if the process was killed.
         traceback: of an error that is not the user's.
@@ -62,10 +63,6 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, TransientError | OSError)
 
 
-def _lock(suite: Path, run_id: str, stage: str) -> Path:
-    return paths.run_folder(suite, run_id) / f"{stage}.lock"
-
-
 @contextmanager
 def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
     """Show that this process is at a stage of a run, and record the error that ends the block.
@@ -73,67 +70,62 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
     A signal is no error: the next attempt continues.
 
     Raises:
-        UserError: the run's folder cannot be written.
+        UserError: the run's folder cannot be written, or another process is at work on the run.
     """
-    folder, lock = paths.run_folder(suite, run_id), _lock(suite, run_id, stage)
+    folder = paths.run_folder(suite, run_id)
+    lock = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        before = last_failure(suite, run_id, stage)
-        file = open(lock, "ab", buffering=0)  # noqa: SIM115 (kept open for its lock)
-        attempts = before.attempts + 1 if before else 1
-        file.write(b"." * (attempts - file.tell()))  # so that a killed attempt is counted
-        (folder / FAILURE).unlink(missing_ok=True)
+        held = FileLock(lock).acquire(timeout=LOOK)
+    except Timeout:
+        raise TransientError(f"another process is at work on {run_id}; wait for it") from None
     except OSError as error:
         raise write_error(lock, error.errno) from error
-    failure: Failure | None = None
-    with file:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_SH)
+    with held:
+        before = _recorded(folder)
+        lock.write_text(stage)
+        (folder / FAILURE).unlink(missing_ok=True)
         try:
             yield
         except Exception as error:
-            date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            known, final = isinstance(error, UserError), not is_transient(error)
-            told, trace = (str(error), "") if known else (repr(error), traceback.format_exc())
-            failure = Failure(stage, told, attempts, final, date, trace)
+            attempts = before.attempts + 1 if before and before.stage == stage else 1
+            with suppress(UserError, OSError):  # a full disk, which the error says
+                write_json(folder / FAILURE, asdict(_failure(stage, error, attempts)))
             raise
         finally:
-            # With two processes at one stage, one fails at once; what the other does counts.
-            if not _is_held(lock, file):
-                lock.unlink(missing_ok=True)
-                with suppress(UserError, OSError):  # a full disk, which the error says
-                    if failure:
-                        write_json(folder / FAILURE, asdict(failure))
+            lock.unlink(missing_ok=True)
     with suppress(OSError):  # it holds a training
         folder.rmdir()
 
 
+def _failure(stage: str, error: Exception, attempts: int) -> Failure:
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    final = not is_transient(error)
+    if isinstance(error, UserError):
+        return Failure(stage, str(error), attempts, final, date)
+    return Failure(stage, repr(error), attempts, final, date, traceback.format_exc())
+
+
+def _recorded(folder: Path) -> Failure | None:
+    file = folder / FAILURE
+    return Failure(**read_json(file)) if file.is_file() else None
+
+
 def stage_at_work(suite: Path, run_id: str) -> str:
     """The stage of a run that a process is at now; empty if none is."""
-    return next((stage for stage in STAGES if _is_held(_lock(suite, run_id, stage))), "")
-
-
-def _is_held(lock: Path, own: IO[bytes] | None = None) -> bool:
-    """Whether a process holds a lock, other than through the file `own`."""
     try:
-        with open(lock, "rb") as file:
-            fcntl.flock(own or file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with open(paths.run_folder(suite, run_id) / LOCK, encoding="utf-8") as file:
+            return "" if lock_descriptor(file.fileno(), blocking=False) else file.read()
     except OSError:  # no such file, or a file system without locks
-        return False
-    return False
+        return ""
 
 
-def last_failure(suite: Path, run_id: str, stage: str) -> Failure | None:
-    """How the last attempt at a stage of a run failed; None if it did not."""
-    with suppress(UserError, TypeError):
-        failure = Failure(**read_json(paths.run_folder(suite, run_id) / FAILURE))
-        if failure.stage == stage:
-            return failure
-    with suppress(OSError):
-        return Failure(stage, KILLED, max(1, _lock(suite, run_id, stage).stat().st_size))
-    return None
+def last_failure(suite: Path, run_id: str) -> Failure | None:
+    """How the last attempt at a run that no process is at now failed; None if it did not."""
+    folder = paths.run_folder(suite, run_id)
+    with suppress(FileNotFoundError):
+        return Failure((folder / LOCK).read_text(), KILLED)
+    return _recorded(folder)
 
 
 def check_retry(suite: Path, run_id: str, stages: Iterable[str]) -> None:
@@ -142,8 +134,7 @@ def check_retry(suite: Path, run_id: str, stages: Iterable[str]) -> None:
     Raises:
         UserError: with the message of that attempt.
     """
-    for stage in stages:
-        failure = last_failure(suite, run_id, stage)
-        if failure and failure.final:
-            print(f"{failure.traceback}{FINAL}", file=sys.stderr)
-            raise UserError(failure.error)
+    failure = last_failure(suite, run_id)
+    if failure and failure.final and failure.stage in stages:
+        print(f"{failure.traceback}{FINAL}", file=sys.stderr)
+        raise UserError(failure.error)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,7 +52,7 @@ class RunStatus:
     final: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class HoursLeft:
     """Device hours of the runs that are not done.
 
@@ -105,61 +105,59 @@ def status(suite: Path) -> SuiteStatus:
     """
     plan = read_plan(suite / "plan.json")
     done: Counter[str] = Counter()
-    found: list[RunStatus] = []
-    logs = {
-        stage: {path.stem for path in (suite / "logs" / stage).glob("*.log")} for stage in STAGES
-    }
-    started = dict.fromkeys(STAGES, "")  # the run that names the log of the current job
+    open_runs: list[RunStatus] = []
+    logs = dict.fromkeys(STAGES, "")  # of the current job, which is named after its first run
     for entry in plan["runs"]:
         name = entry["id"]
-        started |= {stage: name for stage in STAGES if name in logs[stage]}
-        if not (stage := _next_stage(suite, entry)):
-            try:
-                done[read_run(entry, suite, plan.get("mode")).status] += 1
-            except UserError as error:
-                found.append(RunStatus(name, "failed", "score", error=str(error), final=True))
+        for stage in STAGES:
+            log = suite / "logs" / stage / f"{name}.log"
+            if log.is_file():
+                logs[stage] = str(log)
+        stages = _stages_left(suite, entry)
+        if stages:
+            open_runs.append(_open_run(suite, name, stages[0], logs))
             continue
-        found.append(_open_run(suite, name, stage, started))
-    left = _hours_left(suite, plan, found) if found else None
-    return SuiteStatus(
-        plan.get("suite", ""), len(plan["runs"]), dict(done), found, _steps(suite), left
-    )
+        try:
+            done[read_run(entry, suite, plan.get("mode")).status] += 1
+        except UserError as error:
+            open_runs.append(RunStatus(name, "failed", "score", error=str(error), final=True))
+    left = _hours_left(suite, plan, open_runs) if open_runs else None
+    failed_steps = [
+        {"step": path.stem, "error": _error(path), "log": str(path)}
+        for path in sorted((suite / "logs").glob("*.log"))
+        if _error(path)
+    ]
+    return SuiteStatus(plan["suite"], len(plan["runs"]), dict(done), open_runs, failed_steps, left)
 
 
-def _stages(entry: Mapping[str, Any]) -> list[str]:
-    """The stages of a planned run."""
-    trained = entry.get("trained", entry["seed"] is not None)
-    has = {"train": trained, "score": True, "analyse": bool(entry.get("analyses"))}
-    return [stage for stage in STAGES if has[stage]]
-
-
-def _next_stage(suite: Path, entry: Mapping[str, Any]) -> str:
-    """The first stage of a run without a result; empty if it is done."""
-    files = {
-        "train": paths.trained_file,
-        "score": paths.scores_file,
-        "analyse": paths.analyses_file,
-    }
+def _stages_left(suite: Path, entry: Mapping[str, Any]) -> list[str]:
+    """The stages of a planned run without a result."""
+    name, left = entry["id"], []
+    is_scored = paths.scores_file(suite, name).is_file()
     # Scores may be shared without the outcome of the training, which their provenance has.
-    stages = [stage for stage in _stages(entry) if not files[stage](suite, entry["id"]).is_file()]
-    scored = files["score"](suite, entry["id"]).is_file()
-    return next((stage for stage in stages if not (stage == "train" and scored)), "")
+    if entry["trained"] and not is_scored:
+        left += [] if paths.trained_file(suite, name).is_file() else ["train"]
+    if not is_scored:
+        left.append("score")
+    if entry.get("analyses") and not paths.analyses_file(suite, name).is_file():
+        left.append("analyse")
+    return left
 
 
-def _open_run(suite: Path, name: str, stage: str, started: Mapping[str, str]) -> RunStatus:
+def _open_run(suite: Path, name: str, stage: str, logs: Mapping[str, str]) -> RunStatus:
+    log, current = logs[stage], stage_at_work(suite, name)
     step = _last_step(paths.run_folder(suite, name) / "log.jsonl") if stage == "train" else None
-
-    def log(of: str) -> str:
-        return str(suite / "logs" / of / f"{started[of]}.log") if started[of] else ""
-
-    if at := stage_at_work(suite, name):
-        return RunStatus(name, "running", at, step if at == "train" else None, log=log(at))
-    if failure := last_failure(suite, name, stage):
-        told, attempts, final = failure.error, failure.attempts, failure.final
-        return RunStatus(name, "failed", stage, step, told, log(stage), attempts, final)
+    if current:
+        return RunStatus(name, "running", current, step, log=logs[current])
+    failure = last_failure(suite, name)
+    if failure and failure.stage == stage:
+        return RunStatus(
+            name, "failed", stage, step, failure.error, log, failure.attempts, failure.final
+        )
     # A job may fail before it reaches a run.
-    if error := _error(Path(log(stage))) if started[stage] == name else "":
-        return RunStatus(name, "failed", stage, step, error, log(stage), 1)
+    error = _error(Path(log)) if Path(log).stem == name else ""
+    if error:
+        return RunStatus(name, "failed", stage, step, error, log, 1)
     return RunStatus(name, "left", stage, step)
 
 
@@ -188,13 +186,6 @@ def _error(log: Path) -> str:
     return lines[-1].removeprefix(ERROR) if failed else ""
 
 
-def _steps(suite: Path) -> list[dict[str, str]]:
-    """The steps of the workflow that belong to no run and failed."""
-    logs = sorted((suite / "logs").glob("*.log"))
-    errors = {path: error for path in logs if (error := _error(path))}
-    return [{"step": path.stem, "error": error, "log": str(path)} for path, error in errors.items()]
-
-
 # Hours
 
 
@@ -207,28 +198,31 @@ def _device(suite: Path) -> str:
     return names.most_common(1)[0][0] if names else ""
 
 
-def _hours_left(suite: Path, plan: Plan, found: Sequence[RunStatus]) -> HoursLeft | None:
-    if not (device := _device(suite)):
+def _hours_left(suite: Path, plan: Plan, open_runs: list[RunStatus]) -> HoursLeft | None:
+    device = _device(suite)
+    if not device:
         return None
-    known = next((name for name in PEAKS if name in device.lower()), "")
-    measured = Measured.read(suite.parent, device, plan["data"] == "world")
+    left, measured = HoursLeft(device), Measured(suite.parent, device)
     entries = {entry["id"]: entry for entry in plan["runs"]}
-    seconds, counts = 0.0, Counter[str]()
-    for one in found:
-        entry, run = entries[one.id], _resolved(entries[one.id], plan)
-        stages = [stage for stage in _stages(entry) if stage != "analyse"]
-        if one.stage not in stages or (run and run.skip):
-            continue
-        for stage in stages[stages.index(one.stage) :]:
-            took, how = _seconds(entry, run, stage, plan, measured, known)
-            counts[how] += 1
-            seconds += took * (_share_left(run, one) if stage == one.stage else 1.0)
-    return HoursLeft(device, seconds / 3600, **counts)
+    for open_run in open_runs:
+        entry = entries[open_run.id]
+        run = _resolved(entry, plan)
+        for stage in _stages_left(suite, entry):
+            if stage == "analyse" or (run and run.skip):
+                continue
+            seconds, how = _seconds(entry, run, stage, plan, measured, device)
+            setattr(left, how, getattr(left, how) + 1)
+            if (
+                run and seconds and stage == "train" and open_run.step
+            ):  # early stopping is not foreseen
+                seconds *= max(0.0, 1 - open_run.step / steps(run))
+            left.hours += seconds / 3600
+    return left
 
 
 def _resolved(entry: Mapping[str, Any], plan: Plan) -> Run | None:
-    """A planned run; None if it is of another version, or of a method that is not here."""
-    with suppress(UserError, KeyError):
+    """A planned run; None if it is of a method that is not here."""
+    with suppress(UserError):
         return run_of(entry, corpus=plan.get("corpus"), data=plan["data"])
     return None
 
@@ -241,61 +235,63 @@ def _seconds(
     measured: Measured,
     device: str,
 ) -> tuple[float, str]:
-    """Seconds of a run at a stage, and how they are known; `device`: a key of `PEAKS`, or empty."""
-    found = measured.of_experiment(entry.get("identity", {})) if stage == "train" else None
-    tasks = list(entry.get("tasks") or ["sts"])
+    """Seconds of a run at a stage, and how they are known, as `HoursLeft` counts it."""
+    peak = next((name for name in PEAKS if name in device.lower()), "")
+    tasks, mode = entry.get("tasks") or [], plan.get("mode", "test")
     with suppress(UserError):  # the size of the corpus is unknown
-        if found is None and run:
-            found = measured.seconds(run, stage, tasks)
-        if found is None and run and device and plan["data"] != "world":
-            mode = plan.get("mode", "test")
-            return estimate(run, stage, tasks, mode, device, measured), "estimated"
-    return (0.0, "unknown") if found is None else (found, "measured")
-
-
-def _share_left(run: Run | None, one: RunStatus) -> float:
-    """The share of a training that is left, by its steps; early stopping is not foreseen."""
-    if run is None or not one.step:
-        return 1.0
-    with suppress(UserError):
-        return max(0.0, 1.0 - one.step / steps(run))
-    return 1.0
+        seconds = measured.seconds(run, stage, tasks) if run else None
+        if seconds is not None:
+            return seconds, "measured"
+        if run and peak and plan["data"] != "world":
+            return estimate(run, stage, tasks, mode, peak), "estimated"
+    return 0.0, "unknown"
 
 
 # Text
 
 
-def report(found: SuiteStatus) -> str:
+def report(suite_status: SuiteStatus) -> str:
     """The status of a suite as text."""
-    ended = ", ".join(f"{n} {kind}" for kind, n in found.done.items() if kind != "finished")
-    counts = [
-        f"{sum(found.done.values())} of {found.planned} runs done" + f" ({ended})" * bool(ended)
-    ]
-    counts += [f"{found.count(state)} {state}" for state in ("running", "failed", "left")]
-    lines = [f"{found.suite}: {', '.join(counts)}"]
-    lines += [_hours_text(found)] if found.open else []
-    for state in ("running", "failed"):
-        runs = [run for run in found.open if run.state == state]
+    done = suite_status.done
+    ended = ", ".join(f"{count} {kind}" for kind, count in done.items() if kind != "finished")
+    counts = [f"{sum(done.values())} of {suite_status.planned} runs done"]
+    if ended:
+        counts[0] += f" ({ended})"
+    states = ("running", "failed", "left")
+    counts += [f"{suite_status.count(state)} {state}" for state in states]
+    lines = [f"{suite_status.suite}: {', '.join(counts)}"]
+    if suite_status.open:
+        lines.append(_hours_text(suite_status))
+    for state in states[:2]:
+        runs = [run for run in suite_status.open if run.state == state]
         lines += ["", f"{state}:"] if runs else []
         for run in runs:
-            step = f", step {run.step}" if run.step and run.stage == "train" else ""
-            tried = f", {run.attempts} {'attempts' if run.attempts > 1 else 'attempt'}"
-            tried = (tried + ", final" * run.final) * bool(run.attempts)
-            error = f": {run.error}" if run.error else ""
-            lines.append(f"  {run.id}, {run.stage}{step}{tried}{error}")
+            parts = [f"  {run.id}", run.stage]
+            if run.step and run.stage == "train":
+                parts.append(f"step {run.step}")
+            if run.attempts:
+                parts.append(f"{run.attempts} {'attempts' if run.attempts > 1 else 'attempt'}")
+            if run.final and run.attempts:
+                parts.append("final")
+            lines.append(", ".join(parts) + (f": {run.error}" if run.error else ""))
             lines += [f"    {run.log}"] if run.log and run.error else []
-    lines += ["", "failed steps:"] if found.steps else []
-    for one in found.steps:
-        lines += [f"  {one['step']}: {one['error']}", f"    {one['log']}"]
+    lines += ["", "failed steps:"] if suite_status.steps else []
+    for step in suite_status.steps:
+        lines += [f"  {step['step']}: {step['error']}", f"    {step['log']}"]
     return "\n".join(lines)
 
 
-def _hours_text(found: SuiteStatus) -> str:
-    left, running = found.left, max(1, found.count("running"))
+def _hours_text(suite_status: SuiteStatus) -> str:
+    left, running = suite_status.left, suite_status.count("running")
     if left is None:
         return "hours left: unknown until a run is done"
-    parts = [(left.measured, "measured"), (left.estimated, "estimated by the peak rate")]
-    told = [f"{n} {how}" for n, how in [*parts, (left.unknown, "unknown and not counted")] if n]
     hours = f"{left.hours:.2f} on one {left.device}"
-    hours += f", {left.hours / running:.2f} with {running} runs at once" if running > 1 else ""
-    return f"hours left: {hours} (trainings and scorings: {', '.join(told)})"
+    if running > 1:
+        hours += f", {left.hours / running:.2f} with {running} runs at once"
+    counts = {
+        "measured": left.measured,
+        "estimated by the peak rate": left.estimated,
+        "unknown and not counted": left.unknown,
+    }
+    known = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    return f"hours left: {hours} (trainings and scorings: {known})"

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import bench
-from bench.stages.devices import visible
 from bench.utils.errors import UserError
 
 SNAKEFILE = Path(bench.__file__).resolve().parents[1] / "Snakefile"
@@ -28,10 +27,12 @@ def run_workflow(config: Path, cores: int) -> int:
             f"{SNAKEFILE} does not exist: the workflow is only in a checkout of the project; "
             f"run there: snakemake --cores {cores} --configfile {config}"
         )
+    import torch
+
     words = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE)]
     words += ["--configfile", str(config), "--cores", str(cores)]
-    if devices := visible():
-        words += ["--resources", f"gpu={len(devices)}"]
+    if gpus := torch.cuda.device_count():
+        words += ["--resources", f"gpu={gpus}"]
     process = subprocess.Popen(words)
     try:
         return process.wait()

@@ -19,8 +19,7 @@ from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
-from bench.models.fused_forward import BLOCK, is_fused
-from bench.models.fused_graphs import GraphedLayers
+from bench.models.fused_forward import FusedLayers, is_fused
 from bench.models.load import find_model, load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
@@ -93,14 +92,12 @@ class RunContext:
     Reading raises `UserError` if the run's corpus, data or backbone is missing or invalid.
     """
 
-    def __init__(self, run: Run, suite: Path, device: str, *, graphs: bool = True) -> None:
-        """Prepare a run of a suite on a device, where `graphs` allows CUDA graphs, unless
-        SENTBENCH_GRAPHS forbids them."""
-        self.run, self.suite, self.device, self._graphs = run, suite, device, graphs
+    def __init__(self, run: Run, suite: Path, device: str) -> None:
+        self.run, self.suite, self.device = run, suite, device
         self.seed, self.shape = run.seed or 0, run.shape
         self.work = Work()
         self._known: dict[str, list[int]] = {}
-        self._fused: dict[nn.Module, GraphedLayers] = {}  # of the models that run on a GPU
+        self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # Transforms check their corpus before the training and use it after.
         self._others: dict[str, list[str]] = {}
         self._files: dict[str, Path] = {}
@@ -258,21 +255,16 @@ class RunContext:
     ) -> tuple[States, Tensor]:
         chosen, pad_id = model or self.backbone, self.tokenizer.pad_token_id
         fused = positions is None and is_fused(chosen, self.device)
-        batch = Batch.of(tokens, pad_id, self.device, positions, block=BLOCK if fused else 0)
+        batch = Batch.of(tokens, pad_id, self.device, positions)
         if fused:
             if chosen not in self._fused:
-                self._fused[chosen] = GraphedLayers(chosen, self.kind, self._graphs)
+                self._fused[chosen] = FusedLayers(chosen, self.kind)
             with self.products():
                 states = self._fused[chosen].forward(batch, work=self.work, **inputs)
             return states, batch.mask
         with self.autocast(), self.products():
             states = forward(chosen, batch, work=self.work, **inputs)
         return states, batch.mask
-
-    @property
-    def replays(self) -> int:
-        """Passes that CUDA graphs computed."""
-        return sum(layers.replays for layers in self._fused.values())
 
     def head(self, vectors: Tensor) -> Tensor:
         with self.autocast(), self.products():

@@ -24,7 +24,6 @@ from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
-from bench.models.roofline import peak, record
 from bench.results.provenance import provenance, task_sums
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoint, Checkpoints, forget
@@ -36,7 +35,7 @@ from bench.training.state import TrainingState
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import read_json, remove_partial, write_json
-from bench.utils.memory import fewer_together, is_memory_full
+from bench.utils.memory import is_memory_full
 from bench.utils.progress import Progress
 from methods.base import Method, Refusal, Step, seed_torch, stream_seed
 
@@ -317,22 +316,25 @@ class Training:
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`."""
-        state, recipe = self.state, self.run.recipe
+        state = self.state
         state.load_best()
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
         save_encoder(self.method.finish(encoder, self.context), folder)
-        seconds, width = state.seconds, self.run.backbone.shape.width or 768
-        reached = peak(self.context.device, recipe.precision, recipe.threads, width)
-        count = sum(weight.numel() for weight in self.weights)
-        moments = 1 if recipe.optimiser == "rmsprop" else 2
+        work, seconds = self.context.work, state.seconds
+        flop = {"forward": work.forward, "backward": work.backward, "selection": work.selection}
         return {
             "status": "finished",
             "steps": state.step,
             "best_step": state.best["step"],
             "best_dev": state.best["dev"],
             "seconds": seconds,
-            "work": record(self.context.work, count, state.step, seconds, reached, moments),
+            "work": {
+                "tokens": work.tokens,
+                "sentences": work.sentences,
+                "flop": flop,
+                "seconds": seconds,
+            },
             "curve": state.curve,
         }
 
@@ -361,7 +363,7 @@ class Training:
                 raise
             raise TransientError(
                 f"memory is full at step {step} of {self.run.id}, in a batch of "
-                f"{self._size(batch)}; {fewer_together()}set a smaller batch_size or max_length "
+                f"{self._size(batch)}; set a smaller batch_size or max_length "
                 "(which makes it another run), or use a larger device"
             ) from error
 

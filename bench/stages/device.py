@@ -1,0 +1,67 @@
+"""One GPU per process: the first that no other process of this user holds.
+
+Snakemake counts GPUs but assigns none. A process therefore holds a lock on a file that is named
+after its GPU, in a folder that all suites of this user on this machine share. The kernel releases
+the lock when the process ends, however it ends. Which GPUs there are is torch's answer, so
+CUDA_VISIBLE_DEVICES and what a scheduler allocates are respected.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import gettempdir
+
+from filelock import AcquireReturnProxy, FileLock, Timeout
+
+from bench.utils.errors import warn
+from bench.utils.files import write_error
+
+POLL = 0.5  # seconds between two attempts to lock
+
+
+def lease_folder() -> Path:
+    """The folder of the locks. Containers on one machine need a common SENTBENCH_LEASES."""
+    return Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
+
+
+@contextmanager
+def lease() -> Iterator[str]:
+    """Hold a GPU during the block and yield "cuda:N", or yield "cpu" at once where there is none.
+
+    Raises:
+        UserError: the lock files cannot be written.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        yield "cpu"
+        return
+    uuids = [
+        str(torch.cuda.get_device_properties(n).uuid) for n in range(torch.cuda.device_count())
+    ]
+    index, held = _wait(uuids)
+    with held, torch.cuda.device(index):
+        yield f"cuda:{index}"
+
+
+def _wait(uuids: list[str]) -> tuple[int, AcquireReturnProxy[FileLock]]:
+    """Wait for a free GPU; return its index, and the context that releases its lock."""
+    folder, is_waiting = lease_folder(), False
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        locks = [FileLock(folder / uuid, is_singleton=True) for uuid in uuids]
+        while True:
+            # A lease within a lease of this process has the same GPU.
+            for index in sorted(range(len(locks)), key=lambda index: not locks[index].is_locked):
+                with suppress(Timeout):
+                    return index, locks[index].acquire(timeout=0)
+            if not is_waiting:
+                warn(f"waiting for a GPU: all {len(locks)} are leased")
+                is_waiting = True
+            time.sleep(POLL)
+    except OSError as error:
+        raise write_error(folder, error.errno) from error
