@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter, ValidationError
 from torch.nn import functional as F
 
 from bench.models.encoder import TransformerEncoder
-from bench.models.transformer import PICKLED, load_backbone, summary
+from bench.models.transformer import load_backbone, refuse_pickled, summary
 from bench.registry.backbones import refuse_own_code
 from bench.registry.encoders import files_sum
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 from bench.utils.memory import is_memory_full
-from bench.utils.validation import Document, explain
 from methods.base import Mapped
 
 LIST = "modules.json"
@@ -36,58 +34,31 @@ READ = (".json", ".safetensors", ".txt", ".model")  # ends of names: files that 
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
-class Entry(Document):
-    """One entry of modules.json: the path of its class, and its folder."""
-
-    type: str
-    path: str
-
-
-class PromptFile(Document):
-    """The file `PROMPTS`: texts that precede a sentence, by their names."""
-
-    prompts: dict[str, str | None] | None = None
-    default_prompt_name: str | None = None
-
-
-def read_modules(folder: Path) -> list[Entry]:
+def read_modules(folder: Path) -> list[dict[str, Any]]:
     """The entries of modules.json; `UserError` if one needs code of its own or is pickled."""
-    path = folder / LIST
-    try:
-        entries = TypeAdapter(list[Entry]).validate_python(read_json(path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain(error)}; save or download it again") from None
+    entries: list[dict[str, Any]] = read_json(folder / LIST)
     for entry in entries:
-        place = folder / entry.path
+        place = folder / entry["path"]
         config = place / "config.json"
         refuse_own_code(place)
         # The library would take tanh for an activation that is not torch's.
         activation = read_json(config).get("activation_function") if config.is_file() else None
-        if not str(activation or "torch.").startswith("torch."):
-            raise _needs_code(folder, activation)
-        if not entry.type.startswith("sentence_transformers."):
-            raise _needs_code(folder, entry.type)
-        pickled = [file.name for file in sorted(place.glob("*")) if file.suffix in PICKLED]
-        if pickled and not any(place.glob("*.safetensors")):
-            what = f"{place} holds only pickled weights ({pickled[0]}), which can run code"
-            raise UserError(f"{what}; convert them to safetensors, or {USE_POOLER}")
+        for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
+            if name and not name.startswith(package):
+                what = f"{folder} needs '{name}', code of the model's own, which is not run"
+                raise UserError(f"{what}; {USE_POOLER}")
+        refuse_pickled(place)
     return entries
-
-
-def _needs_code(folder: Path, name: object) -> UserError:
-    return UserError(f"{folder} needs '{name}', code of the model's own, not run; {USE_POOLER}")
 
 
 def read_prompt(folder: Path, name: str | None) -> str:
     """The text of a prompt, None for the folder's default one and "" for none; `UserError` if the
     folder has no such prompt."""
     path = folder / PROMPTS
-    try:
-        described = PromptFile.model_validate(read_json(path) if path.is_file() else {})
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain(error)}; correct it, or {USE_POOLER}") from None
-    chosen = described.default_prompt_name if name is None else name
-    prompts = described.prompts or {}
+    described = read_json(path) if path.is_file() else {}
+    chosen, prompts = name, described.get("prompts") or {}
+    if name is None:
+        chosen = described.get("default_prompt_name")
     if chosen and chosen not in prompts:
         hint = did_you_mean(chosen, prompts)
         raise UserError(f"{folder} has no prompt '{chosen}'{hint}; an empty --prompt uses none")
@@ -108,9 +79,9 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
             the folder.
     """
     entries, text = read_modules(folder), read_prompt(folder, prompt)
-    is_transformer = entries[0].type.endswith(".Transformer")
+    is_transformer = entries[0]["type"].endswith(".Transformer")
     # Before the library, which would draw missing weights at random.
-    model = load_backbone(folder / entries[0].path)[0] if is_transformer else None
+    model = load_backbone(folder / entries[0]["path"])[0] if is_transformer else None
 
     # Here, because importing it takes seconds.
     from sentence_transformers import SentenceTransformer

@@ -53,17 +53,22 @@ def check_folder(folder: Path) -> None:
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
     refuse_own_code(folder)
+    refuse_pickled(folder)
     for path in _weights_files(folder):
         if not path.is_file():
-            pickled = [file.name for file in sorted(folder.iterdir()) if file.suffix in PICKLED]
-            if pickled:
-                what = f"{folder} holds only pickled weights ({pickled[0]}), which can run code"
-                raise UserError(f"{what}; convert them to safetensors")
             what = f"{folder} holds no {path.name}"
             raise UserError(f"{what}; give a folder with safetensors weights")
     if not any((folder / name).is_file() for name in VOCABULARIES):
         what = f"{folder} holds no tokenizer.json and no vocabulary"
         raise UserError(f"{what}; put one beside the weights")
+
+
+def refuse_pickled(folder: Path) -> None:
+    """Raise `UserError` if the only weights in a folder are pickled."""
+    pickled = [path.name for path in sorted(folder.glob("*")) if path.suffix in PICKLED]
+    if pickled and not any(folder.glob("*.safetensors")):
+        what = f"{folder} holds only pickled weights ({pickled[0]}), which can run code"
+        raise UserError(f"{what}; convert them to safetensors")
 
 
 def load_backbone(
