@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -159,13 +160,13 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
     Raises:
         UserError: the names cannot be made unique.
     """
-    by_file: dict[str, Model] = {}
     for above in range(max(len(Path(model.name).resolve().parts) for model in models)):
         by_file = {model.file(above): model for model in models}
         if len(by_file) == len(models):
             return by_file
-    same = next(model for model in models if model not in by_file.values())
-    what = f"'{same.label}' and another model would both be written to {same.file()}"
+    pairs = combinations(models, 2)
+    first, second = next((a, b) for a, b in pairs if a.file(above) == b.file(above))
+    what = f"'{first.label}' and '{second.label}' would both be written to {first.file()}"
     raise UserError(f"{what}; omit one, or evaluate each into its own folder with --out")
 
 

@@ -64,23 +64,26 @@ def load_encoder(
         UserError: the model cannot be found or loaded, or the pooler or prompt is missing, unknown
             or contradicts what is stored.
     """
+    if pooler is not None:
+        check_pooler(pooler)
     folder = find_model(model)
     check_files(folder, pooler, prompt)
     if (folder / SAVED).is_file():
         return _load_saved(folder, device)
-    if pooler is None:
+    if pooler is None and (folder / sentence_transformers.LIST).is_file():
         with _parts_fit(folder):
             encoder: Encoder = sentence_transformers.load_modular(folder, prompt, device)
             encoder.encode(["a"])
         return encoder
+    if pooler is None:
+        what = f"{model} stores no pooler"
+        raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
     return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> None:
     """Raise `UserError` if `load_encoder` would refuse a folder for what its files are, without its
     weights."""
-    if pooler is not None:
-        check_pooler(pooler)
     if (folder / SAVED).is_file():
         stored = read_json(folder / SAVED)
         if pooler not in (None, stored.get("pooler")):
@@ -93,12 +96,9 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> None:
         return
     else:
         check_folder(folder)
-        if pooler is None:
-            what = f"{folder} names no pooler"
-            raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
     if prompt:
-        what = f"{folder} has no prompts where a pooler is given or saved"
-        raise UserError(f"{what}; omit --prompt, or --pooler if its modules are to be used")
+        what = f"--pooler uses only the transformer of {folder}, without prompts"
+        raise UserError(f"{what if pooler else f'{folder} has no prompts'}; omit --prompt")
 
 
 def find_model(model: str | Path) -> Path:
