@@ -25,14 +25,32 @@ from bench.utils.memory import is_memory_full
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 # A folder has one of these files of a tokenizer.
-VOCABULARIES = ["tokenizer.json", "vocab.txt", "vocab.json"]
-VOCABULARIES += ["sentencepiece.bpe.model", "spiece.model"]
+VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+)
 
-# Rates of dropout by their names in the configurations of BERT and most encoders; DistilBERT,
-# ModernBERT and decoders; T5; GPT-2.
-DROPOUTS = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
-DROPOUTS += ["dropout", "attention_dropout", "hidden_dropout", "embedding_dropout", "mlp_dropout"]
-DROPOUTS += ["dropout_rate", "resid_pdrop", "embd_pdrop", "attn_pdrop"]
+# Names of rates of dropout in configurations.
+DROPOUTS = (
+    # BERT and most encoders
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    # DistilBERT, ModernBERT and decoders
+    "dropout",
+    "attention_dropout",
+    "hidden_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+    # T5
+    "dropout_rate",
+    # GPT-2
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+)
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
@@ -97,7 +115,7 @@ def load_backbone(
         config = _read_config(folder)
         if dropout is not None:
             _set_dropout(folder, config, dropout)
-        loader, model_class = _loader(folder, config)
+        loader, model_class = _loader(config)
         options = {} if pooling_layer else without_pooler(model_class)
         model, loading = loader.from_pretrained(
             folder,
@@ -146,7 +164,7 @@ def _read_config(folder: Path) -> Any:
     return config
 
 
-def _loader(folder: Path, config: Any) -> tuple[Any, Any]:
+def _loader(config: Any) -> tuple[Any, Any]:
     """The automatic class that loads a model, and the model's own class.
 
     Of T5 and its relatives only the encoder is loaded.
@@ -160,9 +178,6 @@ def _loader(folder: Path, config: Any) -> tuple[Any, Any]:
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
     if encoder:
         return AutoModelForTextEncoding, encoder
-    if config.is_encoder_decoder:
-        what = f"{folder} holds a {config.model_type}, whose encoder cannot be loaded without its"
-        raise UserError(f"{what} decoder; choose another model")
     return AutoModel, MODEL_MAPPING.get(type(config), None)
 
 
@@ -238,11 +253,9 @@ def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
 
 
 def summary(error: Exception) -> str:
-    """The first sentence of a library's error message, without headings."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    line = next((line for line in lines if line and not line.endswith(":")), "")
-    sentence = re.split(r"\. |\.$", line)[0]
-    return sentence[:200] if " " in sentence else f"{type(error).__name__} {sentence}".strip()
+    """The kind and the first line of a library's error."""
+    message = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {message[:200]}"
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:

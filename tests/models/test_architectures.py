@@ -251,10 +251,10 @@ def test_a_pooler_that_is_not_stored_is_not_needed(folders: Any, tmp_path: Path)
 @pytest.mark.parametrize(
     ("kind", "pooler", "words"),
     [
-        ("bart", "avg", "holds a bart, whose encoder cannot be loaded without its decoder"),
+        ("bart", "avg", "the bart in"),
         ("vit", "avg", "cannot load the model in"),
         ("nystromformer", "avg", "depend on padding, and so on the other sentences of a batch"),
-        ("segments", "avg", "cannot be run (shape"),
+        ("segments", "avg", "cannot be run ("),
         ("gpt2", "cls", "stores no pooler weights"),
     ],
 )
@@ -269,9 +269,7 @@ def test_a_pooler_of_another_model_is_one_sentence(folders: Any, tmp_path: Path)
     folder = Path(shutil.copytree(folders("deberta-v2"), tmp_path / "deberta"))
     own = {"pooler.dense.weight": torch.eye(32), "pooler.dense.bias": torch.zeros(32)}
     change_weights(folder, lambda weights: weights | own)
-    refused(
-        lambda: load_encoder(folder, pooler="cls"), "stores no pooler weights"
-    )
+    refused(lambda: load_encoder(folder, pooler="cls"), "stores no pooler weights")
 
 
 def test_an_unexpected_failure_leaves_the_other_models_scored(
