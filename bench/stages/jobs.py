@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ import torch
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
-from bench.evaluation.embedding_store import FILES as VECTOR_FILES
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products
@@ -25,7 +23,7 @@ from bench.models.load import load_encoder
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance, task_sums
-from bench.results.readers import check_plan, read_analyses, read_trained, report_damage
+from bench.results.readers import read_analyses, read_trained
 from bench.results.records import STAGES, Record, read_scores, write_scores
 from bench.runs import paths
 from bench.runs.needs import chains
@@ -33,7 +31,7 @@ from bench.runs.resolve import run_of
 from bench.runs.run import Run
 from bench.stages.activity import check_retry, is_transient, working
 from bench.training.context import RunContext
-from bench.utils.errors import TransientError, UserError
+from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import read_json, write_json
 from methods.base import Refusal
 
@@ -164,10 +162,11 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
 def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> None:
     """Refuse a training whose weights were selected on other dev sets than those in the data."""
     selected = ended.get("provenance", {}).get("tasks")
-    if selected is None:  # nothing was selected, or by an earlier version
+    if selected is None:  # of a run without a training
         return
     present = task_sums(sts.read(task, data, "dev") for task in run.recipe.selection)
-    if changed := [task for task in present if selected.get(task) != present[task]]:
+    changed = [task for task in present if selected.get(task) != present[task]]
+    if changed:
         raise UserError(
             f"the dev set of {changed[0]} in {data} is not the one that {run.id} was selected on; "
             f"restore it, or delete {paths.run_folder(suite, run.id)} and "
@@ -178,17 +177,13 @@ def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> N
 def _corpora(
     run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the sums of corpora: of those that are not read, from the training (whose earlier
-    versions recorded only the training corpus); else from the workflow's stamps, or, given by path,
-    of the file, which may be newer than its stamp.
-    """
-    trained = ended.get("provenance", {})
-    sums = trained.get("corpora") or [trained.get("corpus")]
-    recorded = dict(zip(run.corpora, sums, strict=False))
+    """Yield the sums of corpora: of those that are not read, from the training; else from the
+    workflow's stamps, or, given by path, of the file, which may be newer than its stamp."""
+    trained = dict(zip(run.corpora, ended.get("provenance", {}).get("corpora", ()), strict=False))
     for name in dict.fromkeys((*run.corpora, *read)):
         stamp = paths.corpus_stamp(suite, name)
-        if name not in read and recorded.get(name):
-            yield recorded[name]
+        if name not in read and name in trained:
+            yield trained[name]
         elif stamp.is_file() and "/" not in name:
             yield read_json(stamp)
         elif name in read:
@@ -226,14 +221,11 @@ def planned(
     follows those that it needs, in the same part.
 
     Raises:
-        UserError: the plan is invalid, or has no run with such an id.
+        UserError: the plan has no run with such an id.
     """
-    with report_damage("this", "a plan", "write it with python -m bench plan"):
-        check_plan(plan, ("corpus", "data"), ("reference",))
-    entries = [
-        {"tasks": [], "analyses": [], "recipe_changes": {}} | entry for entry in plan["runs"]
-    ]
-    if unknown := set(only) - {entry["id"] for entry in entries}:
+    entries = [{"tasks": [], "analyses": [], **entry} for entry in plan["runs"]]
+    unknown = set(only) - {entry["id"] for entry in entries}
+    if unknown:
         raise UserError(
             f"the plan has no run '{min(unknown)}'; write the plan again, or remove it from --only"
         )
@@ -278,7 +270,7 @@ def run_plan(
             if not isinstance(error, UserError):
                 traceback.print_exc()
             errors.append(f"{entry['id']}: {error}")
-            print(f"error: {errors[-1]}", file=sys.stderr, flush=True)
+            warn(f"error: {errors[-1]}")
     if errors:
         raise UserError(f"{len(errors)} of {len(entries)} runs failed; the last is {errors[-1]}")
 
@@ -317,7 +309,8 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
         return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
         return {"outcome": {"status": "finished"}}
-    if not (file := paths.trained_file(suite, run.id)).is_file():
+    file = paths.trained_file(suite, run.id)
+    if not file.is_file():
         raise UserError(
             f"{run.text} is not trained in {suite} ({file.name} does not exist); train it first"
         )
@@ -364,12 +357,10 @@ def score_models(
     Raises:
         UserError: two models would be written to one file, or no model can be scored.
     """
-    by_file = files(models)
-    is_file = folder.suffix == ".json" if not folder.exists() else not folder.is_dir()
-    if is_file:
+    if folder.is_file() or (folder.suffix == ".json" and not folder.exists()):
         raise UserError(f"--out {folder} is a file; of several models, name a folder")
     read, records, errors = read_tasks(tasks, data), {}, []
-    for file, model in by_file.items():
+    for file, model in files(models).items():
         try:
             records[model.label] = evaluate(
                 model, read, mode, data, folder / file, device, again=False
@@ -406,13 +397,6 @@ def evaluate(
         UserError: the model cannot be scored, or `out` cannot be written.
     """
     work = out.with_name(f"{out.name}.part")
-    if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise UserError(f"--out {out} exists and is not a regular file; name another")
-    if work.is_symlink() or (work.exists() and not _left_by_evaluation(work)):
-        raise UserError(
-            f"{work} was not written by an earlier evaluation and would be deleted; "
-            "name another --out"
-        )
     started, encoder = time.monotonic(), model.load(device)
     data_identity = {"name": manifest(data)["name"], "folder": str(data)} | paths.data_sums(data)
     described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode}
@@ -433,14 +417,3 @@ def evaluate(
     write_scores(out, described | {"seconds": _seconds(started)}, records)
     shutil.rmtree(work)
     return records
-
-
-def _left_by_evaluation(work: Path) -> bool:
-    """Return whether a folder has only vectors and records of tasks, so that it may be deleted."""
-    files = [path.relative_to(work) for path in work.rglob("*") if not path.is_dir()]
-    return (work / "vectors").is_dir() and all(
-        path.name in VECTOR_FILES
-        if path.parts[:-1] == ("vectors",)
-        else len(path.parts) == 2 and path.suffix == ".json"
-        for path in files
-    )

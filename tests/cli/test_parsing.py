@@ -102,8 +102,7 @@ def test_an_option_takes_its_value(words: list[str], name: str, value: object) -
         (["score", *RUN, "--mode", "tset"], "'--mode': 'tset' is unknown; did you mean 'test'"),
         (["analyse", *RUN, "--analyses", "layer"], "'layer' is unknown; did you mean 'layers'?"),
         (["fetch", "corpsu", "x", *OUT], "'corpsu' is unknown; did you mean 'corpus'?"),
-        (["timing", "toy", "--steps", "x"], "--steps is 'x'; write a whole number from 1 to "),
-        (["runs", "--suite", "s", "--together", "0"], "--together is '0'; write a whole number"),
+        (["runs", "--suite", "s", "--attempt", "x"], "--attempt is 'x'; write a whole number"),
         (["plan", "--config", "", "--out", "o"], "--config is empty; name a file such as"),
         (["pretrain", "--world", "/", "--kind", "bert", "--out", "o"], "'/' is no embedded world"),
         (["plan"], "one of --config, --suite, --json is needed"),
@@ -157,7 +156,7 @@ def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[
     [
         ("sentbench ta", ["tables"]),
         ("sentbench score x --mode ", ["test", "dev"]),
-        ("sentbench runs --to", ["--together"]),
+        ("sentbench runs --att", ["--attempt"]),
     ],
 )
 def test_shells_complete_commands_options_and_values(line: str, words: list[str]) -> None:

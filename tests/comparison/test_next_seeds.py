@@ -221,7 +221,9 @@ def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
 
 
 def seconds(config: dict[str, Any]) -> float:
-    lines = predict(configurations.planned(config), "test", "h200", Measured({}, {}, {}))
+    lines = predict(
+        configurations.planned(config), "test", "h200", Measured(Path("nowhere"), "h200")
+    )
     return sum(line.seconds for line in lines)
 
 
@@ -302,7 +304,7 @@ def test_new_seeds_get_the_tasks_that_their_questions_need(tmp_path: Path) -> No
     assert {job.work for step in growth.steps for job in step.jobs} == {TRAIN, "sts"}
     added = [one for one in configurations.planned(growth.config) if one.run.seed > 46]
     assert {one.tasks for one in added} == {("sts",)}
-    lines = predict(added, "test", "h200", Measured({}, {}, {}))
+    lines = predict(added, "test", "h200", Measured(Path("nowhere"), "h200"))
     hours = sum(line.seconds for line in lines) / 3600
     assert sum(step.hours for step in growth.steps) == pytest.approx(hours)
 

@@ -610,7 +610,7 @@ def disputed() -> list[str]:
 
 
 def unknown() -> list[str]:
-    lines = predict(planned(), "test", "h200", Measured({}, {}, {}))
+    lines = predict(planned(), "test", "h200", Measured(Path("nowhere"), "h200"))
     hours = sum(line.seconds for line in lines) / 3600
     runs: Counter[str] = Counter()
     for line in lines:

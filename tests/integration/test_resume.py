@@ -302,12 +302,11 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
 
 
-@pytest.mark.parametrize("together", [1, 2])
 def test_the_runs_beside_a_failed_one_in_its_job_are_scored(
-    together: int, beside_broken: Callable[..., str], tmp_path: Path
+    beside_broken: Callable[..., str], tmp_path: Path
 ) -> None:
     given: dict[str, Any] = {"methods": ["simcse", "broken"], "seeds": [1, 2]}
-    beside_broken(**given, runs_per_job=4, runs_together=together)
+    beside_broken(**given, runs_per_job=4)
     found = status(suite := tmp_path / "results" / "tiny")
     assert found.done == {"finished": 2}
     assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2

@@ -130,7 +130,7 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
 
 def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
     folder, config = suite
-    batched = str(config(suite="batched", runs_per_job=3, runs_together=2))
+    batched = str(config(suite="batched", runs_per_job=3))
     found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
     assert {rule for rule in found if rule.startswith(("train", "score", "analyse"))} == {
         "train_0",

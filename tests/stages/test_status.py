@@ -17,10 +17,11 @@ from bench.cli import main
 from bench.results.readers import read_plan
 from bench.runs import config, paths
 from bench.runs.cost import steps
-from bench.stages import gpu_lease, jobs
+from bench.stages import activity, device, jobs
 from bench.stages.activity import (
     FAILURE,
     KILLED,
+    LOCK,
     Failure,
     is_transient,
     last_failure,
@@ -52,7 +53,7 @@ def suite(tmp_path: Path) -> Path:
     folder = tmp_path / "results" / "s"
     write_json(folder / "plan.json", config.plan(content | {"methods": ["simcse"]}, planned))
     first, second, third, fourth, fifth, _ = (one.run for one in planned)
-    outcome = {"status": "finished", "steps": 100, "work": {"seconds": TRAINING}}
+    outcome = {"status": "finished", "steps": steps(first), "work": {"seconds": TRAINING}}
     origin: dict[str, Any] = {"run": first.describe(), "outcome": outcome}
     origin |= {"device": {"name": DEVICE}}
     origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
@@ -65,8 +66,7 @@ def suite(tmp_path: Path) -> Path:
         with pytest.raises(UserError), working(folder, third.id, "train"):
             raise TransientError("memory is full; use less")
     write_json(paths.trained_file(folder, fourth.id), {"outcome": outcome})
-    (paths.run_folder(folder, fourth.id)).mkdir()
-    (paths.run_folder(folder, fourth.id) / "score.lock").touch()
+    write_text(paths.run_folder(folder, fourth.id) / LOCK, "score")
     with pytest.raises(Stopped), working(folder, fifth.id, "train"):
         raise Stopped("SIGTERM")
     write_text(folder / "logs" / "train" / f"{third.id}.log", "error: memory is full; use less\n")
@@ -154,27 +154,24 @@ def test_nothing_is_measured_yet(suite: Path) -> None:
     assert "hours left: unknown until a run is done" in report(status(suite))
 
 
-def test_a_look_leaves_no_trace_and_blocks_no_work(suite: Path) -> None:
-    """A lock of one who looks excludes nobody: two processes may be at a run, as scoring allows."""
+def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(
+    suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activity, "LOOK", 0.1)
     name = read_plan(suite / "plan.json")["runs"][0]["id"]
-    with working(suite, name, "score"), working(suite, name, "analyse"):
+    with working(suite, name, "score"):
+        assert stage_at_work(suite, name) == "score"
+        refused = pytest.raises(TransientError, match="another process is at work")
+        with refused, working(suite, name, "analyse"):
+            pass
         assert stage_at_work(suite, name) == "score"
     assert stage_at_work(suite, name) == ""
-    assert last_failure(suite, name, "score") is None
+    assert last_failure(suite, name) is None
     assert not paths.run_folder(suite, name).exists()
 
 
-def test_a_second_process_at_a_stage_does_not_hide_the_first(suite: Path) -> None:
-    name = read_plan(suite / "plan.json")["runs"][0]["id"]
-    with working(suite, name, "train"):
-        with pytest.raises(UserError), working(suite, name, "train"):
-            raise UserError("another process is training this run; wait for it")
-        assert stage_at_work(suite, name) == "train"
-    assert last_failure(suite, name, "train") is None
-
-
 def failure(suite: Path, name: str) -> Failure:
-    found = last_failure(suite, name, "train")
+    found = last_failure(suite, name)
     assert found is not None
     return found
 
@@ -189,19 +186,14 @@ def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Pa
     assert (failure(suite, third).attempts, failure(suite, third).final) == (1, True)
 
 
-def test_attempts_that_were_killed_count(suite: Path) -> None:
+def test_a_killed_attempt_and_an_error_in_the_code(suite: Path) -> None:
     last = read_plan(suite / "plan.json")["runs"][-1]["id"]
-    lock = paths.run_folder(suite, last) / "train.lock"
-    for attempt in (1, 2, 3):
-        with working(suite, last, "train"):
-            left = lock.read_bytes()
-        lock.parent.mkdir(exist_ok=True)
-        lock.write_bytes(left)  # as SIGKILL leaves it
-        assert (failure(suite, last).attempts, failure(suite, last).error) == (attempt, KILLED)
+    write_text(paths.run_folder(suite, last) / LOCK, "train")  # as SIGKILL leaves it
+    assert failure(suite, last).error == KILLED
     with pytest.raises(ValueError, match="a bug"), working(suite, last, "train"):
         raise ValueError("a bug")
     found = failure(suite, last)
-    assert (found.attempts, found.final, found.error) == (4, True, "ValueError('a bug')")
+    assert (found.attempts, found.final, found.error) == (1, True, "ValueError('a bug')")
     assert found.traceback.startswith("Traceback (most recent call last)")
 
 
@@ -273,7 +265,7 @@ def test_a_failed_run_does_not_stop_the_others(
     assert f"error: {failed.id}: {failed.error}\n" in (said := capsys.readouterr().err)
     assert ("Traceback" in said) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
-        patch.setattr(gpu_lease, "lease", lambda: pytest.fail("a device is leased"))
+        patch.setattr(device, "lease", lambda: pytest.fail("a device is leased"))
         alone = ["runs", "--suite", str(suite), "--only", failed.id, "--attempt", "2"]
         assert main(alone) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.error}"

@@ -1,0 +1,193 @@
+"""On a GPU: one training of each kind against the processor, the packed attention against its
+public fallback, and the times of a step, a selection and an encoding (`make test-gpu`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench.evaluation.scoring import encoded, score_tasks
+from bench.models.fused_forward import attend, attend_padded
+from bench.models.load import load_encoder
+from bench.models.transformer import load_backbone
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
+from bench.stages.device import lease
+from bench.training import context as training_context
+from bench.training.context import RunContext
+from bench.training.knn import nearest_rows
+from bench.training.loop import Training, train
+from tests.conftest import CLOSE, make_sentences
+from tests.support.tiny_suite import SMALL, tiny_run
+from tests.training import test_knn
+from tests.training.test_loop import log_of
+
+DEVICE = "cuda"
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here"),
+    pytest.mark.usefixtures("global_state"),
+]
+
+PROMPTS = "template=the <sentence> is <mask> .,template_2=a <sentence> was <mask> ."
+KINDS = {  # what each has that others lack
+    "simcse": "views of one pass",
+    "sscl": "a lower layer",
+    "consert": "changed embeddings",
+    "is-cse[buffer=12,clusters=3,group=both,neighbours=3]": "a memory with clusters",
+    "esimcse[queue=12]": "a second encoder that follows",
+    "cards[neighbours=5,switch=0]": "neighbours",
+    "ct-bert[batch_size=4,drawn=12,negatives=3]": "two encoders that learn",
+    "is-bert": "convolutions",
+    f"promptbert[{PROMPTS}]": "templates",
+    "skip-thought[batch_size=4,units=8,vocabulary=30,width=6]": "no transformer",
+    "diffcse": "a discriminator",
+    "gs-infonce": "noise",
+    "dclr": "noise that is learnt",
+}
+DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
+
+
+@pytest.fixture(scope="module")
+def backbone(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny BERT's shape with a masked-language head, which DiffCSE needs."""
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert-with-head"
+    torch.manual_seed(11)
+    AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(tiny_bert)).save_pretrained(folder)
+    load_backbone(tiny_bert)[1].save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """28 sentences in documents of four."""
+    path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
+    path.write_text("".join(f"{sentence}\n" for sentence in make_sentences(28, seed=4)))
+    documents = "".join(f"{1 + 4 * number}\t4\n" for number in range(7))
+    path.with_name("tiny.docs.tsv").write_text(f"first\tlines\n{documents}")
+    return path
+
+
+@pytest.fixture
+def run_of(
+    backbone: Path, tiny_data: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Run]:
+    """Runs whose numbers are a processor's up to rounding: without dropout and TF32."""
+    monkeypatch.setattr(training_context, "TRAINING", "ieee")
+
+    def make(text: str) -> Run:
+        recipe: dict[str, Any] = {"precision": "float32", "dropout": 0.0, "corpus": str(corpus)}
+        recipe |= {key: value for key, value in SMALL.items() if f"{key}=" not in text}
+        places = {"backbone_name": str(backbone), "corpus": str(corpus), "data": str(tiny_data)}
+        return resolve(text, **places, seed=1, recipe=recipe)
+
+    return make
+
+
+@pytest.mark.parametrize("text", KINDS)
+def test_a_training_of_each_kind(text: str, run_of: Callable[[str], Run], tmp_path: Path) -> None:
+    """The same bits twice; the first loss, before rounding grows, as on the processor."""
+    run = run_of(text)
+    places = {"cpu": "cpu", "first": DEVICE, "second": DEVICE}
+    outcomes = {
+        name: train(run, tmp_path, tmp_path / name, device)["outcome"]
+        for name, device in places.items()
+    }
+    logs = {name: log_of(tmp_path / name) for name in places}
+    assert {outcome["status"] for outcome in outcomes.values()} == {"finished"}
+    assert logs["first"] == logs["second"]
+    if text not in DRAWN_THERE:
+        assert logs["first"][0]["loss"] == pytest.approx(logs["cpu"][0]["loss"], rel=1e-4, abs=1e-5)
+    sentences = make_sentences(20, seed=3)
+    here, there = (
+        load_encoder(tmp_path / "first", device=device).encode(sentences)
+        for device in ("cpu", DEVICE)
+    )
+    np.testing.assert_allclose(there, here, **CLOSE)
+
+
+@pytest.mark.parametrize("first_only", [False, True])
+def test_the_kernel_of_attention_equals_its_fallback(first_only: bool) -> None:
+    """Vectors and gradients in half precision."""
+    draw = torch.Generator().manual_seed(0)
+    key_ends = torch.tensor([0, 3, 4, 9], dtype=torch.int32, device=DEVICE)
+    ends = torch.arange(4, dtype=torch.int32, device=DEVICE) if first_only else key_ends
+    count, longest = int(ends[-1]), 1 if first_only else 8
+    rows = [torch.randn(n, 2, 8, generator=draw).to(DEVICE, torch.float16) for n in (count, 9, 9)]
+    results = []
+    for attention in (
+        lambda *parts: attend(*parts, ends, key_ends, longest, 8, 0.0),
+        lambda *parts: attend_padded(*parts, ends, key_ends, 0.0),
+    ):
+        parts = [part.clone().requires_grad_() for part in rows]
+        mixed = attention(*parts)
+        mixed.float().square().sum().backward()
+        results.append([mixed, *(part.grad for part in parts)])
+    for kernel, fallback in zip(*results, strict=True):
+        torch.testing.assert_close(kernel, fallback, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["random", "narrow cone", "copies"])
+def test_neighbours(kind: str) -> None:
+    vectors = test_knn.rows(kind)
+    np.testing.assert_array_equal(nearest_rows(vectors, 5, DEVICE), nearest_rows(vectors, 5))
+
+
+def test_a_lease_is_of_a_gpu() -> None:
+    with lease() as outer, lease() as inner:
+        assert outer == inner
+        assert torch.zeros(1, device=DEVICE).device == torch.device(outer)
+
+
+# Times
+
+BASE: dict[str, int] = {}  # BERT-base's shape is the default of its configuration
+STEPS, SENTENCES = 50, 20_000
+
+
+def seconds(work: Callable[[], object], times: int) -> float:
+    """Of one repetition, after one that is not timed."""
+    work()
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(times):
+        work()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - started) / times
+
+
+def test_times(tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
+    """SimCSE on BERT-base with random weights, in mixed precision at batch size 64."""
+    from transformers import BertConfig, BertModel
+
+    tokenizer = load_backbone(tiny_bert)[1]
+    backbone, corpus = tmp_path / "bert-base", tmp_path / "corpus.txt"
+    BertModel(BertConfig(vocab_size=len(tokenizer), **BASE)).save_pretrained(backbone)
+    tokenizer.save_pretrained(backbone)
+    sentences = make_sentences(SENTENCES, seed=1, lengths=(10, 30))
+    corpus.write_text("".join(f"{sentence}\n" for sentence in sentences))
+    recipe = {"batch_size": 64, "sentences": SENTENCES, "select_every": 1000}
+    run = tiny_run("simcse", backbone, tiny_data, corpus, **recipe)
+    training = Training(run, RunContext(run, tmp_path, DEVICE), {})
+    batches = islice(training.batches(), STEPS + 1)
+    step = seconds(lambda: training.step(next(batches)), STEPS)
+    assert all(np.isfinite(row["loss"]) for row in training.sync())
+    encoder = training.context.encoder()
+    selection = seconds(
+        lambda: score_tasks(encoder, training.dev, encoded(encoder, training.dev)), 5
+    )
+    encoding = seconds(lambda: encoder.encode(sentences), 1)
+    print(
+        f"\n{torch.cuda.get_device_name()}: a step {1e3 * step:.1f} ms, "
+        f"a selection of {len(training.dev[0].subsets[0].first)} pairs {1e3 * selection:.1f} ms, "
+        f"encoding {SENTENCES / encoding:,.0f} sentences a second"
+    )

@@ -1,0 +1,95 @@
+"""A GPU per process, with pretended GPUs and real locks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from filelock import FileLock
+
+from bench.stages.device import lease
+from bench.utils.errors import UserError
+
+UUIDS = ["GPU-a", "GPU-b"]
+HOLD = """
+import sys, time
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of leases of a machine with two GPUs."""
+    monkeypatch.setenv("SENTBENCH_LEASES", str(tmp_path / "leases"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(UUIDS))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=UUIDS[index])
+    )
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    return tmp_path / "leases"
+
+
+def test_without_a_gpu_nothing_is_locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with lease() as device:
+        assert device == "cpu"
+    assert not folder.exists()
+
+
+def test_the_first_that_no_process_holds(folder: Path) -> None:
+    with lease() as device:
+        assert device == "cuda:0"
+    with FileLock(folder / "GPU-a"), lease() as device:
+        assert device == "cuda:1"
+        with lease() as inner:  # in the same process
+            assert inner == device
+    with lease() as device:
+        assert device == "cuda:0"
+
+
+def test_waits_until_one_is_free(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.mkdir()
+    with ExitStack() as others:
+        first, second = (others.enter_context(FileLock(folder / uuid)) for uuid in UUIDS)
+        monkeypatch.setattr(time, "sleep", lambda _: second.release() if first else None)
+        with lease() as device:
+            assert device == "cuda:1"
+    assert capsys.readouterr().err == "waiting for a GPU: all 2 are leased\n"
+
+
+def test_a_killed_process_holds_nothing(folder: Path) -> None:
+    folder.mkdir()
+    command = [sys.executable, "-c", HOLD, str(folder / "GPU-a")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with lease() as device:
+            assert device == "cuda:1"
+        process.kill()
+    with lease() as device:
+        assert device == "cuda:0"
+
+
+def test_an_error_in_the_block_is_its_own_and_frees_the_gpu(folder: Path) -> None:
+    with pytest.raises(TimeoutError, match="a download"), lease():
+        raise TimeoutError("a download")
+    with lease() as device:
+        assert device == "cuda:0"
+
+
+def test_a_folder_that_cannot_be_written(folder: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(UserError, match=r"cannot write .*leases"), lease():
+        pass
