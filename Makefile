@@ -44,7 +44,7 @@ help:
 	@echo "make test-pythons the same with each installed Python of PYTHONS ($(PYTHONS)), each in its own environment"
 	@echo "make test-slow    tests with real data (BENCH_DATA, BENCH_MODELS), many processes"
 	@echo "make reported     one test per printed cell, against results/paper (or SENTBENCH_RESULTS)"
-	@echo "make check        ruff, snakefmt, mypy, and who may import what"
+	@echo "make check        ruff, snakefmt, mypy, who may import what, and the size of each package"
 	@echo "make bench        benchmarks"
 	@echo "make reference    measure what changed of what make smoke is checked against ($(SEEDS) seeds, several arithmetics; ALL=1: all)"
 	@echo "make portable     the fast tests and the smoke suite under several arithmetics and Pythons"
@@ -113,6 +113,7 @@ check: $(READY)
 	$(BIN)/snakefmt --check Snakefile rules workflow
 	$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/size.py
 
 bench: $(EXTRAS)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
