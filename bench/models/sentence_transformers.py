@@ -80,8 +80,9 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     """
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     is_transformer = entries[0]["type"].endswith(".Transformer")
-    # Before the library, which would draw missing weights at random.
-    model = load_backbone(folder / entries[0]["path"])[0] if is_transformer else None
+    model: Any = None
+    if is_transformer:  # before the library, which would draw missing weights at random
+        model, _ = load_backbone(folder / entries[0]["path"])
 
     # Here, because importing it takes seconds.
     from sentence_transformers import SentenceTransformer
