@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
-from bench.datasets.corpora import MADE, WORLDS
+from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
-from bench.runs.paths import data_sums
+from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
 from bench.utils.errors import UserError, errors_of
 from bench.utils.files import blocking_path, slug
@@ -70,31 +70,23 @@ wildcard_constraints:
     corpus=r"[A-Za-z0-9._-]+",
 
 
-def world_if_named(name):
-    return f"{RESULTS}/world/manifest.json" if name in WORLDS else []
-
-
 # Not as input files, because times would count: a copy of other data may be older than the scores,
 # and a touched file would score the whole suite again.
 def own_data_sums(wildcards):
-    """Sums of data given by path; when its files change, all runs are scored again."""
-    if config["data"] in ("world", "senteval"):
+    """Sums of data without a pin; when its files change, all runs are scored again."""
+    if config["data"] == "senteval":
         return ""
-    folder = Path(config["data"])
+    folder = data_folder(config["data"], Path(RESULTS))
     return json.dumps([manifest(folder), data_sums(folder)], sort_keys=True)
 
 
 def own_corpus_sum(wildcards):
-    return corpus_fingerprint(CORPORA[wildcards.corpus])
+    name = CORPORA[wildcards.corpus]
+    return TOY_VERSION if name in WORLDS else corpus_fingerprint(name)
 
 
 def corpus_name(wildcards):
     return CORPORA[wildcards.corpus]
-
-
-def corpus_world(wildcards):
-    name = CORPORA[wildcards.corpus]
-    return world_if_named(config["data"] if name in MADE else name)
 
 
 def backbone_reference(wildcards):

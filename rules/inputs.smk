@@ -1,4 +1,4 @@
-# Inputs of training and scoring: the embedded world, backbones, data, corpus.
+# Inputs of training and scoring: data, corpora, backbones.
 # The small files in inputs/ state that an input exists and is verified, with its identity.
 
 
@@ -9,23 +9,7 @@ localrules:
     backbone,
 
 
-rule world:
-    output:
-        f"{RESULTS}/world/manifest.json",
-    log:
-        f"{RESULTS}/logs/world.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/world.tsv"
-    params:
-        version=TOY_VERSION,
-        out=subpath(output[0], parent=True),
-    shell:
-        "python -m bench world --out {params.out:q} > {log:q} 2>&1"
-
-
 rule data:
-    input:
-        world_if_named(config["data"]),
     output:
         f"{RESULTS}/inputs/data.json",
     log:
@@ -43,8 +27,6 @@ rule data:
 
 
 rule corpus:
-    input:
-        corpus_world,
     output:
         f"{RESULTS}/inputs/corpus-{{corpus}}.json",
     log:

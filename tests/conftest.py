@@ -213,18 +213,11 @@ def train_tiny(
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The embedded world of the smoke suite, to be read only; built once for all workers."""
-    from filelock import FileLock
+def world() -> Path:
+    """The data folder of the embedded world, to be read only."""
+    from bench.world import data_folder
 
-    from bench.world import build
-
-    base = tmp_path_factory.getbasetemp()  # of a worker, below that of all
-    folder = (base if worker_id == "master" else base.parent) / "world"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            build(folder)
-    return folder
+    return data_folder()
 
 
 @pytest.fixture

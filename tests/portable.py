@@ -112,13 +112,12 @@ def run_scores(
     name: str, folder: Path, plan: dict[str, Any], names: Collection[str] | None = None
 ) -> None:
     """Train and score what is left of a plan, or of its runs with these names, with the smoke
-    suite's own world and backbones."""
+    suite's inputs."""
     folder.mkdir(parents=True, exist_ok=True)
-    for part in ("world", "inputs"):
-        if not (SMOKE / part).is_dir():
-            raise UserError(f"{SMOKE / part} is missing; make portable makes it")
-        if not (folder / part).is_symlink():
-            (folder / part).symlink_to(SMOKE / part)
+    if not (SMOKE / "inputs").is_dir():
+        raise UserError(f"{SMOKE / 'inputs'} is missing; make portable makes it")
+    if not (folder / "inputs").is_symlink():
+        (folder / "inputs").symlink_to(SMOKE / "inputs")
     write_json(folder / "plan.json", plan)
     ids = [run["id"] for run in plan["runs"] if names is None or name_of(run) in names]
     if not ids:

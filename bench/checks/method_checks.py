@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from bench import world
 from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_loss
 from bench.checks.verify import computing
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
@@ -377,7 +378,7 @@ def check_encoder(trial: Trial) -> None:
         else:
             encoder = trial.untrained()
             save_encoder(encoder, stored)
-        tasks = read_tasks(["STS-B"], trial.suite / "world")
+        tasks = read_tasks(["STS-B"], world.data_folder())
         vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
         texts = [text for task in tasks for text in task.sentences()]
         if not np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)):

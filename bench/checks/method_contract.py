@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from bench.checks.method_checks import CHECKS, Check
-from bench.checks.method_trial import Fault, Trial, make_inputs
+from bench.checks.method_trial import Fault, Trial
 from bench.checks.verify import computing
 from bench.registry import plugins
 from bench.registry.methods import method_class, method_classes
@@ -101,11 +101,8 @@ def _exits_raised() -> Iterator[None]:
 
 @cache
 def _shared_inputs() -> tempfile.TemporaryDirectory[str]:
-    """The inputs of all trials of this process; deleted when it exits."""
-    folder = tempfile.TemporaryDirectory(prefix="sentbench-check-")
-    with contextlib.redirect_stderr(io.StringIO()):  # its progress bars are short
-        make_inputs(Path(folder.name))
-    return folder
+    """The suite of all trials of this process; deleted when it exits."""
+    return tempfile.TemporaryDirectory(prefix="sentbench-check-")
 
 
 def check(path: Path) -> Iterator[Clause]:

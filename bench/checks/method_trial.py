@@ -35,7 +35,6 @@ RECIPE = {
     "threads": 1,
     "select_on": "STS-B",
 }
-LINES = 1200  # sentences of the corpus
 
 
 class Fault(Exception):
@@ -59,19 +58,12 @@ class _Context(RunContext):
         )
 
 
-def make_inputs(suite_dir: Path) -> None:
-    """Write what trial runs read: a short corpus and STS-B of the embedded world."""
-    from bench.world import build
-
-    build(suite_dir / "world", lines=LINES, small=True)
-
-
 class Trial:
     """Trial runs of one method.
 
     Attributes:
         cls: the method.
-        suite: the folder of a suite with the inputs of `make_inputs`.
+        suite: the folder of a suite.
         fields: types of the hyper-parameters, as words, by name.
     """
 

@@ -309,10 +309,7 @@ def _encoder(
             f"{result} is of {words['id']}, which is now {run.id} since its method, backbone or "
             f"data changed; score it again"
         )
-    work.mkdir()
-    for name in ("world", "backbones"):  # corpora are created again, outside the suite
-        if (suite / name).is_dir():
-            (work / name).symlink_to((suite / name).absolute(), target_is_directory=True)
+    work.mkdir()  # corpora are created again, outside the suite
     return run_encoder(run, work, device)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import os
+import json
 import re
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,88 +11,38 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from bench.utils.errors import UserError, did_you_mean, suggestion
-from bench.utils.files import strict_json
+from bench.utils.errors import UserError, did_you_mean
 
-# A word that names an option, as argparse has it: not "-", "--", a negative number or a text with
-# spaces.
-OPTION = re.compile(r"(--?[A-Za-z][^\s=]*)(=.*)?", re.DOTALL)
+# A word that names an option, as argparse has it: not "-", a negative number or a text with spaces.
+OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
 
 
 class Command(TyperCommand):
     """A command whose list options take all words up to the next option, as in `--tasks sts TREC
-    --mode dev`.
-
-    Typer has no such options: it repeats the name, `--tasks sts --tasks TREC`, which works as well.
-    Unambiguous prefixes of options are accepted. A value that begins with "-" is written
-    `--option=-value`.
-    """
+    --mode dev`. Typer's own form, `--tasks sts --tasks TREC`, works as well."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:  # in shell completion, where words are incomplete
-            options = {
-                name: one
-                for one in self.get_params(ctx)
-                if isinstance(one, TyperOption)
-                for name in one.opts
-            }
-            args = _one_value_each(args, options, ctx.command_path)
-        return super().parse_args(ctx, args)
-
-
-def _one_value_each(
-    words: Sequence[str], options: dict[str, TyperOption], command: str
-) -> list[str]:
-    """Write each value of an option as `--option=value`, then `--`, then the arguments.
-
-    A list option without values stays at its default if that is the empty list.
-
-    Raises:
-        UserError: an option is unknown, ambiguous or lacks its value.
-    """
-    written: list[str] = []
-    arguments: list[str] = []
-    rest = deque(words)
-    while rest:
-        word = rest.popleft()
-        if word == "--":
-            arguments += rest
-            break
-        if not (match := OPTION.fullmatch(word)):
-            arguments.append(word)
-            continue
-        name = _full_name(match[1], options, command)
-        option = options[name]
-        if match[2] or option.is_flag:
-            written.append(name + (match[2] or ""))
-            continue
-        values: list[str] = []
-        while (
-            rest
-            and rest[0] != "--"
-            and not OPTION.fullmatch(rest[0])
-            and (option.multiple or not values)
-        ):
-            values.append(rest.popleft())
-        if not values and not (option.multiple and option.default == []):
-            raise UserError(f"{name} needs a value; if it begins with '-', write {name}=VALUE")
-        written += [f"{name}={value}" for value in values]
-    return [*written, "--", *arguments]
-
-
-def _full_name(name: str, options: dict[str, TyperOption], command: str) -> str:
-    """The option that a name or an unambiguous prefix means."""
-    if name in options:
-        return name
-    full_names = [known for known in options if known.startswith("--")]
-    alike = [known for known in full_names if known.startswith(name)] if len(name) > 2 else []
-    if len(alike) > 1:
-        raise UserError(f"{name} could mean {' or '.join(alike)}; write more of it")
-    if not alike:
-        raise UserError(
-            f"unknown option {name}{suggestion(name, full_names) or f'; see {command} --help'}"
-        )
-    return alike[0]
+        if ctx.resilient_parsing:  # in shell completion, where words are incomplete
+            return super().parse_args(ctx, args)
+        options = [one for one in self.get_params(ctx) if isinstance(one, TyperOption)]
+        lists = {name: option for option in options if option.multiple for name in option.opts}
+        words: list[str] = []
+        current = ""  # the list option that takes the next word
+        for count, word in enumerate(args):
+            if word == "--":
+                words += args[count:]
+                break
+            if not OPTION.match(word):
+                words.append(f"{current}={word}" if current else word)
+                continue
+            current = word if word in lists else ""
+            if not current:
+                words.append(word)
+                continue
+            is_bare = not args[count + 1 :] or OPTION.match(args[count + 1])
+            if is_bare and lists[current].default != []:
+                raise UserError(f"{current} needs a value")
+        return super().parse_args(ctx, words)
 
 
 def opt(text: str, *names: str, **more: Any) -> Any:
@@ -116,68 +64,22 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"'{word}' is unknown{did_you_mean(word, values)}")
         return word
 
-    def complete() -> Sequence[str]:
-        return values
-
-    return {"parser": parse, "autocompletion": complete, "metavar": "|".join(values)}
+    return {"parser": parse, "autocompletion": lambda: values, "metavar": "|".join(values)}
 
 
-def whole_number(name: str, low: int = 1, high: int = 2**31 - 1) -> dict[str, Any]:
+def whole_number(low: int = 1, high: int = 2**31 - 1) -> dict[str, Any]:
     """What typer.Option needs to take a whole number in a range."""
-
-    def parse(word: str | int) -> int:  # typer parses defaults as well
-        word = str(word)
-        if not word.isdecimal() or len(word) > 19 or not low <= int(word) <= high:
-            raise UserError(f"--{name} is '{word}'; write a whole number from {low} to {high}")
-        return int(word)
-
-    return {"parser": parse, "metavar": "N"}
-
-
-def positive_number(name: str) -> dict[str, Any]:
-    """What typer.Option needs to take a finite number above 0."""
-
-    def parse(word: str | float) -> float:
-        try:
-            number = float(word)
-        except ValueError:
-            number = 0.0
-        if not 0 < number < math.inf:
-            raise UserError(f"--{name} is '{word}'; write a number above 0")
-        return number
-
-    return {"parser": parse, "metavar": "N"}
-
-
-def nonempty_path(name: str, remedy: str, *, folder: bool = False) -> dict[str, Any]:
-    """What typer.Option needs to take a path; Path("") would be the working folder.
-
-    A `folder` need not exist, but must not be a file.
-    """
-
-    def parse(word: str | Path) -> Path:
-        if not word:
-            raise UserError(f"--{name} is empty; {remedy}")
-        if folder and os.path.isfile(word):
-            raise UserError(f"{word} is a file; {remedy}")
-        return Path(word)
-
-    return {"parser": parse}
+    return {"min": low, "max": high, "metavar": "N"}
 
 
 def read_json_text(text: str) -> Any:
-    """Parse the value of --json.
-
-    Raises:
-        UserError: it is not strict JSON, or has a key twice.
-    """
+    """Parse the value of --json; `UserError` if it is not JSON."""
     try:
-        return strict_json(text, distinct=True)
+        return json.loads(text)
     except ValueError as error:
-        why = f"is not valid JSON ({error}); write the text itself, not a file's name"
-    except RecursionError:
-        why = "is nested too deeply; use fewer levels"
-    raise UserError(f"--json {why}")
+        raise UserError(
+            f"--json is not valid JSON ({error}); write the text itself, not a file's name"
+        ) from None
 
 
 def read_tasks(words: Sequence[str]) -> list[str]:
@@ -186,29 +88,21 @@ def read_tasks(words: Sequence[str]) -> list[str]:
 
 
 def exactly_one(**given: object) -> None:
-    """Check that one of these options, by name, was given.
-
-    Raises:
-        UserError: none or several were.
-    """
-    names = [f"--{name}" for name in given]
-    if not (named := [f"--{name}" for name, value in given.items() if value not in (None, False)]):
-        raise UserError(f"one of {', '.join(names)} is needed")
-    if len(named) > 1:
-        raise UserError(f"{' and '.join(named)} exclude each other; keep one")
+    """Raise `UserError` unless exactly one of these options, by name, was given."""
+    if sum(value not in (None, False) for value in given.values()) != 1:
+        names = ", ".join(f"--{name}" for name in given)
+        raise UserError(f"give exactly one of {names}")
 
 
-SUITE_FOLDER = nonempty_path(
-    "suite", "name the suite's folder, results/<suite>, or . for the working folder", folder=True
-)
+SUITE_FOLDER = {"file_okay": False}
 _SUITE = opt("The suite's folder, results/<suite>.", "--suite", metavar="FOLDER", **SUITE_FOLDER)
 Suite = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
-CONFIG_FILE = nonempty_path("config", "name a file such as config/smoke.yaml")
 
-_SEED = whole_number("seed", 0, 2**63 - 1)
-Seed = Annotated[int | None, opt("Seed; required for methods that train.", **_SEED)]
-WorldSeed = Annotated[int, opt("Seed of the random numbers.", **_SEED)]
+Seed = Annotated[
+    int | None,
+    opt("Seed; required for methods that train.", **whole_number(0, 2**63 - 1)),
+]
 
 CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA = "world, senteval, or a folder with downstream/"

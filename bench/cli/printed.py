@@ -44,7 +44,7 @@ def reproduce(
         int | None,
         opt(
             "How many seeds; by default as many as the paper suite.",
-            **whole_number("seeds", high=MAX_SEEDS),
+            **whole_number(high=MAX_SEEDS),
         ),
     ] = None,
     tasks: Annotated[
@@ -52,7 +52,7 @@ def reproduce(
         opt("Tasks or groups; by default those that the row prints.", metavar="NAME ..."),
     ] = None,
     cores: Annotated[
-        int, opt("CPU cores to use; by default all.", **whole_number("cores", high=1024))
+        int, opt("CPU cores to use; by default all.", **whole_number())
     ] = os.cpu_count() or 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print the configuration.")

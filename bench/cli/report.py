@@ -8,14 +8,11 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.parameters import CONFIG_FILE, SUITE_FOLDER, Command, Suite, arg, one_of, opt
+from bench.cli.parameters import SUITE_FOLDER, Command, Suite, arg, one_of, opt
+from bench.export import EXPORT_FORMATS
 from bench.utils.errors import UserError
 
 app = typer.Typer()
-
-# Those of bench/export, which would load libraries for --help.
-FORMATS = ["sentence-transformers", "mteb", "table", "tensorboard"]
-FORMATS += ["verdicts", "predictions", "eval-results"]
 
 OutFolder = Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
 
@@ -89,7 +86,6 @@ def coverage(
         opt(
             "Planned suites, without --suite; by default paper and chinese.",
             metavar="FILE.yaml ...",
-            **CONFIG_FILE,
         ),
     ] = None,
     out: Annotated[
@@ -135,7 +131,7 @@ def audit(
 @app.command(cls=Command)
 def export(
     suite: Suite,
-    what: Annotated[str, opt("The format.", **one_of(FORMATS))],
+    what: Annotated[str, opt("The format.", **one_of(EXPORT_FORMATS))],
     out: Annotated[
         Path,
         opt("A folder used for nothing else; a later export may replace it.", metavar="FOLDER"),
@@ -143,58 +139,29 @@ def export(
     run: Annotated[
         list[str] | None, opt("By default all runs with the necessary results.", metavar="ID ...")
     ] = None,
-    benchmark: Annotated[
-        str | None, opt("For eval-results: a data set of the hub.", metavar="OWNER/NAME")
-    ] = None,
 ) -> None:
     """Export results of a suite in a format of other tools.
 
-    The formats are model folders of sentence-transformers, results of mteb, tidy tables, logs for
-    TensorBoard, verdicts as JSON, the cosine of every STS pair, and evaluation results of the hub.
+    The formats are model folders of sentence-transformers, results of mteb, and tidy tables.
     """
     from bench.export import export as export_suite
 
-    for remark in export_suite(suite, what, out, run or [], benchmark):
+    for remark in export_suite(suite, what, out, run or []):
         print(f"note: {remark}", file=sys.stderr)
     print(out)
 
 
 @app.command(cls=Command)
-def archive(
-    suite: Suite,
-    out: Annotated[Path, opt("The archive to write.", metavar="FILE.tar.gz")],
-    weights: Annotated[
-        bool, typer.Option("--weights", help="With the encoders of trained runs.")
-    ] = False,
-) -> None:
-    """Pack a suite into one file.
-
-    It holds plan, scores, analyses, provenance and logs. The same suite gives the same bytes. The
-    command render shows it again.
-    """
-    from bench.export.archive import pack
-
-    pack(suite, out, weights)
-    print(out)
-
-
-@app.command(cls=Command)
 def render(
-    source: Annotated[Path, arg("A suite's folder, or an archive of one.", metavar="SOURCE")],
-    out: Annotated[Path, opt("The folder to write; of an archive, a new one.", metavar="FOLDER")],
+    suite: Annotated[Path, arg("The suite's folder, results/<suite>.", metavar="SUITE")],
+    out: Annotated[Path, opt("The folder to write.", metavar="FOLDER")],
 ) -> None:
     """Render all tables, figures and the page of a suite.
 
     They are made of the results that are there, and say so if runs are missing; so this works while
-    a suite runs. An archive is unpacked into FOLDER first.
+    a suite runs.
     """
-    from bench.export.archive import unpack_suite
     from bench.report.render import render as render_all
 
-    if not source.exists():
-        raise UserError(f"{source} does not exist; name a suite's folder or an archive of one")
-    if source.is_file():
-        unpack_suite(source, out)
-        source = out
-    render_all(source, out)
+    render_all(suite, out)
     print(out / "report" / "index.html")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bench.cli.parameters import (
-    CONFIG_FILE,
     Backbone,
     Command,
     Corpus,
@@ -24,7 +23,6 @@ from bench.cli.parameters import (
     exactly_one,
     one_of,
     opt,
-    positive_number,
     read_json_text,
     read_tasks,
     whole_number,
@@ -141,9 +139,7 @@ def analyse(
 
 @app.command(cls=Command)
 def plan(
-    config: Annotated[
-        Path | None, opt("A configuration.", metavar="FILE.yaml", **CONFIG_FILE)
-    ] = None,
+    config: Annotated[Path | None, opt("A configuration.", metavar="FILE.yaml")] = None,
     suite: Annotated[
         str | None, opt("A suite shipped with the project: config/NAME.yaml.", metavar="NAME")
     ] = None,
@@ -154,7 +150,7 @@ def plan(
         int | None,
         opt(
             "Seeds 1 to N instead of those of the configuration.",
-            **whole_number("seeds", high=MAX_SEEDS),
+            **whole_number(high=MAX_SEEDS),
         ),
     ] = None,
     out: Annotated[Path | None, opt("Write the plan here.", metavar="FILE.json")] = None,
@@ -165,7 +161,7 @@ def plan(
             **one_of(DEVICES),
         ),
     ] = None,
-    gpus: Annotated[int, opt("Number of devices that share the runs.", **whole_number("gpus"))] = 1,
+    gpus: Annotated[int, opt("Number of devices that share the runs.", **whole_number())] = 1,
 ) -> None:
     """Check a configuration, plan its suite, or predict the hours.
 
@@ -199,7 +195,7 @@ def plan(
 @app.command("next", cls=Command)
 def next_seeds(
     suite: Suite,
-    hours: Annotated[float, opt("Device hours to spend.", **positive_number("hours"))],
+    hours: Annotated[float, opt("Device hours to spend.", min=0, metavar="N")],
     out: Annotated[
         Path | None,
         opt("Write the configuration with the new seeds here.", metavar="FILE.yaml"),
@@ -209,7 +205,6 @@ def next_seeds(
         opt(
             "The suite's configuration; by default config/NAME.yaml, by its name.",
             metavar="FILE.yaml",
-            **CONFIG_FILE,
         ),
     ] = None,
     device: Annotated[
@@ -287,11 +282,11 @@ def runs(
         int,
         opt(
             "Number of this attempt; from the second on, runs that failed for good are left out.",
-            **whole_number("attempt"),
+            **whole_number(),
         ),
     ] = 1,
 ) -> None:
-    """Train, score and analyse runs of a plan in this process, without a workflow."""
+    """Train, score and analyse runs of a plan, without a workflow."""
     from bench.results.readers import read_plan
     from bench.stages.activity import check_retry
     from bench.stages.jobs import planned

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from bench.export.runs import ExportedRun
 from bench.registry.backbones import backbone
-from bench.results.records import Record
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.utils.errors import UserError
 
 RECIPE_FIELDS = ["batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler"]
 RECIPE_FIELDS += ["dropout", "precision", "select_on"]
+AGGREGATIONS = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
 
 
 def card(run: ExportedRun, width: int, longest: int) -> str:
@@ -21,23 +20,23 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
 
     `width` is the dimension of the vectors, `longest` the maximum input length in tokens.
     """
-    base = _hub_id(run.description)
     library, task = "sentence-transformers", "sentence-similarity"
     header: dict[str, Any] = {
         "library_name": library,
         "pipeline_tag": task,
         "tags": [library, task, "feature-extraction", "sentbench"],
     }
+    base = _hub_id(run)
     if base:
         header["base_model"] = base
-    vectors = f"{width} dimensions; sentences are truncated to {longest} tokens"
-    rows = _rows(run, base) | {"Vectors": vectors}
+    rows = _rows(run) | {"Vectors": f"{width} dimensions; sentences are cut to {longest} tokens"}
+    seed = "" if run.description["seed"] is None else f", seed {run.description['seed']}"
     lines = [
         "---",
         *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()),
         "---",
         "",
-        f"# {_cell(run.title)}",
+        f"# {_cell(run.label)} on {_cell(run.description['backbone'])}{seed}",
         "",
         "A sentence encoder trained without labels by sentbench.",
         "",
@@ -46,7 +45,7 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {_cell(text)} |" for name, text in rows.items() if text not in (None, "")),
+        *(f"| {name} | {_cell(text)} |" for name, text in rows.items() if text),
         "",
         "## Scores",
         "",
@@ -55,63 +54,55 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(run: ExportedRun, base: str | None) -> dict[str, Any]:
-    """Recipe and provenance of a run, as titled values; `base` is the model's name on the hub."""
-    description, provenance = run.description, run.provenance
-    code = provenance.get("code") or {}
-    label = description.get("label") or description["method"]
-    recipe, outcome = description.get("recipe") or {}, run.outcome
-    recipe = {key: recipe[key] for key in recipe if key in RECIPE_FIELDS}
+def _rows(run: ExportedRun) -> dict[str, str]:
+    """Recipe and provenance of a run, as titled values; empty ones are unknown."""
+    description, outcome, code = run.description, run.part("outcome"), run.part("code")
+    recipe = description.get("recipe") or {}
+    shown = [f"{key} {recipe[key]}" for key in RECIPE_FIELDS if recipe.get(key) is not None]
+    trained_on = str(recipe.get("corpus") or description.get("corpus"))
+    for corpus in run.provenance.get("corpora", [])[:1]:  # the training corpus is first
+        trained_on += f" (SHA-256 {corpus['sha256']}, {corpus['rows']} lines)"
     step = ""
     if outcome.get("best_step") is not None:
-        best = f"by the dev set ({outcome['best_dev']:.2f})"
-        step = f"{outcome['best_step']} of {outcome['steps']}, {best}"
-    versions = provenance.get("versions") or {}
-    changed = " with uncommitted changes" if code.get("dirty") else ""
-    commit = code.get("commit") or "unknown"
+        step = f"{outcome['best_step']} of {outcome['steps']}"
+        step += f", by the dev set ({outcome['best_dev']:.2f})"
+    dirty = " with uncommitted changes" if code.get("dirty") else ""
+    versions = run.part("versions").items()
     return {
-        "Method": f"{description['method']}@{description['setting']} ({label})",
-        "Base model": base or description["backbone"],
-        "Trained on": _corpora(description, provenance),
-        "Seed": description["seed"],
-        "Recipe": ", ".join(f"{key} {value}" for key, value in recipe.items() if value is not None),
+        "Method": f"{description['method']}@{description['setting']} ({run.label})",
+        "Base model": _hub_id(run) or description["backbone"],
+        "Trained on": trained_on,
+        "Seed": str(description["seed"]),
+        "Recipe": ", ".join(shown),
         "Selected step": step,
         "Run": run.id,
-        "Code": f"sentbench {code.get('version')}, commit {commit}{changed}",
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
-        "Device": (provenance.get("device") or {}).get("name"),
-        "Date": provenance.get("date"),
+        "Code": f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}{dirty}",
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions),
+        "Device": run.part("device").get("name", ""),
+        "Date": run.provenance.get("date", ""),
     }
 
 
-def _hub_id(description: Mapping[str, Any]) -> str | None:
+def _hub_id(run: ExportedRun) -> str | None:
     """The base model's name on the hub; None if it is not on the hub."""
     try:
-        base = backbone(str(description.get("reference") or description["backbone"]))
+        base = backbone(str(run.description.get("reference") or run.description["backbone"]))
     except UserError:
         return None
     return base.location if base.source == "hub" else None
 
 
-def _corpora(description: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
-    corpora = provenance.get("corpora") or [provenance.get("corpus") or {}]
-    sha = ""
-    if {"sha256", "rows"} <= corpora[0].keys():  # the training corpus is first
-        sha = f" (SHA-256 {corpora[0]['sha256']}, {corpora[0]['rows']} lines)"
-    own = (description.get("recipe") or {}).get("corpus")
-    return f"{own or description.get('corpus')}{sha}"
-
-
 def deviations(run: ExportedRun) -> list[str]:
     """Why the scores of a run cannot be compared with a paper's, as clauses; empty if they can."""
     description, reasons = run.description, []
-    if _hub_id(description) is None:
+    if _hub_id(run) is None:
         reasons.append(f"on the backbone {description['backbone']}")
     if not description.get("own_corpus") and description.get("corpus") not in (None, "wiki1m"):
         reasons.append(f"trained on {description['corpus']}")
-    if changed := sorted(set(description.get("recipe_changes") or {}) - NEUTRAL_CHANGES):
+    changed = sorted(set(description.get("recipe_changes") or {}) - NEUTRAL_CHANGES)
+    if changed:
         reasons.append(f"with a changed recipe ({', '.join(changed)})")
-    data = (run.provenance.get("data") or {}).get("name") or description.get("data")
+    data = run.part("data").get("name") or description.get("data")
     if data != "senteval":
         reasons.append(f"scored on {data}")
     return reasons
@@ -120,35 +111,29 @@ def deviations(run: ExportedRun) -> list[str]:
 def _scores(run: ExportedRun) -> list[str]:
     if not run.records:
         return ["The run has no scores yet."]
-    data = run.provenance.get("data") or {}
-    sums = f" (SHA-256 over its files: {data['sha256']})" if "sha256" in data else ""
+    remark = "These are the scores of one seed, and a paper's are too: a single seed says little "
+    remark += "about a method."
     reasons = deviations(run)
-    remark = (
-        "These are the scores of one seed, and a paper's are too: a single seed says little about "
-        "a method."
-    )
     if reasons:
-        what = ", ".join(reasons)
-        remark = f"They are measured {what}. Do not compare them with any paper."
-    name = _cell(data.get("name"))
-    return [
-        f"In points (x 100), by sentbench's implementation of SentEval's protocol, on "
-        f"{name}{sums}. "
-        f"{_cell(remark)}",
+        remark = f"They are measured {', '.join(reasons)}. Do not compare them with any paper."
+    data = run.part("data")
+    sums = f" (SHA-256 over its files: {data['sha256']})" if "sha256" in data else ""
+    lines = [
+        "In points (x 100), by sentbench's implementation of SentEval's protocol, on "
+        f"{_cell(data['name'])}{sums}. {_cell(remark)}",
         "",
         "| Task | Split | Metric | Score |",
         "|---|---|---|---|",
-        *map(_row, run.records),
     ]
+    for record in run.records:
+        metric = record["metric"] + AGGREGATIONS.get(record["aggregation"], "")
+        lines.append(
+            f"| {_cell(record['task'])} | {record['split']} | {metric} | {record['value']:.2f} |"
+        )
+    return lines
 
 
-def _row(record: Record) -> str:
-    aggregations = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
-    metric = f"{record['metric']}{aggregations.get(record['aggregation'], '')}"
-    return f"| {_cell(record['task'])} | {record['split']} | {metric} | {record['value']:.2f} |"
-
-
-def _cell(value: Any) -> str:
+def _cell(value: str) -> str:
     """Text for a table or line of Markdown: one line, with markup escaped."""
-    text = " ".join(str(value).split())
+    text = " ".join(value.split())
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>|#" else sign for sign in text)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import DAMAGE, Provenance, check_form, describe_damage, read_plan
+from bench.results.readers import read_plan
 from bench.results.records import Record, read_scores
-from bench.runs import paths
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 
@@ -35,17 +34,13 @@ class ExportedRun:
         return str(self.description["id"])
 
     @property
-    def outcome(self) -> Mapping[str, Any]:
-        """How the training ended; empty if unknown."""
-        outcome: Mapping[str, Any] = self.provenance.get("outcome") or {}
-        return outcome
+    def label(self) -> str:
+        return str(self.description.get("label") or self.description["method"])
 
-    @property
-    def title(self) -> str:
-        """Method, backbone and seed, as text for readers."""
-        seed = "" if self.description["seed"] is None else f", seed {self.description['seed']}"
-        method = self.description.get("label") or self.description["method"]
-        return f"{method} on {self.description['backbone']}{seed}"
+    def part(self, name: str) -> Mapping[str, Any]:
+        """A part of the provenance, such as "code" or "outcome"; empty of a run that is missing."""
+        part: Mapping[str, Any] = self.provenance.get(name) or {}
+        return part
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
@@ -55,41 +50,20 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         UserError: there are no runs, an id is unknown, or a file is damaged.
     """
     plan = suite_dir / "plan.json"
-    planned = {entry["id"]: entry for entry in read_plan(plan)["runs"]} if plan.is_file() else {}
-    scored = sorted(path.stem for path in (suite_dir / "scores").glob("*.json"))
-    trained = sorted(path.parent.name for path in (suite_dir / "runs").glob("*/outcome.json"))
-    ids = list(dict.fromkeys([*planned, *scored, *trained]))
-    if not ids:
+    entries = read_plan(plan)["runs"] if plan.is_file() else []
+    runs = {entry["id"]: ExportedRun(entry, "missing") for entry in entries}
+    for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
+        content = read_json(path)
+        provenance = content["provenance"] | {"outcome": content["outcome"]}
+        status = content["outcome"]["status"]
+        runs[path.parent.name] = ExportedRun(content["run"], status, provenance)
+    for path in sorted((suite_dir / "scores").glob("*.json")):
+        provenance, records = read_scores(path)
+        status = provenance["outcome"]["status"]
+        runs[path.stem] = ExportedRun(provenance["run"], status, provenance, records)
+    if not runs:
         raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:
-        if name not in ids:
-            raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, ids)}")
-    return [_read(suite_dir, name, planned.get(name)) for name in dict.fromkeys(only or ids)]
-
-
-def _read(suite_dir: Path, name: str, planned: Mapping[str, Any] | None) -> ExportedRun:
-    scores = paths.scores_file(suite_dir, name)
-    outcome = paths.run_folder(suite_dir, name) / "outcome.json"
-    path = scores if scores.exists() else outcome
-    records: Sequence[Record] = ()
-    try:
-        if scores.exists():
-            provenance, records = read_scores(scores)
-            description = provenance["run"]
-        elif outcome.is_file():
-            content = read_json(outcome)
-            provenance = content["provenance"] | {"outcome": content["outcome"]}
-            description = content["run"]
-        else:
-            path, description = suite_dir / "plan.json", planned or {}
-            provenance = {}
-        check_form(provenance, Provenance)
-        status = provenance["outcome"]["status"] if provenance else "missing"
-        run = ExportedRun(description, status, provenance, records)
-        needed = {"method", "backbone", "seed", "trained"}
-        if run.id != name or not needed <= run.description.keys():
-            raise ValueError(f"it describes the run {run.id}")
-    except DAMAGE as error:
-        what = f"{path} is damaged ({describe_damage(error)})"
-        raise UserError(f"{what}; move it away and create it again") from None
-    return run
+        if name not in runs:
+            raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, runs)}")
+    return [runs[name] for name in dict.fromkeys(only or runs)]

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench import world
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_file
 from methods.base import Shape
@@ -15,7 +16,7 @@ from methods.base import Shape
 # Increment when a change of the embedded world or the toy backbones changes measured numbers.
 TOY_VERSION = 3
 # The shipped toy backbones; `make toy-backbones` rebuilds them and their checksums.
-TOY_FOLDER = Path(__file__).parents[1] / "world" / "backbones"
+TOY_FOLDER = world.BACKBONES
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,6 @@ _TOY = {
     "toy-chinese": ("chinese", Shape(64, 4, cased=False), "transformer"),
     "toy-glove": ("glove", Shape(24, 0, cased=False), "words"),
 }
-
-
-def check_toy(name: str) -> None:
-    """Verify the checksums of a toy backbone; `UserError` if a file is missing or modified."""
-    for line in (TOY_FOLDER / "SHA256SUMS").read_text().splitlines():
-        digest, _, file = line.partition("  ")
-        path = TOY_FOLDER / file
-        if Path(file).parent.name == name and not (path.is_file() and sha256_file(path) == digest):
-            raise UserError(f"{path} is not the file that sentbench ships; install sentbench again")
-
 
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 

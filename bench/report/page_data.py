@@ -20,7 +20,7 @@ from bench.comparison.reproduction import cells, key_of, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.registry.backbones import NO_BACKBONE
-from bench.report import reproductions, tables
+from bench.report import tables
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures import board_stem, paper_stems
 from bench.report.formats import score_text
@@ -83,7 +83,6 @@ def context(suite: SuiteResults, scores: str) -> Json:
         "found": found(suite, all_cells, own, len(audit)),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
-        "reproductions": reproductions.rows(all_cells),
         "titles": paper_stems(suite),
         "counts": counts.to_dict("records"),
         "counted": {stage: stage.capitalize() for stage in STAGES}
@@ -205,7 +204,6 @@ def _facts(cell: Any) -> Facts:
         facts.append(("Could one run of ours have scored it?", answer))
     meaning = cell.reason or VERDICT_MEANINGS[cell.verdict]
     facts.append(("Verdict", f"{VERDICT_SYMBOLS[cell.verdict]} {cell.verdict}: {meaning}"))
-    facts += reproductions.facts(cell)
     if pd.notna(cell.seeds):
         facts.append(("Seeds that decide", str(cell.seeds)))
     if pd.notna(cell.rank):

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import download
+from bench import download, world
 from bench.datasets import corpora, probing
 from bench.datasets.manifest import check_listed, manifest
 from bench.datasets.tasks import expand_tasks
-from bench.registry.backbones import backbone, check_toy
+from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
 
@@ -65,15 +65,17 @@ def data_folder(name: str, suite_dir: Path) -> Path:
     """The folder of an evaluation data set.
 
     Args:
-        name: "world" (the embedded world of the suite), "senteval" (from BENCH_DATA, else
-            downloaded), or a path.
+        name: "world" (the embedded world), "senteval" (from BENCH_DATA, else downloaded), or a
+            path.
 
     Raises:
         UserError: the folder does not exist or has another layout.
     """
     if name == "senteval":
         return download.fetch_senteval()
-    folder = _world(suite_dir) if name == "world" else Path(name)
+    if name == "world":
+        return world.data_folder()
+    folder = Path(name)
     if not folder.is_dir():
         remedy = suggestion(name, ("world", "senteval"))
         remedy = remedy or "; name a folder in SentEval's layout, world or senteval"
@@ -89,19 +91,15 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
     """The file of a training corpus.
 
     Args:
-        name: of `corpora.WORLDS` (in the suite's embedded world), of `corpora.MADE` (built in the
-            suite folder), another name (from BENCH_DATA, else downloaded), or a path.
+        name: of `corpora.WORLDS` (in the embedded world), of `corpora.MADE` (built in the suite
+            folder), another name (from BENCH_DATA, else downloaded), or a path.
         data_name: the evaluation data from which corpora of `corpora.MADE` are built.
 
     Raises:
         UserError: the corpus does not exist.
     """
     if name in corpora.WORLDS:
-        path = _world(suite_dir) / corpora.WORLDS[name]
-        if not path.is_file():
-            what = f"the embedded world has no {path}"
-            raise UserError(f"{what}; make it again: python -m bench world --out {path.parent}")
-        return path
+        return world.data_folder() / corpora.WORLDS[name]
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
         text = "".join(
@@ -111,15 +109,6 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
             write_text(path, text)
         return path
     return Path(name) if "/" in name else download.fetch_corpus(name)
-
-
-def _world(suite_dir: Path) -> Path:
-    folder = suite_dir / "world"
-    if not folder.is_dir():
-        raise UserError(
-            f"{suite_dir} has no embedded world; make it with: python -m bench world --out {folder}"
-        )
-    return folder
 
 
 def data_sums(folder: Path) -> dict[str, Any]:
@@ -158,7 +147,7 @@ def describe_input(
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
     used = backbone(name)
     if used.source == "toy":
-        check_toy(name)
+        world.check(TOY_FOLDER, f"{name}/")
     weights = (
         [used.table()] if used.kind == "words" else sorted(used.folder().glob("*.safetensors"))
     )

@@ -1,9 +1,36 @@
-"""The embedded world: a small generated language whose sentences have a known meaning
-(docs/world.md).
+"""The embedded world: evaluation data and corpora in a small generated language, and toy backbones
+that were trained on it (docs/world.md).
 
-`build(out, seed)` writes a data folder in SentEval's layout and a training corpus.
+Both are shipped with their checksums; tools/world makes them.
 """
 
-from bench.world.build import build
+from __future__ import annotations
 
-__all__ = ["build"]
+from functools import cache
+from pathlib import Path
+
+from bench.utils.errors import UserError
+from bench.utils.files import sha256_file
+
+DATA = Path(__file__).with_name("data")
+BACKBONES = Path(__file__).with_name("backbones")
+
+
+def check(folder: Path, part: str = "") -> None:
+    """Verify the checksums of the shipped files in a folder whose names start with `part`.
+
+    Raises:
+        UserError: a file is missing or modified.
+    """
+    for line in (folder / "SHA256SUMS").read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        path = folder / name
+        if name.startswith(part) and not (path.is_file() and sha256_file(path) == digest):
+            raise UserError(f"{path} is not the file that sentbench ships; install sentbench again")
+
+
+@cache
+def data_folder() -> Path:
+    """The data folder in SentEval's layout, with the corpora; verified once a process."""
+    check(DATA)
+    return DATA

@@ -100,10 +100,8 @@ def forget(*more: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def suite(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trial")
-    (folder / "world").symlink_to(world)
-    return folder
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trial")
 
 
 @pytest.fixture

@@ -176,24 +176,7 @@ def test_a_mistaken_run_is_one_sentence(
     assert not suite.exists()
 
 
-@pytest.mark.parametrize("seed", ["-1", "1.0", "1e23", str(2**63), "one"])
-def test_a_seed_that_cannot_be_is_one_sentence(
-    seed: str, run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [*run_words, "--seed", seed, "--suite", str(tmp_path / "suite")]
-    assert main(["train", "simcse", *words]) == 2
-    assert capsys.readouterr().err == (
-        f"error: --seed is '{seed}'; write a whole number from 0 to {2**63 - 1}\n"
-    )
-    assert not (tmp_path / "suite").exists()
-
-
-def test_a_suite_that_is_a_file_or_empty_is_one_sentence(tmp_path, capsys):
-    (tmp_path / "README.md").touch()
-    assert main(["tables", "--suite", str(tmp_path / "README.md"), "--out", "out"]) == 2
-    assert (
-        "README.md is a file; name the suite's folder, results/<suite>" in capsys.readouterr().err
-    )
+def test_a_suite_that_is_empty_is_one_sentence(tmp_path, capsys):
     for folder in (tmp_path, tmp_path / "none"):
         assert main(["tables", "--suite", str(folder), "--out", "out"]) == 2
         told = (
@@ -218,19 +201,6 @@ def test_a_reference_is_found_by_the_name_of_the_suite(tmp_path, monkeypatch, ca
     )
     assert main(["reference", "--check", "--suite", "results/mine"]) == 2
     assert "results/reference/mine.json is of an earlier version" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "command", [["train", "simcse"], ["score", "untrained"], ["tables"], ["coverage"]]
-)
-def test_a_suite_without_a_name_is_one_sentence(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command, "--suite", ""]) == 2
-    assert capsys.readouterr().err == (
-        "error: --suite is empty; name the suite's folder, results/<suite>, or . for the working "
-        "folder\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -274,19 +244,6 @@ def test_the_bare_command_and_an_unknown_one(capsys: pytest.CaptureFixture[str])
     assert error.startswith("error: unknown command 'tran'; did you mean 'train'? (known: train, ")
     assert error.endswith("; python -m bench --help lists all commands\n")
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", [["train", "simcse", "--seed", "1"], ["score", "untrained"]])
-def test_without_a_world_it_is_said_how_to_make_one(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    suite = tmp_path / "suite"
-    words = f"--backbone toy-bert --corpus world --data world --suite {suite}"
-    assert main([*command, *words.split()]) == 2
-    assert capsys.readouterr().err == (
-        f"error: {suite} has no embedded world; "
-        f"make it with: python -m bench world --out {suite / 'world'}\n"
-    )
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -334,20 +291,11 @@ def test_a_full_disk_is_one_sentence(
     )
 
 
-@pytest.mark.parametrize(
-    ("plan", "told"),
-    [
-        ("{", "--json is not valid JSON (Expecting property name"),
-        ('{"runs": [], "runs": []}', "--json is not valid JSON (the key 'runs' is twice in it)"),
-        ("[NaN]", "--json is not valid JSON (NaN is not valid JSON)"),
-        ("[" * 100_000, "--json is nested too deeply; use fewer levels"),
-    ],
-)
 def test_a_text_that_is_no_json_is_one_sentence(
-    plan: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["runs", "--suite", str(tmp_path), "--json", plan]) == 2
-    assert told in capsys.readouterr().err
+    assert main(["runs", "--suite", str(tmp_path), "--json", "{"]) == 2
+    assert "--json is not valid JSON (Expecting property name" in capsys.readouterr().err
 
 
 def test_a_recipe_field_given_twice_is_refused(
@@ -381,7 +329,7 @@ def test_a_model_is_looked_for_before_data_are_fetched(
         assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("world", False)])
+@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("tables", False)])
 def test_an_interrupt_says_whether_work_is_kept(
     command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.__main__ import main
 from bench.datasets import word_vectors
 from bench.datasets.word_vectors import read_vectors, width
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError
-from bench.world.toy_word_vectors import WIDTH
-from tests.datasets.files import put
+from tools.world.backbones import WIDTH, make_vectors
 
 # Reading
 
@@ -153,24 +151,15 @@ def test_another_kind_of_file_is_no_backbone(line: str, tmp_path: Path) -> None:
 # The toy table
 
 
-@pytest.fixture
-def small_world(tmp_path: Path) -> Path:
-    """Two topics whose words never meet; "king" and "queen" keep the same company, and so do
-    "bread" and "cake"."""
+def test_toy_vectors_tell_company(tmp_path: Path) -> None:
+    """Of two topics whose words never meet, "king" and "queen" keep the same company."""
     rows = []
     for number in range(120):
         ruler, food = ("King", "queen")[number % 2], ("bread", "cake")[number % 3 % 2]
         rows += [f"the {ruler} rules the old land .", f"a baker bakes {food} in an oven ."]
     rows += [f"word{number % 70} goes" for number in range(350)]
-    return put(tmp_path, "world/world.txt", "\n".join([*rows, "once only\n"])).parent
-
-
-def test_toy_vectors_tell_company(small_world: Path, tmp_path: Path) -> None:
-    outs = [tmp_path / name / "vectors.txt" for name in ("one", "two")]
-    for out in outs:
-        assert main(["word-vectors", "--world", str(small_world), "--out", str(out)]) == 0
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-    table = read_vectors(outs[0])
+    make_vectors(tmp_path / "vectors.txt", [*rows, "once only"])
+    table = read_vectors(tmp_path / "vectors.txt")
     assert table.vectors.shape[1] == WIDTH
     assert table.words[0] == "goes"  # the most frequent first
     assert "once" not in table.words

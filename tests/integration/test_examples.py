@@ -18,7 +18,7 @@ import torch
 from bench.datasets import sts
 from bench.results.records import read_scores
 from bench.runs import config
-from bench.world.sets import Source, sample_set
+from tools.world.data import Source, sample_set
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -230,7 +230,7 @@ def test_the_catalogues_layout_plans_the_same_jobs(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(MODULE)
     dry = ["--dry-run", "--printshellcmds", "--configfile", str(tmp_path / "tiny.yaml")]
     root = jobs(snakemake("--snakefile", str(ROOT / "Snakefile"), *dry, cwd=tmp_path))
-    assert len(root) == 13
+    assert len(root) == 12
     words = ["--snakefile", "workflow/Snakefile", "--directory", str(tmp_path)]
     assert jobs(snakemake(*words, *dry, cwd=ROOT)) == root
     assert jobs(snakemake(*dry, cwd=tmp_path)) == root, "another workflow's module"

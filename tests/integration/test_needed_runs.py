@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import torch
 import yaml
 
-from bench.export.archive import pack, unpack_suite
 from bench.models.load import load_encoder
 from bench.results.readers import read_plan, read_trained
 from bench.results.suite_results import read_suite
@@ -20,7 +18,6 @@ from bench.runs import config as suites
 from bench.runs import paths
 from bench.runs.run import Run
 from bench.stages import jobs
-from bench.stages.status import status
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.integration.test_workflow import snakemake
@@ -76,13 +73,6 @@ def test_teacher_and_student_are_trained_in_order(
         (same,) = suites.runs(content | {"methods": [text]})
         jobs.train_run(same, tmp_path, "cpu")
         assert torch.equal(weights(tmp_path, same), weights(tmp_path, student)) is equal
-    # A packed suite has what is needed to show it, and to train its runs again.
-    pack(tmp_path, tmp_path / "all.tar.gz", weights=True)
-    unpack_suite(tmp_path / "all.tar.gz", tmp_path / "again")
-    assert status(tmp_path / "again").done == {"finished": 2}
-    shutil.rmtree(paths.run_folder(tmp_path / "again", student.id))
-    jobs.train_run(student, tmp_path / "again", "cpu")
-    assert torch.equal(weights(tmp_path / "again", student), weights(tmp_path, student))
 
 
 @pytest.mark.usefixtures("global_state")
@@ -118,7 +108,7 @@ def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
         jobs.train_run(student, tmp_path, "cpu")
     ended = {"outcome": {"status": "finished"}}
-    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # as in an archive without weights
+    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # as in results without weights
     with pytest.raises(UserError, match="does not exist; train that run first") as caught:
         jobs.train_run(student, tmp_path, "cpu")
     assert teacher.id in str(caught.value)

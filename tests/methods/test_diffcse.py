@@ -14,7 +14,6 @@ from torch.nn import functional as F
 
 import methods.diffcse as diffcse
 from bench.training.context import RunContext
-from bench.world.corpus import sample_document
 from methods.base import Refusal, Step
 from methods.declutr import masked_pieces
 from methods.diffcse import DiffCSE
@@ -22,6 +21,7 @@ from tests.methods.outside import Patch, Runs, Train, run_of, step, vectors
 from tests.methods.test_promptbert import gradients
 from tests.oracles import diffcse as oracle
 from tests.training.test_loop import assert_same_training, log_of
+from tools.world.sentences import sample_document
 
 ROWS = [3, 6, 17, 30]
 WEIGHT = 2.0  # of the detection, so that a mistake in it shows

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.runs.paths import corpus_file
 from bench.utils.errors import UserError
 from methods.base import Negatives, Shape, Step, Views
 from methods.sup_simcse import SupSimCSE
@@ -173,12 +172,6 @@ def test_a_step_reads_the_triples_of_its_rows(runs: Runs, table: Any) -> None:
 def test_a_corpus_without_triples_is_refused(runs: Runs) -> None:
     with pytest.raises(UserError, match="has no labelled triples; use the corpus nli"):
         runs.start("sup-simcse", dimension=32)
-
-
-def test_an_older_embedded_world_is_to_be_made_again(tmp_path: Path) -> None:
-    (tmp_path / "world").mkdir()
-    with pytest.raises(UserError, match=r"no .*world-nli\.csv; make it again: python -m bench"):
-        corpus_file("world-nli", tmp_path)
 
 
 def test_what_joins_it_and_what_it_joins() -> None:

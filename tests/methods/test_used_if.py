@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bench.checks import method_trial
 from bench.checks.method_checks import weight_sums
 from bench.checks.method_trial import Trial
 from bench.registry.methods import method_class, method_classes
@@ -79,9 +78,7 @@ class Forced(Trial):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trial")
-    method_trial.make_inputs(folder)
-    return folder
+    return tmp_path_factory.mktemp("trial")
 
 
 def test_every_entry_has_its_case() -> None:

@@ -1,165 +1,190 @@
-"""The embedded world: reproducible bytes, gold scores from meanings, formats of the real files."""
+"""The shipped data of the embedded world: sums, formats, splits, and labels."""
 
 from __future__ import annotations
 
-import random
+import re
+import shutil
 from collections import Counter
 from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from bench.datasets import corpora, sts
-from bench.registry.backbones import TOY_VERSION
-from bench.utils.files import sha256_file, sha256_text
-from bench.world import build
-from bench.world.build import VERSION
-from bench.world.grammar import STRUCTURES, Speaker
-from bench.world.lexicon import TIMES, TOPIC, TOPICS
-from bench.world.meaning import FACTORS, RELATED, ROLES, Meaning, change, sample_meaning, similarity
-from bench.world.sets import STS, sample_pair
-from bench.world.speech import REGISTERS
+from bench import world as world_files
+from bench.datasets import corpora, probing, sts, transfer
+from bench.datasets.tasks import PROBING_FILES
+from bench.utils.errors import UserError
+from bench.utils.files import read_json
+from methods.word_noise import CHINESE
+from tools.world.data import CONTENT, LENGTHS
+from tools.world.language import REGISTERS, TOPICS, with_ed, with_s
+from tools.world.sentences import FEELINGS, QUALITIES
 
-SEEDS = st.integers(0, 2**32)
-
-
-def sums(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+CONCEPT = {word: c for _, *kinds in TOPICS for c in chain(*kinds) for word in c.words}
+PLURALS = {with_s(word): c for word, c in CONCEPT.items() if c.kind in ("agent", "thing")}
+PAST = {with_ed(word): c for word, c in CONCEPT.items() if c.kind == "verb"}
+NEVER = {register.never for register in REGISTERS}
 
 
-def test_the_bytes_are_those_of_this_version(world: Path) -> None:
-    """A new digest changes every number of the smoke suite: increment VERSION and TOY_VERSION."""
-    files = sums(world)
-    triples = files.pop("world-nli.csv")  # added later; it moved no other file
-    listing = "".join(f"{digest}  {name}\n" for name, digest in files.items())
-    assert sha256_text(listing)[:16] == "8d17284cc7d6bd3e"
-    assert triples[:16] == "15bae5c7301d2a58"
-    assert VERSION == TOY_VERSION == 3
+def lines_of(world: Path, file: str, encoding: str = "utf-8") -> list[str]:
+    """Lines of a file below downstream/, which may be blank."""
+    return (world / "downstream" / file).read_text(encoding).split("\n")[:-1]
 
 
-@pytest.mark.slow
-def test_another_seed_changes_every_file(world: Path, tmp_path: Path) -> None:
-    build(tmp_path / "other", seed=1)
-    ours, other = sums(world), sums(tmp_path / "other")
-    assert ours.keys() == other.keys()
-    assert [name for name, digest in ours.items() if other[name] == digest] == []
+def probe(world: Path, name: str) -> list[tuple[str, str]]:
+    """(label, sentence) of all splits."""
+    lines = lines_of(world, f"../probing/{PROBING_FILES[name]}.txt")
+    return [(label, text) for _, label, text in (line.split("\t") for line in lines)]
 
 
-def test_all_seven_sets_read_with_the_readers_of_the_real_ones(world: Path) -> None:
-    for task in sts.TASKS:
-        read = sts.read(task, world)
-        gold = np.concatenate([subset.gold for subset in read.subsets])
-        assert gold.min() >= (1 if task == "SICK-R" else 0)
-        assert gold.max() == 5
-        assert len(np.unique(np.round(gold))) >= 5
-    assert len(sts.read("STS-B", world, "dev").subsets[0].gold) == 400
+@pytest.mark.parametrize("folder", [world_files.DATA, world_files.BACKBONES])
+def test_every_shipped_file_has_its_sum(folder: Path, tmp_path: Path) -> None:
+    listed = {line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    assert {path.as_posix() for path in files} == {*listed, "SHA256SUMS"}
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    altered = copy / max(listed)
+    altered.write_bytes(altered.read_bytes()[:-1])
+    world_files.check(copy, min(listed))
+    with pytest.raises(UserError, match=f"{altered.name} is not the file that sentbench ships"):
+        world_files.check(copy)
+
+
+@pytest.mark.parametrize("task", [*sts.TASKS, "CNSD-STS-B"])
+def test_sts_sets_read_with_the_readers_of_the_real_ones(world: Path, task: str) -> None:
+    gold = np.concatenate([subset.gold for subset in sts.read(task, world).subsets])
+    assert gold.min() >= (1 if task == "SICK-R" else 0)
+    assert gold.max() == 5
+    assert len(np.unique(np.round(gold))) >= 5
+    sizes = read_json(world / "manifest.json")["sts"][task]
+    assert len(gold) == sizes.get("test", sum(sizes.values()))
+
+
+@pytest.mark.parametrize("name", [*transfer.TASKS, *PROBING_FILES])
+def test_labelled_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str) -> None:
+    reader, group = (transfer, "transfer") if name in transfer.TASKS else (probing, "probing")
+    read = reader.read(name, world)
+    sizes = read_json(world / "manifest.json")[group][name]
+    assert sum(len(samples.labels) for samples in read.splits.values()) == sum(sizes.values())
+    for samples in read.splits.values() if group == "probing" else ():
+        counts = Counter(samples.labels.tolist())
+        assert max(counts.values()) - min(counts.values()) <= 1
+        assert len(counts) == read.classes
 
 
 def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
     folder = world / "downstream"
-    gold = (folder / "STS" / "STS16-en-test" / "STS.gs.headlines.txt").read_text().split("\n")[:-1]
+    gold = lines_of(world, "STS/STS16-en-test/STS.gs.headlines.txt")
     assert Counter(bool(line) for line in gold) == {True: 50, False: 150}
-    assert all("." not in line for line in gold)
     sick = (folder / "SICK" / "SICK_test_annotated.txt").read_bytes()
     assert sick.count(b"\r\n") == sick.count(b"\n") == 301
-    assert b"\r" not in (folder / "SICK" / "SICK_train.txt").read_bytes()
-    assert any(char.isupper() for char in sick.decode().split("\r\n")[1])
-    table = (folder / "STS" / "STSBenchmark" / "sts-test.csv").read_text()
-    rows = [row.split("\t") for row in table.splitlines()]
-    assert all(len(row) == 7 and row[5:] == [text.lower() for text in row[5:]] for row in rows)
+    files = [f"{name}.{end}" for name in ("CR/custrev", "MPQA/mpqa") for end in ("pos", "neg")]
+    blank = [sum(not line.strip() for line in lines_of(world, file, "latin-1")) for file in files]
+    assert blank == [1, 1, 1, 0]
+    assert "ï".encode("latin-1") in (folder / "MR" / "rt-polarity.pos").read_bytes()
+    data = (folder / "MRPC" / "msr_paraphrase_test.txt").read_bytes()
+    assert data.startswith(b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n")
+
+
+def test_no_sentence_is_in_two_splits(world: Path) -> None:
+    for name in PROBING_FILES:
+        assert len({text for _, text in probe(world, name)}) == 1200
+    for task in ("STS-B", "CNSD-STS-B"):
+        parts = [sts.read(task, world, split).subsets[0] for split in ("train", "dev", "test")]
+        pairs = [{*zip(part.first, part.second, strict=True)} for part in parts]
+        assert not pairs[0] & pairs[2]
+        assert not pairs[1] & pairs[2]
+    chinese = chain(*chain(*pairs))
+    assert all(CHINESE.match(text) and " " not in text for text in chinese)
 
 
 def test_the_documents_cover_the_corpus(world: Path) -> None:
-    sentences = corpora.read_sentences(corpora.corpus_path("world", world))
+    sentences = corpora.read_sentences(world / "world.txt")
     documents = corpora.read_documents(world / "world.txt", len(sentences))
     assert [row for document in documents for row in document] == list(range(len(sentences)))
-    assert all(5 <= len(document) <= 13 for document in documents)
     # Sentences of a document share their topic: their words repeat far more often than those of
     # strangers.
-    words = [set(sentence.lower().split()) for sentence in sentences]
-    concepts = [concept for topic in TOPICS for concept in (*topic.agents, *topic.things)]
-    content = {word for concept in concepts for word in concept.words}
-    near = [len(words[d[1]] & words[d[2]] & content) for d in documents]
-    far = [len(words[a[1]] & words[b[2]] & content) for a, b in pairwise(documents)]
+    words = [{*sentence.lower().split()} & CONCEPT.keys() for sentence in sentences]
+    near = [len(words[d[1]] & words[d[2]]) for d in documents]
+    far = [len(words[a[1]] & words[b[2]]) for a, b in pairwise(documents)]
     assert sum(near) > 2 * sum(far)
 
 
-@given(SEEDS)
-def test_gold_is_symmetric_and_5_exactly_for_equal_meanings(seed: int) -> None:
-    rng = random.Random(seed)
-    a, b = sample_meaning(rng, 0.6), sample_meaning(rng, 0.6)
-    assert similarity(a, b) == similarity(b, a)
-    assert 0 <= similarity(a, b) <= 5
-    assert similarity(a, a) == 5
-    assert (similarity(a, b) == 5) == (a == b)
+def test_every_token_occurs_in_the_corpus(world: Path) -> None:
+    known = {word.lower() for word in (world / "world.txt").read_text("utf-8").split()}
+    texts = [text for name in PROBING_FILES for _, text in probe(world, name)]
+    for folder in ("MR", "CR", "MPQA", "SUBJ"):
+        texts += [path.read_text("latin-1") for path in (world / "downstream" / folder).iterdir()]
+    assert {word for text in texts for word in text.lower().split()} <= known
 
 
-@given(SEEDS, st.sampled_from([*ROLES, *FACTORS]))
-def test_each_changed_role_costs_what_it_is_worth(seed: int, role: str) -> None:
-    rng = random.Random(seed)
-    meaning = sample_meaning(rng, 1.0)
-    other = change(meaning, role, rng)
-    if role in FACTORS:
-        assert similarity(meaning, other) == pytest.approx(5 * FACTORS[role])
-    elif getattr(meaning, role) is None:
-        assert other == meaning
-    else:
-        a, b = getattr(meaning, role), getattr(other, role)
-        told = sum(worth for name, worth in ROLES.items() if getattr(meaning, name) is not None)
-        lost = ROLES[role] * (1 - (RELATED if a.family == b.family else 0))
-        assert similarity(meaning, other) == pytest.approx(5 * (told - lost) / told)
+@pytest.mark.parametrize("task", ["STS-B", "STS12", "SICK-R"])
+def test_word_overlap_is_far_from_gold(world: Path, task: str) -> None:
+    """Paraphrases share few words, changed meanings many."""
+    gold, overlap = [], []
+    for subset in sts.read(task, world).subsets:
+        gold += subset.gold.tolist()
+        for first, second in zip(subset.first, subset.second, strict=True):
+            a, b = {*first.lower().split()}, {*second.lower().split()}
+            overlap.append(len(a & b) / len(a | b))
+    assert 0.05 < spearmanr(overlap, gold).statistic < 0.4
 
 
-def test_known_gold() -> None:
-    kitchen, sea = TOPIC["kitchen"], TOPIC["sea"]
-    first = Meaning(kitchen.agents[0], kitchen.verbs[0], kitchen.things[0])
-    for other, expected in [
-        (first._replace(thing=sea.things[0]), 5 * 4 / 6),
-        (first._replace(thing=kitchen.things[1]), 5 * 4.6 / 6),
-        (first._replace(time=TIMES[0]), 5 * 6 / 6.75),
-        (Meaning(sea.agents[0], sea.verbs[0], sea.things[0]), 0),
-    ]:
-        assert similarity(first, other) == pytest.approx(expected)
+def valence(text: str) -> set[bool]:
+    """Whether the evaluative words outside a concession are good ones, "not bad" being good."""
+    words = text.split()
+    judging = {w: good for table in (QUALITIES, FEELINGS) for good in table for w in table[good]}
+    judging |= {with_ed(verb): good for good, verbs in FEELINGS.items() for verb in verbs}
+    if "though" in words:
+        start = words.index("though")
+        end = start + words[start:].index(",") if "," in words[start:] else len(words)
+        before = words[:start]
+        words = before if any(word in judging for word in before) else words[end:]
+    return {
+        judging[word] != (words[i - 1] in NEVER) for i, word in enumerate(words) if word in judging
+    }
 
 
-@given(SEEDS, st.sampled_from(REGISTERS), st.sampled_from(STRUCTURES))
-def test_a_sentence_says_all_of_its_meaning(seed: int, register, structure: str) -> None:
-    rng = random.Random(seed)
-    meaning = sample_meaning(rng, 0.7)
-    text = Speaker(rng, register).say(meaning, (structure,)).lower()
-    for role in ROLES:
-        concept = getattr(meaning, role)
-        said = concept and any(f" {word.lower()} " in f" {text} " for word in concept.words)
-        assert concept is None or said, (role, text)
-    assert (f" {register.never} " in text) == meaning.negative
+def test_opinions_have_the_valence_of_their_label(world: Path) -> None:
+    for name in ("MR/rt-polarity", "CR/custrev", "MPQA/mpqa"):
+        for end, good in (("pos", True), ("neg", False)):
+            for line in filter(str.strip, lines_of(world, f"{name}.{end}", "latin-1")):
+                assert valence(line) == {good}, line
+    for split in ("train", "dev", "test"):
+        for line in lines_of(world, f"SST/binary/sentiment-{split}"):
+            text, label = line.split("\t")
+            assert valence(text) == {label == "1"}, line
 
 
-def test_no_word_belongs_to_two_concepts() -> None:
-    concepts = [concept for _, *kinds in TOPICS for concept in chain(*kinds)]
-    words = Counter(word for concept in concepts for word in concept.words)
-    assert [word for word, count in words.items() if count > 1] == []
+def test_questions_ask_for_their_class(world: Path) -> None:
+    rules = {
+        "ABBR": r"What does [A-Z]+ stand for|What is the short form",
+        "NUM": r"How many|When|How much|What is the price|What is the number|What year",
+        "LOC": r"Where|In which place|What town|What is the spot",
+        "HUM": r"Who|Which person|Of the \w+ , who|What is the name",
+        "ENTY": r"Which thing|Of the \w+ , what|What does the \w+ \w+ in the|What kind",
+        "DESC": r"Why|How does|What is the (\w+ to|reason|meaning)|What does the \w+ of",
+    }
+    aside = re.compile(r"[A-Z][a-z]+( \w+){0,2} the \w+ does \w+ , ")  # it asks nothing
+    for file in ("train_5500.label", "TREC_10.label"):
+        for line in lines_of(world, f"TREC/{file}", "latin-1"):
+            label, text = line.split(" ", 1)
+            question = aside.sub("", text, count=1)
+            question = question[0].upper() + question[1:]
+            found = [coarse for coarse, rule in rules.items() if re.match(rule, question)]
+            assert found == [label.split(":")[0]], line
 
 
-def test_word_overlap_is_far_from_gold(world: Path) -> None:
-    """Paraphrases share few words, changed meanings many: Jaccard overlap correlates weakly with
-    gold."""
-    for task in ("STS-B", "STS12", "SICK-R"):
-        read = sts.read(task, world)
-        gold = np.concatenate([subset.gold for subset in read.subsets])
-        columns = zip(*((subset.first, subset.second) for subset in read.subsets), strict=True)
-        bags = [[set(text.lower().split()) for text in chain(*column)] for column in columns]
-        overlap = [len(a & b) / len(a | b) for a, b in zip(*bags, strict=True)]
-        assert 0.05 < spearmanr(overlap, gold).statistic < 0.4
-
-
-@given(SEEDS, st.sampled_from([source for year in STS.values() for source in year]))
-def test_pairs_are_in_their_sources_registers(seed: int, source) -> None:
-    pair = sample_pair(random.Random(seed), source)
-    stops = {REGISTERS[number].stop for number in source.registers}
-    assert {text[-1] for text in pair.texts} <= stops
-    assert pair.gold == similarity(*pair.meanings)
+def test_probing_labels_follow_from_the_words(world: Path) -> None:
+    for label, text in probe(world, "Length"):
+        assert LENGTHS[int(label)] <= len(text.split()) < LENGTHS[int(label) + 1]
+    for label, text in probe(world, "WordContent"):
+        assert [word for word in text.split() if word in CONTENT] == [label]
+    verbs = {**{w: c for w, c in CONCEPT.items() if c.kind == "verb"}, **PAST}
+    verbs |= {with_s(word): c for word, c in CONCEPT.items() if c.kind == "verb"}
+    for label, text in probe(world, "OddManOut"):
+        known = {**CONCEPT, **PLURALS, **verbs}
+        families = Counter(known[w].family for w in text.lower().split() if w in known)
+        assert (len(families) == 2) == (label == "C"), text

@@ -1,0 +1,71 @@
+"""What `render` makes of a suite at once, also before it is complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.cli import main
+from bench.datasets.tasks import STS_TASKS
+from bench.report.render import render
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json, write_text
+from tests.support.synthetic_suite import seeds, write_suite
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite with a baseline and a missing run."""
+    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.35)]
+    entries = [*seeds("simcse", rows), *seeds("is-cse", rows[::-1]), {"method": "sscl", "seed": 0}]
+    folder = write_suite(tmp_path_factory.mktemp("a") / "results" / "s", entries)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    return folder
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_rendered_early_says_so(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["render", str(suite), "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/report/index.html\n"
+    assert {"compare.csv", "coverage.md", "audit.md"} <= names(tmp_path / "tables")
+    remark = "Partial: 6 of 7 runs have been made."
+    for name in ("tables/sts.md", "tables/sscl_table-2.md", "tables/compare.md"):
+        assert remark in (tmp_path / name).read_text(), name
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert f'<p class="remark">{remark}</p>' in page
+    assert 'href="../tables/cells.csv"' in page
+    assert (tmp_path / "report" / "../tables/cells.csv").is_file()
+
+
+def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path: Path) -> None:
+    planned = [{"method": name, "seed": 0} for name in ("simcse", "sscl")]
+    folder = write_suite(tmp_path / "s", planned)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    out = tmp_path / "out"
+    assert main(["render", str(folder), "--out", str(out)]) == 0
+    assert {"tables/sts.md", "tables/audit.md", "report/index.html"} <= names(out)
+    assert not [name for name in names(out) if "compare" in name]
+    assert {path.name for path in out.iterdir()} == {"tables", "figures", "report"}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_failure_renders_nothing(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise UserError("the figures fail")
+
+    monkeypatch.setattr("bench.report.render.render_figures", fail)
+    out = tmp_path / "out"
+    if exists:
+        write_text(out / "tables" / "sts.md", "of an earlier call")
+    with pytest.raises(UserError, match="the figures fail"):
+        render(suite, out)
+    assert sorted(names(tmp_path)) == ["out/tables/sts.md"] * exists
+    assert out.exists() == exists

@@ -1,0 +1,6 @@
+"""The generator of the embedded world, whose files bench/world has (docs/world.md).
+
+python -m tools.world data FOLDER
+python -m tools.world backbone bert|roberta|chinese SEED FOLDER
+python -m tools.world vectors FILE
+"""

@@ -1,0 +1,281 @@
+"""Toy backbones, pre-trained on the embedded world by masked language modelling, and word vectors.
+
+The recipe is a scaled-down BERT (Devlin et al., 2019): 15 % of the tokens are predicted, of which
+80 % are masked, 10 % replaced by a random token and 10 % kept. There is no next-sentence prediction
+and so no pooler, as in RoBERTa (Liu et al., 2019). Word embeddings are initialised from
+co-occurrence counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers.normalizers import BertNormalizer
+
+from bench.utils.progress import Progress
+from bench.world import data_folder
+from tools.world.data import in_chinese
+
+
+class Size(NamedTuple):
+    """Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core.
+
+    With a tenth of the steps, it learns the topics of the world but little of their events.
+    """
+
+    layers: int = 4
+    width: int = 64
+    heads: int = 4
+    vocabulary: int = 1500
+    positions: int = 128
+    steps: int = 10_000
+    batch: int = 64
+    learning_rate: float = 2e-3
+    initial: float = 0.07  # BERT's 0.02 at width 768, scaled by the root of the width
+    warmup: int = 300
+
+
+SIZE = Size()
+# Special tokens in the order of their ids.
+BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ROBERTA = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
+MASKED = 0.15
+LONGEST = 48  # tokens of a training sentence; longer ones are truncated
+
+
+def pretrain(
+    kind: str, seed: int, out: Path, lines: Sequence[str] = (), steps: int = SIZE.steps
+) -> None:
+    """Train a tokenizer and an encoder, and write them in Hugging Face format.
+
+    Args:
+        kind: "bert" (lower-casing WordPiece, BertForMaskedLM), "roberta" (cased byte-level BPE,
+            RobertaForMaskedLM), or "chinese" (as "bert", on the corpus in Chinese characters, one
+            token each).
+        seed: of weights, order, masks and dropout.
+        out: folder to write.
+        lines: sentences; by default those of the world.
+        steps: of the optimiser.
+    """
+    torch.set_num_threads(1)  # the result depends on it
+    lines = lines or sentences()
+    if kind == "chinese":
+        kind, lines = "bert", [in_chinese(line) for line in lines]
+    tokenizer = _train_wordpiece(lines) if kind == "bert" else _train_byte_bpe(lines)
+    rows = [
+        encoding.ids[: LONGEST - 1] + encoding.ids[-1:]
+        for encoding in tokenizer.encode_batch(lines)
+    ]
+    torch.manual_seed(seed)
+    model = _new_model(kind, tokenizer)
+    words = model.get_input_embeddings().weight
+    words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * SIZE.initial)
+    _train(model, rows, tokenizer, seed, steps)
+    model.save_pretrained(out)
+    _wrap(kind, tokenizer).save_pretrained(out)
+
+
+def sentences() -> list[str]:
+    return (data_folder() / "world.txt").read_text(encoding="utf-8").splitlines()
+
+
+def _train_wordpiece(lines: Sequence[str]) -> Tokenizer:
+    def new(model: models.WordPiece) -> Tokenizer:
+        tokenizer = Tokenizer(model)
+        tokenizer.normalizer = BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        return tokenizer
+
+    special = list(BERT.values())
+    # The trainer numbers single characters in the order of a hash table, and ties between merges
+    # follow the numbers. Listing the characters as special tokens fixes the numbers.
+    characters = sorted(set("".join("".join(lines).lower().split())))
+    single = [*characters, *(f"##{character}" for character in characters)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
+    )
+    trained = new(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
+    trained.train_from_iterator(lines, trainer)
+    tokenizer = new(models.WordPiece(trained.get_vocab(), unk_token="[UNK]"))  # noqa: S106
+    tokenizer.add_special_tokens(special)
+    return _frame(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
+
+
+def _train_byte_bpe(lines: Sequence[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=SIZE.vocabulary,
+        special_tokens=list(ROBERTA.values()),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    return _frame(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
+
+
+def _frame(tokenizer: Tokenizer, single: str, pair: str) -> Tokenizer:
+    """Add the special tokens around one sentence or two, and return the tokenizer."""
+    pieces = [piece for piece in single.split() if piece != "$A"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(p, tokenizer.token_to_id(p)) for p in pieces]
+    )
+    return tokenizer
+
+
+def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    bert = kind == "bert"
+    tokens = BERT if bert else ROBERTA | {"bos": "<s>", "eos": "</s>"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=SIZE.positions,
+        model_input_names=["input_ids", *["token_type_ids"] * bert, "attention_mask"],
+        **{f"{name}_token": token for name, token in tokens.items()},
+    )
+
+
+def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
+    from transformers import BertConfig, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
+
+    common = {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "hidden_size": SIZE.width,
+        "num_hidden_layers": SIZE.layers,
+        "num_attention_heads": SIZE.heads,
+        "intermediate_size": 4 * SIZE.width,
+        "initializer_range": SIZE.initial,
+    }
+    if kind == "bert":
+        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=SIZE.positions))
+    # Positions start after the padding id, as in RoBERTa. Its ids of special tokens are defaults.
+    positions = {"max_position_embeddings": SIZE.positions + 2, "type_vocab_size": 1}
+    return RobertaForMaskedLM(RobertaConfig(**common, **positions, layer_norm_eps=1e-5))
+
+
+def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) -> torch.Tensor:
+    """Return initial token embeddings (vocabulary, width), each row of unit variance.
+
+    They are the leading eigenvectors of the positive pointwise mutual information within a sentence
+    and between neighbouring ones (after Levy and Goldberg, 2014). From random embeddings, a minute
+    on one core is too short to learn the topics of the world.
+    """
+    ends = np.cumsum([0, *(len(row) - 2 for row in rows)])
+    indices = np.concatenate([row[1:-1] for row in rows])
+    present = csr_array((np.ones(ends[-1]), indices, ends), shape=(len(rows), vocabulary))
+    here, after = present[:-1], present[1:]
+    together = (present.T @ present + here.T @ after + after.T @ here).toarray()
+    total = together.sum(1, keepdims=True) + 1.0
+    information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
+    values, vectors = np.linalg.eigh(information)
+    leading = np.argsort(-values)[:width]
+    embeddings = vectors[:, leading] * np.sqrt(np.maximum(values[leading], 0))
+    embeddings /= embeddings.std(1, keepdims=True) + 1e-6
+    return torch.tensor(embeddings, dtype=torch.float32)
+
+
+def _batches(
+    rows: list[list[int]], size: int, generator: torch.Generator
+) -> Iterator[list[list[int]]]:
+    """Yield batches forever, sorted by length within pools of 16 to reduce padding."""
+    while True:
+        order = torch.randperm(len(rows), generator=generator).tolist()
+        for start in range(0, len(order) - 16 * size + 1, 16 * size):
+            pool = sorted(order[start : start + 16 * size], key=lambda index: len(rows[index]))
+            for place in torch.randperm(16, generator=generator).tolist():
+                yield [rows[index] for index in pool[place * size : (place + 1) * size]]
+
+
+def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, steps: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    pad = model.config.pad_token_id
+    mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
+    body, head = model.base_model, model.cls if hasattr(model, "cls") else model.lm_head
+    optimiser = torch.optim.AdamW(
+        model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser,
+        lambda step: min((step + 1) / SIZE.warmup, (steps - step) / max(1, steps - SIZE.warmup)),
+    )
+    batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
+    model.train()
+    mean = 0.0
+    with Progress(steps, "masked language", unit="step") as progress:
+        for step in range(steps):
+            tensors = [torch.tensor(row) for row in next(batches)]
+            ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
+            ordinary = ids > 4  # the five special tokens come first in both vocabularies
+            chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
+            fate = torch.rand(ids.shape, generator=generator)
+            other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
+            inputs = torch.where(
+                chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids)
+            )
+            # float32: bfloat16 saves a seventh of the time on processors that support it, and takes
+            # six times as long on others.
+            hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
+            loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            schedule.step()
+            mean += (loss.item() - mean) / min(step + 1, 50)
+            progress.advance(note=f"loss {mean:.2f}")
+    model.eval()
+
+
+# Window and weights of GloVe (Pennington et al. 2014, section 4.2): ten words to each side, weight
+# 1/k at distance k. Matrix factorisation replaces training: it takes a second and needs no seed.
+WIDTH = 24  # relative to the toy transformers' 64 about as 300 to 768
+WINDOW = 10
+MIN_COUNT = 5  # of a word with a vector, as in GloVe's program
+
+
+def make_vectors(out: Path, lines: Sequence[str] = ()) -> None:
+    """Write word vectors of the corpus in GloVe's text format.
+
+    They are the leading singular vectors of the positive pointwise mutual information within a
+    window of a sentence, each scaled by the root of its singular value (Levy, Goldberg and Dagan
+    2015). Words are lower-cased, as in the glove.6B tables.
+    """
+    texts = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in lines or sentences()]
+    counts = Counter(chain.from_iterable(texts))
+    frequent = [word for word, count in counts.items() if count >= MIN_COUNT]
+    words = sorted(frequent, key=lambda word: (-counts[word], word))
+    rows = zip(words, _factorised(texts, words), strict=True)
+    text = "".join(
+        f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n" for word, vector in rows
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(text.encode())
+
+
+def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:
+    ids = {word: number for number, word in enumerate(words)}
+    text = np.array([ids.get(word, -1) for word in chain.from_iterable(sentences)])
+    place = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
+    together = np.zeros((len(words), len(words)))
+    for distance in range(1, WINDOW + 1):
+        left, right = text[:-distance], text[distance:]
+        valid = (place[:-distance] == place[distance:]) & (left >= 0) & (right >= 0)
+        counted = np.full(valid.sum(), 1 / distance)
+        together += csr_array((counted, (left[valid], right[valid])), together.shape).toarray()
+    together += together.T
+    total = np.maximum(together.sum(axis=1), 1e-9)  # 0 for a word without neighbours
+    information = np.log(np.maximum(together * total.sum() / np.outer(total, total), 1.0))
+    left, values, _ = np.linalg.svd(information)
+    return left[:, :WIDTH] * np.sqrt(values[:WIDTH])

@@ -1,0 +1,582 @@
+"""The data folder: corpora, and evaluation sets in SentEval's formats with their irregularities."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.datasets.tasks import PROBING_FILES
+from tools.world.language import (
+    FACTORS,
+    REGISTERS,
+    ROLES,
+    STRUCTURES,
+    TOPIC,
+    TOPICS,
+    Clause,
+    Meaning,
+    Speaker,
+    Tree,
+    change,
+    sample_clause,
+    sample_meaning,
+    similarity,
+    spell,
+)
+from tools.world.sentences import CLASSES, ask, fact, phrase, review, sample_document, view
+
+Sample = tuple[str, str]  # label and sentence
+Draw = Callable[[random.Random], Sample | None]  # None: the draw has no label
+Sizes = dict[str, dict[str, int]]  # by task and part
+
+
+def stream(*name: str) -> random.Random:
+    """The generator of one file; files do not share a random stream."""
+    return random.Random("/".join(["world", "1", "0", *name]))  # noqa: S311 (not for secrets)
+
+
+def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(row + end for row in rows).encode(encoding))
+
+
+def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
+    """Divide `size` samples among labels; the remainder goes to the first ones."""
+    each, more = divmod(size, len(labels))
+    return {label: each + (number < more) for number, label in enumerate(labels)}
+
+
+def collect(
+    rng: random.Random, draw: Draw, wanted: Mapping[str, int], seen: set[str]
+) -> list[Sample]:
+    """Sample until there are `wanted` sentences of each label that are not in `seen`."""
+    missing = dict(wanted)
+    rows: list[Sample] = []
+    while any(missing.values()):
+        sample = draw(rng)
+        if sample and missing.get(sample[0]) and sample[1] not in seen:
+            missing[sample[0]] -= 1
+            seen.add(sample[1])
+            rows.append(sample)
+    rng.shuffle(rows)
+    return rows
+
+
+FIRST = 0x4E00  # first of 20,992 CJK ideographs; there are 27^3 = 19,683 codes
+STOPS = str.maketrans(".,?!:;", "\u3002\uff0c\uff1f\uff01\uff1a\uff1b")
+
+
+def in_chinese(sentence: str) -> str:
+    """Transliterate a sentence, three letters a character. The mapping of words is one-to-one."""
+    text = re.sub("[a-z]{1,3}", _character, sentence.lower())
+    return "".join(text.split()).translate(STOPS)
+
+
+def _character(letters: re.Match[str]) -> str:
+    # The padding is the character before "a".
+    high, middle, low = (ord(letter) - ord("`") for letter in letters[0].ljust(3, "`"))
+    return chr(FIRST + 27 * (27 * high + middle) + low)
+
+
+class Pair(NamedTuple):
+    texts: tuple[str, str]
+    meanings: tuple[Meaning, Meaning]
+    gold: float
+
+    @property
+    def same(self) -> bool:
+        return self.meanings[0] == self.meanings[1]
+
+    def lower(self) -> list[str]:
+        return [text.lower() for text in self.texts]
+
+
+class Source(NamedTuple):
+    """A subset and its sampling parameters."""
+
+    name: str
+    pairs: int
+    detail: float = 0.5  # chance of each optional role
+    padding: float = 0.6  # chance of a filler phrase
+    structures: tuple[str, ...] = STRUCTURES
+    registers: tuple[int, ...] = (0, 1, 2, 3)
+    alike: float = 0.75  # chance that register, structure and opening phrase are shared
+
+
+_PLAIN = ("plain", "fronted")
+
+STS: dict[str, tuple[Source, ...]] = {
+    "STS12": (
+        Source("MSRpar", 70, 0.9, 0.7),
+        Source("MSRvid", 70, 0.2, 0.2, ("plain",)),
+        Source("SMTeuroparl", 50, 0.7, 0.9, registers=(0, 2)),
+        Source("surprise.OnWN", 60, 0.3),
+        Source("surprise.SMTnews", 50, 0.7, registers=(0, 1)),
+    ),
+    "STS13": (
+        Source("FNWN", 40, 0.6, 0.9, registers=(0, 3)),
+        Source("headlines", 90, 0.5, 0.0, _PLAIN),
+        Source("OnWN", 70, 0.3),
+    ),
+    "STS14": (
+        Source("deft-forum", 50, 0.4, 0.8, registers=(1, 3)),
+        Source("deft-news", 40, 0.8, registers=(0, 1)),
+        Source("headlines", 60, 0.5, 0.0, _PLAIN),
+        Source("images", 60, 0.3, 0.3, _PLAIN),
+        Source("OnWN", 60, 0.3),
+        Source("tweet-news", 60, 0.6, 0.4, registers=(0, 1)),
+    ),
+    "STS15": (
+        Source("answers-forums", 60, 0.5, 0.8, registers=(1, 3)),
+        Source("answers-students", 70, 0.3, 0.5, _PLAIN),
+        Source("belief", 60, 0.4, 0.9, registers=(1, 2)),
+        Source("headlines", 60, 0.5, 0.0, _PLAIN),
+        Source("images", 60, 0.4, 0.3, _PLAIN),
+    ),
+    "STS16": (
+        Source("answer-answer", 50, 0.5, 0.7, registers=(0, 1)),
+        Source("headlines", 50, 0.5, 0.0, _PLAIN),
+        Source("plagiarism", 50, 0.7, 0.6),
+        Source("postediting", 50, 0.8, 0.6),
+        Source("question-question", 60, 0.4, 0.7, registers=(3, 1)),
+    ),
+}
+
+STSB = {"train": 300, "dev": 400, "test": 300}
+SICK = {"train": 200, "trial": 100, "test_annotated": 300}
+SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
+NLI = Source("NLI", 1000, 0.4, 0.3)  # of triples
+_MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
+
+# Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
+# and thing exchanged (or one change if they are not both persons), or a new meaning of the same or
+# of any topic.
+_EXCHANGED, _SAME_TOPIC, _ANY_TOPIC = -1, -2, -3
+_CHANGES = [0] * 4 + [_EXCHANGED] * 4 + [1, 1, 2, 3] + [_SAME_TOPIC] * 2 + [_ANY_TOPIC] * 2
+_CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
+
+
+def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
+    changes = rng.choice(_CHANGES)
+    if changes in (_SAME_TOPIC, _ANY_TOPIC):
+        topic = TOPIC[first.agent.family] if changes == _SAME_TOPIC else None
+        return sample_meaning(rng, source.detail, topic)
+    if changes == _EXCHANGED and (exchanged := change(first, "order", rng)) != first:
+        return exchanged
+    meaning = first
+    for _ in range(abs(changes)):
+        meaning = change(meaning, rng.choice(_CHANGEABLE), rng)
+    return meaning
+
+
+def sample_pair(rng: random.Random, source: Source) -> Pair:
+    first = sample_meaning(rng, source.detail)
+    second = _second(first, rng, source)
+    left = right = rng.choice(source.registers)
+    structures, padding = source.structures, source.padding
+    if rng.random() < source.alike:
+        structures, padding = (rng.choice(structures),), float(rng.random() < padding)
+    else:
+        right = rng.choice(source.registers)
+    one = Speaker(rng, REGISTERS[left]).say(first, structures, padding)
+    other = Speaker(rng, REGISTERS[right]).say(second, structures, padding)
+    return Pair((one, other), (first, second), similarity(first, second))
+
+
+def sample_set(rng: random.Random, source: Source, pairs: int) -> list[Pair]:
+    """Distinct pairs of one source."""
+    distinct: dict[tuple[str, str], Pair] = {}
+    while len(distinct) < pairs:
+        pair = sample_pair(rng, source)
+        distinct.setdefault(pair.texts, pair)
+    return list(distinct.values())
+
+
+def sample_triples(rng: random.Random, source: Source) -> list[tuple[str, ...]]:
+    """Distinct triples: a sentence, one of its meaning, and one of its opposite."""
+    distinct: dict[tuple[str, ...], None] = {}
+    while len(distinct) < source.pairs:
+        meaning = sample_meaning(rng, source.detail)
+        said = (meaning, meaning, change(meaning, "negative", rng))
+        texts = []
+        for one in said:
+            speaker = Speaker(rng, REGISTERS[rng.choice(source.registers)])
+            texts.append(speaker.say(one, source.structures, source.padding))
+        if len({*texts}) == len(texts):
+            distinct.setdefault(tuple(texts))
+    return list(distinct)
+
+
+def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
+    sources = (rng.choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
+    return [(source, sample_pair(rng, source)) for source in sources]
+
+
+# Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and
+# MPQA.
+TWO_CLASSES = {
+    "MR": {"positive": 200, "negative": 200},
+    "CR": {"positive": 190, "negative": 130},
+    "MPQA": {"positive": 150, "negative": 250},
+    "SUBJ": {"objective": 200, "subjective": 200},
+}
+_BLANKS = {"CR": {"positive": 1, "negative": 1}, "MPQA": {"positive": 1}}
+_FILES = {
+    "MR": "rt-polarity.{:.3}",  # the ending is the beginning of the class
+    "CR": "custrev.{:.3}",
+    "MPQA": "mpqa.{:.3}",
+    "SUBJ": "subj.{}",
+}
+SST = {"train": 500, "dev": 100, "test": 200}
+SST_PHRASES = {"train": 200, "dev": 0, "test": 0}  # phrases among them; the others are sentences
+TREC = {
+    "train": {"ABBR": 20, "DESC": 82, "ENTY": 86, "HUM": 84, "LOC": 62, "NUM": 66},
+    "test": {"ABBR": 8, "DESC": 38, "ENTY": 30, "HUM": 22, "LOC": 24, "NUM": 28},
+}
+MRPC = {"train": 300, "test": 150}
+MRPC_SOURCE = Source("MRPC", 0, 0.6, 0.3, ("plain", "fronted"), alike=0.8)
+MRPC_GOLD = 3.5  # highest gold score of a pair that is not a paraphrase
+
+ARTS = [TOPIC[name] for name in ("music", "school", "sport", "sea", "war", "court")]  # of MR
+GOODS = [TOPIC[name] for name in ("market", "kitchen", "clinic", "farm")]  # of CR
+
+
+def _lower(tree: Tree) -> str:
+    return " ".join(tree.words()).lower()
+
+
+def _judging(make: Callable[[random.Random, bool], Tree], *names: str) -> Draw:
+    """A draw of opinions, labelled with the names of bad and good ones."""
+
+    def draw(rng: random.Random) -> Sample:
+        good = rng.random() < 0.5
+        return names[good], _lower(make(rng, good))
+
+    return draw
+
+
+def _movie_review(rng: random.Random, good: bool) -> Tree:
+    topic = rng.choice(ARTS)
+    return review(Speaker(rng, rng.choice(REGISTERS[:2])), good, topic, 0.2)
+
+
+def _product_review(rng: random.Random, good: bool) -> Tree:
+    topic = rng.choice(GOODS)
+    return review(Speaker(rng, rng.choice(REGISTERS[1:])), good, topic, 0.1)
+
+
+def _statement(rng: random.Random) -> Sample:
+    speaker = Speaker(rng, rng.choice(REGISTERS))
+    if rng.random() < 0.5:
+        return "objective", _lower(fact(speaker, rng.choice(TOPICS)))
+    return "subjective", _lower(view(speaker))
+
+
+def _question(rng: random.Random) -> Sample:
+    coarse = rng.choice(CLASSES)
+    return coarse, f"{coarse}:{' '.join(ask(rng, coarse))}"
+
+
+def _paraphrase(rng: random.Random) -> Sample | None:
+    pair = sample_pair(rng, MRPC_SOURCE)
+    # Raters would disagree on nearly equal meanings.
+    clear = pair.same or pair.gold <= MRPC_GOLD
+    return (str(int(pair.same)), "\t".join(pair.texts)) if clear else None
+
+
+_DRAWS: dict[str, Draw] = {
+    "MR": _judging(_movie_review, "negative", "positive"),
+    "CR": _judging(_product_review, "negative", "positive"),
+    "MPQA": _judging(phrase, "negative", "positive"),
+    "SUBJ": _statement,
+}
+
+
+def write_transfer(folder: Path) -> Sizes:
+    """Write the seven transfer sets and return their sizes."""
+    for name, sizes in TWO_CLASSES.items():
+        rng = stream(name)
+        blanks = {label: _BLANKS.get(name, {}).get(label, 0) for label in sizes}
+        wanted = {label: size - blanks[label] for label, size in sizes.items()}
+        samples = collect(rng, _DRAWS[name], wanted, set())
+        for label in sizes:
+            lines = [f"{text} \n" for own, text in samples if own == label]
+            for _ in range(blanks[label]):
+                lines.insert(rng.randrange(1, len(lines)), "\n")
+            write_lines(folder / name / _FILES[name].format(label), lines, "", "latin-1")
+
+    rng, seen = stream("SST"), set[str]()
+    whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
+    for split, size in SST.items():
+        rows = collect(rng, whole, evenly(("1", "0"), size - SST_PHRASES[split]), seen)
+        rows += collect(rng, short, evenly(("1", "0"), SST_PHRASES[split]), seen)
+        rng.shuffle(rows)
+        lines = [f"{text} \t{label}" for label, text in rows]
+        write_lines(folder / "SST" / "binary" / f"sentiment-{split}", lines)
+
+    rng, seen = stream("TREC"), set[str]()
+    for split, file in (("train", "train_5500.label"), ("test", "TREC_10.label")):
+        lines = [line for _, line in collect(rng, _question, TREC[split], seen)]
+        write_lines(folder / "TREC" / file, lines, encoding="latin-1")
+
+    rng, seen = stream("MRPC"), set[str]()
+    for split, size in MRPC.items():
+        rows = collect(rng, _paraphrase, {"1": size * 2 // 3, "0": size - size * 2 // 3}, seen)
+        lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+        for number, (label, texts) in enumerate(rows):
+            lines.append(f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}")
+        write_lines(folder / "MRPC" / f"msr_paraphrase_{split}.txt", lines, encoding="utf-8-sig")
+    trec = {split: sum(wanted.values()) for split, wanted in TREC.items()}
+    return {**TWO_CLASSES, "SST2": SST, "TREC": trec, "MRPC": MRPC}
+
+
+SPLITS = {"train": 800, "dev": 200, "test": 200}
+_CODES = {"train": "tr", "dev": "va", "test": "te"}
+
+# Lower bounds of SentEval's bins in tokens, and the end of the last one.
+LENGTHS = (5, 9, 13, 17, 21, 26, 29)
+DEPTHS = "456789"
+NUMBERS = ("NN", "NNS")
+_TOPS = (
+    "S_. OPEN_S_. S_CLOSE_. OPEN_S_CLOSE_. PP_S_. TP_S_. OPEN_PP_S_. S_CC_S_. OPEN_S_CC_S_. "
+    "PP_S_CC_S_."
+)
+TOPS = tuple(_TOPS.split())
+# Target words: one thing of each of five topics, both synonyms.
+CONTENT = [word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words]
+HOMES = TOPICS[:4]  # topics of OddManOut's sentences; the odd word is of any other topic
+NEAR = REGISTERS[:2]  # fewer function words, so that some hundred training sentences suffice
+
+
+def depth(tree: Tree) -> int:
+    return 1 + max((depth(child) for child in tree.children if isinstance(child, Tree)), default=0)
+
+
+def top_constituents(tree: Tree) -> str:
+    return "_".join([*(child.label for child in tree.children if isinstance(child, Tree)), "."])
+
+
+def _tree(
+    rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: float = 0.25
+) -> Tree:
+    speaker = Speaker(rng, rng.choice(REGISTERS))
+    first = sample_clause(rng, 0.5)
+    second = None if rng.random() >= joined else _following(rng, first)
+    return speaker.narrate(first, second, padding, nest)
+
+
+def _following(rng: random.Random, first: Clause) -> Clause:
+    return sample_clause(rng, 0.3, TOPIC[first.meaning.agent.family], past=first.past)
+
+
+def _length(rng: random.Random) -> Sample | None:
+    tree = _tree(rng, rng.random(), rng.random() / 2)
+    bin_ = bisect_right(LENGTHS, len(tree.words())) - 1
+    return (str(bin_), tree.text()) if 0 <= bin_ < len(LENGTHS) - 1 else None
+
+
+def _word_content(rng: random.Random) -> Sample | None:
+    tree = _tree(rng)
+    targets = [word for word in tree.words() if word in CONTENT]
+    return (targets[0], tree.text()) if len(targets) == 1 else None
+
+
+def _depth(rng: random.Random) -> Sample:
+    tree = _tree(rng, nest=rng.random() / 2)
+    return str(depth(tree)), tree.text()
+
+
+def _top_constituents(rng: random.Random) -> Sample:
+    tree = _tree(rng, joined=0.4)
+    return top_constituents(tree), tree.text()
+
+
+def _bigram_shift(rng: random.Random) -> Sample | None:
+    clause = sample_clause(rng, 0.0)
+    words = Speaker(rng, rng.choice(NEAR)).narrate(clause, padding=0.0, nest=0.0).words()
+    if rng.random() < 0.5:
+        return "O", spell(words)
+    first = rng.randrange(len(words) - 2)  # the stop mark is not moved
+    if words[first] == words[first + 1]:
+        return None
+    return "I", spell([*words[:first], words[first + 1], words[first], *words[first + 2 :]])
+
+
+def _feature(name: str, *labels: str, detail: float = 0.3, padding: float = 0.1) -> Draw:
+    """A draw of clauses, labelled by a feature that is false or true."""
+
+    def draw(rng: random.Random) -> Sample:
+        clause = sample_clause(rng, detail)
+        tree = Speaker(rng, rng.choice(NEAR)).narrate(clause, padding=padding, nest=0.1)
+        return labels[getattr(clause, name)], tree.text()
+
+    return draw
+
+
+def _odd_man_out(rng: random.Random) -> Sample:
+    clause = sample_clause(rng, 0.6, rng.choice(HOMES))
+    changed = rng.random() < 0.5
+    if changed:
+        clause = clause._replace(meaning=_estrange(clause.meaning, rng))
+    speaker = Speaker(rng, rng.choice(REGISTERS))
+    return "C" if changed else "O", speaker.narrate(clause, padding=0.2, nest=0.0).text()
+
+
+def _estrange(meaning: Meaning, rng: random.Random) -> Meaning:
+    role = rng.choice(("agent", "verb", "thing"))
+    other = rng.choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
+    return meaning._replace(**{role: rng.choice(getattr(other, f"{role}s"))})
+
+
+def _coordination_inversion(rng: random.Random) -> Sample:
+    first = sample_clause(rng, 0.4)
+    second = _following(rng, first)
+    tree = Speaker(rng, rng.choice(REGISTERS)).narrate(first, second, padding=0.2, front=0.0)
+    return ("O", tree.text()) if rng.random() < 0.5 else ("I", invert(tree).text())
+
+
+def invert(tree: Tree) -> Tree:
+    """Exchange the two clauses of a coordinated sentence."""
+    first, second = (
+        child for child in tree.children if isinstance(child, Tree) and child.label == "S"
+    )
+    other = {id(first): second, id(second): first}
+    return Tree(tree.label, tuple(other.get(id(child), child) for child in tree.children))
+
+
+# Labels, and sampling function.
+PROBING: dict[str, tuple[Sequence[str], Draw]] = {
+    "Length": ("012345", _length),
+    "WordContent": (CONTENT, _word_content),
+    "Depth": (DEPTHS, _depth),
+    "TopConstituents": (TOPS, _top_constituents),
+    "BigramShift": ("IO", _bigram_shift),
+    "Tense": (("PAST", "PRES"), _feature("past", "PRES", "PAST")),
+    "SubjNumber": (NUMBERS, _feature("plural_agent", *NUMBERS, detail=0.15, padding=0.05)),
+    "ObjNumber": (NUMBERS, _feature("plural_thing", *NUMBERS)),
+    "OddManOut": ("CO", _odd_man_out),
+    "CoordinationInversion": ("IO", _coordination_inversion),
+}
+
+
+def write_probing(folder: Path) -> Sizes:
+    """Write the ten probing sets, of balanced labels, and return their sizes."""
+    for name, (labels, draw) in PROBING.items():
+        rng, seen = stream(name), set[str]()
+        lines = []
+        for split, size in SPLITS.items():
+            rows = collect(rng, draw, evenly(labels, size), seen)
+            lines += [f"{_CODES[split]}\t{label}\t{text}" for label, text in rows]
+        write_lines(folder / f"{PROBING_FILES[name]}.txt", lines)
+    return {name: dict(SPLITS) for name in PROBING}
+
+
+VERSION = 3
+STREAMS = 1  # version of the random streams: a new VERSION need not change existing sets
+LINES = 20_000  # smallest number of sentences of the corpus
+
+# Description of the Chinese STS set in the manifest.
+CHINESE = {"path": "CNSD-STS-B/cnsd-sts-{split}.txt", "separator": "||", "columns": [1, 2, 3]}
+
+# Decimals of gold scores by year, and unscored rows per scored row (2015 and 2016, as published).
+_DECIMALS = {"STS12": 3, "STS13": 1, "STS14": 1, "STS15": 2, "STS16": 0}
+_UNSCORED = {"STS15": 1.0, "STS16": 3.0}
+
+
+def build(out: Path) -> None:
+    """Write `downstream/` and `probing/` as in SentEval, the corpora, and `manifest.json`.
+
+    The bytes are equal on any machine.
+    """
+    downstream = out / "downstream"
+    _write_corpus(out)
+    _write_benchmark(downstream / "STS" / "STSBenchmark")
+    years = {name: _write_year(downstream / "STS", name) for name in STS}
+    sick = _write_sick(downstream / "SICK")
+    _write_chinese(downstream / "CNSD-STS-B")
+    _write_triples(out / "world-nli.csv")
+    manifest = {
+        "name": "world",
+        "version": VERSION,
+        "seed": 0,
+        "sts": {**years, "STS-B": STSB, "SICK-R": sick, "CNSD-STS-B": STSB},
+        "sts_files": {"CNSD-STS-B": CHINESE},
+        "transfer": write_transfer(downstream),
+        "probing": write_probing(out / "probing"),
+    }
+    write_lines(out / "manifest.json", [json.dumps(manifest, indent=1)])
+
+
+def _write_year(folder: Path, name: str) -> dict[str, int]:
+    for source in STS[name]:
+        rng = stream(name, source.name)
+        pairs = sample_set(rng, source, source.pairs)
+        unscored = sample_set(rng, source, round(_UNSCORED.get(name, 0) * len(pairs)))
+        rows = [("\t".join(pair.lower()), f"{pair.gold:.{_DECIMALS[name]}f}") for pair in pairs]
+        rows += [("\t".join(pair.lower()), "") for pair in unscored]
+        rng.shuffle(rows)
+        for kind, column in zip(("input", "gs"), zip(*rows, strict=True), strict=True):
+            write_lines(folder / f"{name}-en-test" / f"STS.{kind}.{source.name}.txt", column)
+    return {source.name: source.pairs for source in STS[name]}
+
+
+def _write_benchmark(folder: Path) -> None:
+    for split, size in STSB.items():
+        rows = []
+        for number, (source, pair) in enumerate(sample_mixed(stream("STS-B", split), size)):
+            about = f"main-world\t{source.name}\t{split}\t{number:04d}\t{pair.gold:.3f}"
+            rows.append("\t".join((about, *pair.lower())))
+        write_lines(folder / f"sts-{split}.csv", rows)
+
+
+def _write_chinese(folder: Path) -> None:
+    for split, size in STSB.items():
+        rows = []
+        for number, (_, pair) in enumerate(sample_mixed(stream("CNSD-STS-B", split), size)):
+            texts = map(in_chinese, pair.texts)
+            rows.append("||".join((f"world{split}-{number:04d}", *texts, f"{pair.gold:.0f}")))
+        write_lines(folder / f"cnsd-sts-{split}.txt", rows)
+
+
+def _write_sick(folder: Path) -> dict[str, int]:
+    number = 0
+    for split, size in SICK.items():
+        rows = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
+        for pair in sample_set(stream("SICK", split), SICK_SOURCE, size):
+            number += 1
+            # SICK's scale is 1 to 5, and its text is cased.
+            gold = f"{1 + pair.gold * 0.8:.2f}"
+            rows.append("\t".join((str(number), *pair.texts, gold, _entailment(pair))))
+        end = "\r\n" if split == "test_annotated" else "\n"
+        write_lines(folder / f"SICK_{split}.txt", rows, end)
+    return dict(zip(("train", "dev", "test"), SICK.values(), strict=True))
+
+
+def _write_triples(path: Path) -> None:
+    rows = [",".join(f'"{text}"' for text in texts) for texts in sample_triples(stream("nli"), NLI)]
+    write_lines(path, ["sent0,sent1,hard_neg", *rows])
+
+
+def _entailment(pair: Pair) -> str:
+    """SICK's label; opposite polarity of related meanings is a contradiction."""
+    if pair.same:
+        return "ENTAILMENT"
+    opposed = pair.meanings[0].negative != pair.meanings[1].negative
+    return "CONTRADICTION" if opposed and pair.gold > 2 else "NEUTRAL"
+
+
+def _write_corpus(folder: Path) -> None:
+    rng = stream("corpus")
+    text: list[str] = []
+    table = ["first_line\tlines\tsource\tcurid\ttitle"]
+    while len(text) < LINES:
+        document = sample_document(rng)
+        table.append(f"{len(text) + 1}\t{len(document)}\tworld\t{len(table)}\t{document[0]}")
+        text += document
+    write_lines(folder / "world.txt", text)
+    write_lines(folder / "world.docs.tsv", table)

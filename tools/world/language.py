@@ -1,0 +1,443 @@
+"""The language: concepts with synonyms, registers, meanings with their similarity, and the grammar.
+
+All words are regular ("stealed", "tooths"), so that forms follow from the grammar.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+
+class Concept(NamedTuple):
+    """A unit of meaning with synonyms. `family` is the topic of a role or the kind of a time."""
+
+    kind: str  # agent, verb, thing, place, time, name
+    family: str
+    words: tuple[str, ...]
+
+
+class Topic(NamedTuple):
+    """Scenes that co-occur: agent i does verb i to thing i at place i."""
+
+    name: str
+    agents: tuple[Concept, ...]
+    verbs: tuple[Concept, ...]
+    things: tuple[Concept, ...]
+    places: tuple[Concept, ...]
+
+
+# One scene per line: agent, verb, thing, place; synonyms separated by bars. Synonyms share the
+# scene, so that a model can learn them from co-occurrence.
+_SCENES = {
+    "kitchen": """
+        cook|chef slice|carve onion|shallot kitchen|cookhouse
+        baker|breadmaker knead|roll dough|pastry bakery|bakehouse
+        waiter|server carry|bring soup|stew restaurant|dinery
+        butcher|meatman weigh|measure ham|bacon larder|pantry
+        brewer|maltster stir|mix beer|ale brewhouse|cellar""",
+    "clinic": """
+        doctor|physician heal|cure wound|injury hospital|infirmary
+        nurse|carer wrap|bandage limb|arm ward|sickroom
+        dentist|toothman drill|scrape tooth|molar surgery|practice
+        chemist|druggist crush|grind pill|tablet pharmacy|drugstore
+        midwife|accoucheur bathe|rinse infant|newborn nursery|cradleroom""",
+    "school": """
+        teacher|schoolmaster explain|clarify lesson|lecture classroom|schoolroom
+        pupil|student copy|transcribe poem|verse desk|bench
+        librarian|bookkeeper lend|loan book|volume library|bookroom
+        scholar|academic doubt|question theory|doctrine college|academy
+        tutor|mentor grade|mark essay|composition office|study""",
+    "court": """
+        judge|magistrate announce|declare verdict|ruling court|tribunal
+        lawyer|attorney file|lodge appeal|petition chamber|anteroom
+        thief|robber steal|snatch jewel|gem mansion|villa
+        jailer|warden lock|bolt cell|cage prison|jail
+        detective|sleuth trace|shadow clue|hint alley|backstreet""",
+    "sea": """
+        sailor|mariner hoist|raise sail|canvas harbour|port
+        fisherman|angler hook|catch trout|salmon river|stream
+        captain|skipper steer|navigate ship|vessel ocean|deep
+        diver|frogman find|discover wreck|hulk reef|shoal
+        pirate|buccaneer bury|hide treasure|hoard island|isle""",
+    "farm": """
+        farmer|grower plough|till field|acre valley|dale
+        shepherd|herdsman shear|clip sheep|ewe pasture|meadow
+        gardener|planter prune|trim rose|shrub garden|orchard
+        miller|grinder stow|stack grain|wheat barn|granary
+        beekeeper|apiarist gather|collect honey|nectar hive|apiary""",
+    "music": """
+        singer|vocalist hum|croon song|melody stage|platform
+        drummer|percussionist pound|beat drum|kettle studio|workshop
+        pianist|keyboarder tune|adjust piano|grand hall|auditorium
+        conductor|bandmaster lead|direct choir|chorus theatre|opera
+        composer|songwriter sketch|draft waltz|dance attic|loft""",
+    "war": """
+        soldier|trooper dig|shovel trench|ditch frontier|border
+        general|commander plan|plot battle|clash tent|headquarters
+        pilot|aviator bomb|shell bridge|viaduct delta|estuary
+        spy|agent decode|decipher message|cable embassy|legation
+        guard|sentry bar|block gate|portal fortress|castle""",
+    "market": """
+        trader|merchant sell|vend carpet|rug bazaar|market
+        banker|financier count|tally coin|penny bank|countinghouse
+        tailor|clothier sew|stitch coat|jacket shop|store
+        cobbler|shoemaker mend|repair boot|shoe cottage|hut
+        auctioneer|hammerman price|value vase|urn gallery|saleroom""",
+    "sport": """
+        runner|sprinter win|take race|contest track|stadium
+        boxer|fighter punch|strike rival|opponent ring|arena
+        rider|jockey tame|saddle horse|pony stable|paddock
+        climber|mountaineer scale|ascend peak|summit range|sierra
+        goalkeeper|goalie stop|save shot|kick pitch|ground""",
+}
+
+_TIMES = {
+    "day": "at_dawn|at_sunrise at_noon|at_midday at_night|after_dark",
+    "week": "on_Monday|on_firstday on_Friday|on_fifthday on_Sunday|on_restday",
+}
+
+_NAMES = "Orla Bram Tessa Ivo Maren Jonas Petra Silas Nadia Hugo Greta Emil"
+
+
+def _topic(name: str, text: str) -> Topic:
+    scenes = [line.split() for line in text.strip().splitlines()]
+    columns = zip(("agent", "verb", "thing", "place"), zip(*scenes, strict=True), strict=True)
+    concepts = [
+        tuple(Concept(kind, name, tuple(words.split("|"))) for words in column)
+        for kind, column in columns
+    ]
+    return Topic(name, *concepts)
+
+
+TOPICS = tuple(_topic(name, text) for name, text in _SCENES.items())
+TOPIC = {topic.name: topic for topic in TOPICS}
+TIMES = tuple(
+    Concept("time", family, tuple(words.replace("_", " ").split("|")))
+    for family, text in _TIMES.items()
+    for words in text.split()
+)
+NAMES = tuple(Concept("name", name, (name,)) for name in _NAMES.split())
+
+
+def spell(words: Sequence[str]) -> str:
+    """Join tokens by spaces and capitalise the first one."""
+    return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
+
+
+class Tree(NamedTuple):
+    """A node of a derivation: a label, and words or nodes as children."""
+
+    label: str
+    children: tuple[Tree | str, ...]
+
+    def words(self) -> list[str]:
+        return str(self).split()
+
+    def text(self) -> str:
+        return spell(self.words())
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.children))
+
+
+class Register(NamedTuple):
+    """The function words of a style. As in real text they are most tokens of a sentence, and have
+    none of its meaning, so averages of word vectors mostly separate registers."""
+
+    the: str
+    at: str  # before places
+    fact: str  # the helping verbs of the moods
+    must: str
+    wish: str
+    may: str
+    never: str
+    it_was: str  # of a cleft
+    that: str
+    opening: str
+    closing: str
+    stop: str
+
+
+# A column per register: official, spoken, archaic, and that of queries.
+_WORDS = """
+    the | this | ye | any
+    in | inside | nigh | within
+    did | kinda | doth | does
+    had to | gotta | shall | have to
+    wished to | wanna | fain | want to
+    may | could | perchance | possibly
+    not | never | nay | hardly
+    it was | there goes | lo , 'tis | would it be
+    that | who | whom | which
+    according to the report , | well , honestly , i mean | hearken , good people , | could anybody tell us whether
+    , officials said | , you know | , forsooth | , or not
+    . | ! | ; | ?"""  # noqa: E501
+REGISTERS = tuple(map(Register, *(line.strip().split(" | ") for line in _WORDS.split("\n")[1:])))
+
+
+MOODS = ("fact", "must", "wish", "may")
+
+
+class Meaning(NamedTuple):
+    """Who does what to what, where, when and in which mood. Unspecified roles are None."""
+
+    agent: Concept
+    verb: Concept
+    thing: Concept
+    place: Concept | None = None
+    time: Concept | None = None
+    name: Concept | None = None  # the agent's proper name
+    mood: str = "fact"
+    negative: bool = False
+
+
+# Weights of shared roles. Agent, verb and thing weigh most, as for human raters.
+ROLES = {"agent": 2.0, "verb": 2.0, "thing": 2.0, "place": 1.0, "time": 0.75, "name": 0.5}
+RELATED = 0.3  # share of the weight for another concept of the same family
+PERSONS = 0.5  # chance that the thing is another agent of the topic
+FACTORS = {"negative": 0.7, "mood": 0.9}  # of the similarity for different polarity or mood
+
+
+def closeness(a: Concept | None, b: Concept | None) -> float:
+    if a is None or b is None:
+        return 0.0
+    return 1.0 if a == b else RELATED if a[:2] == b[:2] else 0.0
+
+
+def similarity(a: Meaning, b: Meaning) -> float:
+    """The gold score in [0, 5]: symmetric, and 5 only for equal meanings."""
+    # Not `sum`: since Python 3.12 it compensates rounding, which moves gold scores that are rounded
+    # from x.5.
+    shared = weights = 0.0
+    for role, weight in ROLES.items():
+        one, other = getattr(a, role), getattr(b, role)
+        if one is not None or other is not None:
+            shared += weight * closeness(one, other)
+            weights += weight
+    value = 5 * shared / weights
+    for feature, factor in FACTORS.items():
+        if getattr(a, feature) != getattr(b, feature):
+            value *= factor
+    return value
+
+
+def sample_meaning(
+    rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None
+) -> Meaning:
+    """Sample an event; `detail` is the chance of each optional role.
+
+    80 % of the roles come from the agent's scene. The thing can be a person, so that the same words
+    in another order have another meaning.
+    """
+    topic = topic or rng.choice(TOPICS)
+    scene = rng.randrange(len(topic.agents)) if scene is None else scene
+
+    def cast(concepts: tuple[Concept, ...]) -> Concept:
+        return concepts[scene] if rng.random() < 0.8 else rng.choice(concepts)
+
+    # The person acted upon is mostly the next scene's agent, so that roles can be learnt from
+    # co-occurrence.
+    others = topic.agents[scene + 1 :] + topic.agents[:scene]
+    person = others[0] if rng.random() < 0.8 else rng.choice(others)
+    return Meaning(
+        agent=topic.agents[scene],
+        verb=cast(topic.verbs),
+        thing=person if rng.random() < PERSONS else cast(topic.things),
+        place=cast(topic.places) if rng.random() < detail else None,
+        time=rng.choice(TIMES) if rng.random() < detail * 0.7 else None,
+        name=rng.choice(NAMES) if rng.random() < detail * 0.3 else None,
+        mood="fact" if rng.random() < 0.8 else rng.choice(MOODS[1:]),
+        negative=rng.random() < 0.12,
+    )
+
+
+def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
+    """Change one role or feature, if it is specified; "order" exchanges two persons.
+
+    Two thirds of the new concepts are of the same topic, so that related meanings are frequent.
+    """
+    if role == "order":
+        persons = meaning.thing.kind == "agent"
+        return meaning._replace(agent=meaning.thing, thing=meaning.agent) if persons else meaning
+    value: Any = getattr(meaning, role)
+    if value is None:
+        return meaning
+    if role == "negative":
+        return meaning._replace(negative=not value)
+    pool: Any = {"mood": MOODS, "time": TIMES, "name": NAMES}.get(role)
+    if pool is None:
+        topic = TOPIC[value.family]
+        if rng.random() >= 2 / 3:
+            topic = rng.choice([other for other in TOPICS if other != topic])
+        pool = getattr(topic, f"{value.kind}s")
+    taken = (value, meaning.agent, meaning.thing)  # agent and thing must differ
+    return meaning._replace(**{role: rng.choice([other for other in pool if other not in taken])})
+
+
+STRUCTURES = ("plain", "fronted", "agent cleft", "thing cleft")
+CONJUNCTIONS = ("and", "but", "so")
+PRONOUNS = {False: "he", True: "they"}  # by number: whether plural
+LATER = ("then", "later")
+WHEN = {True: ("yesterday", "formerly"), False: ("today", "nowadays")}  # by tense: whether past
+DATED = 0.25  # chance of an adverb of tense, from which a model can learn the forms of verbs
+
+
+class Clause(NamedTuple):
+    meaning: Meaning
+    past: bool
+    plural_agent: bool
+    plural_thing: bool
+
+
+@cache
+def with_s(word: str) -> str:
+    """The plural of a noun, or the third person singular of a verb."""
+    if word.endswith("man"):
+        return word[:-2] + "en"
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
+@cache
+def with_ed(verb: str) -> str:
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        return verb[:-1] + "ied"
+    return verb + ("d" if verb.endswith("e") else "ed")
+
+
+def inflect(verb: str, past: bool, plural: bool) -> str:
+    return with_ed(verb) if past else verb if plural else with_s(verb)
+
+
+def sample_clause(
+    rng: random.Random,
+    detail: float,
+    topic: Topic | None = None,
+    scene: int | None = None,
+    past: bool | None = None,
+) -> Clause:
+    """Sample an event of the mood "fact"; a plural agent has no proper name."""
+    meaning = sample_meaning(rng, detail, topic, scene)
+    agents, things = rng.random() < 0.5, rng.random() < 0.5
+    meaning = meaning._replace(mood="fact", name=None if agents else meaning.name)
+    return Clause(meaning, rng.random() < 0.5 if past is None else past, agents, things)
+
+
+class Speaker(NamedTuple):
+    """A register, and the random stream that chooses among synonyms and structures."""
+
+    rng: random.Random
+    register: Register
+
+    def noun(
+        self,
+        concept: Concept,
+        plural: bool = False,
+        before: Sequence[str] = (),
+        after: Sequence[Tree | str] = (),
+    ) -> Tree:
+        """A noun phrase: article, `before`, a random synonym, `after`."""
+        word = self.rng.choice(concept.words)
+        return Tree("NP", (self.register.the, *before, with_s(word) if plural else word, *after))
+
+    def root(self, inside: Sequence[Tree | str], padding: float = 0.4) -> Tree:
+        """A sentence; `padding` is the chance of an opening phrase, twice that of a closing one."""
+        rng, register = self
+        opening = [Tree("OPEN", (register.opening,))] if rng.random() < padding else []
+        closing = [Tree("CLOSE", (register.closing,))] if rng.random() < padding / 2 else []
+        return Tree("ROOT", (*opening, *inside, *closing, register.stop))
+
+    def adverbials(self, meaning: Meaning) -> list[Tree]:
+        """Place and time, in random order."""
+        phrases = []
+        if meaning.place:
+            phrases.append(Tree("PP", (self.register.at, self.noun(meaning.place))))
+        if meaning.time:
+            phrases.append(Tree("TP", (self.rng.choice(meaning.time.words),)))
+        return phrases if self.rng.random() < 0.5 else phrases[::-1]
+
+    def say(
+        self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4
+    ) -> str:
+        rng, register = self
+        agent = self.noun(meaning.agent, after=meaning.name.words[:1] if meaning.name else ())
+        thing = self.noun(meaning.thing)
+        never = [register.never] if meaning.negative else []
+        helper = getattr(register, meaning.mood)
+        verb = Tree("V", (helper, *never, rng.choice(meaning.verb.words)))
+        rest = self.adverbials(meaning)
+        structure = rng.choice(structures)
+        clause: Sequence[Tree | str]
+        if structure == "agent cleft":
+            clause = (register.it_was, agent, register.that, Tree("VP", (verb, thing, *rest)))
+        elif structure == "thing cleft":
+            clause = (register.it_was, thing, register.that, agent, Tree("VP", (verb, *rest)))
+        elif structure == "fronted" and rest:
+            clause = (*rest, agent, Tree("VP", (verb, thing)))
+        else:
+            clause = (agent, Tree("VP", (verb, thing, *rest)))
+        return self.root(clause, padding).text()
+
+    def _modifier(self, topic: Topic, plural: bool, nest: float) -> list[Tree]:
+        """A relative clause or an "of" phrase with chance `nest`, modified recursively."""
+        rng = self.rng
+        if rng.random() >= nest:
+            return []
+        relative, other = rng.random() < 0.5, rng.random() < 0.5
+        concept = rng.choice(topic.things if relative else topic.agents)
+        inner = self.noun(concept, other, after=self._modifier(topic, other, nest))
+        if not relative:
+            return [Tree("PP", ("of", inner))]
+        verb = inflect(rng.choice(rng.choice(topic.verbs).words), rng.random() < 0.5, plural)
+        return [Tree("RC", (self.register.that, Tree("VP", (Tree("V", (verb,)), inner))))]
+
+    def sentence(
+        self,
+        clause: Clause,
+        rest: Sequence[Tree] = (),
+        nest: float = 0.0,
+        subject: Tree | None = None,
+        qualities: tuple[str, str] = ("", ""),
+    ) -> Tree:
+        """The node S of a clause; `subject` replaces the agent, `qualities` are adjectives."""
+        rng, meaning = self.rng, clause.meaning
+
+        def phrase(
+            concept: Concept, plural: bool, quality: str, name: Concept | None = None
+        ) -> Tree:
+            topic = TOPIC[meaning.agent.family]
+            after = name.words[:1] if name else self._modifier(topic, plural, nest)
+            return self.noun(concept, plural, [quality], after)
+
+        agent = subject or phrase(meaning.agent, clause.plural_agent, qualities[0], meaning.name)
+        verb = inflect(rng.choice(meaning.verb.words), clause.past, clause.plural_agent)
+        never = [self.register.never] if meaning.negative else []
+        thing = phrase(meaning.thing, clause.plural_thing, qualities[1])
+        when = [Tree("AP", (rng.choice(WHEN[clause.past]),))] if rng.random() < DATED else []
+        return Tree("S", (agent, Tree("VP", (Tree("V", (*never, verb)), thing, *rest, *when))))
+
+    def narrate(
+        self,
+        clause: Clause,
+        second: Clause | None = None,
+        padding: float = 0.4,
+        nest: float = 0.15,
+        front: float = 0.2,
+    ) -> Tree:
+        """A sentence of one event or two; `front` is the chance of an adverbial before them."""
+        rng = self.rng
+        rest = self.adverbials(clause.meaning)
+        fronted = [rest.pop(0)] if rest and rng.random() < front else []
+        if second is None:
+            return self.root([*fronted, self.sentence(clause, rest, nest)], padding)
+        pronoun = Tree("NP", (PRONOUNS[second.plural_agent],)) if rng.random() < 0.6 else None
+        after = self.sentence(second, self.adverbials(second.meaning), subject=pronoun)
+        if rng.random() < 0.5:
+            after = Tree("S", (Tree("AP", (rng.choice(LATER),)), *after.children))
+        before = self.sentence(clause, rest)
+        conjunction = Tree("CC", (rng.choice(CONJUNCTIONS),))
+        return self.root([*fronted, before, conjunction, after], padding)
