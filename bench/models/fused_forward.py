@@ -186,10 +186,7 @@ def attend_padded(
     ]
     lengths, key_lengths = ends.diff(), key_ends.diff()
     real = torch.arange(padded[1].shape[1], device=ends.device) < key_lengths[:, None]
-    mixed = F.scaled_dot_product_attention(
-        *(states.transpose(1, 2) for states in padded),
-        attn_mask=real[:, None, None],
-        dropout_p=rate,
-    )
+    query, key, value = (states.transpose(1, 2) for states in padded)
+    mixed = F.scaled_dot_product_attention(query, key, value, real[:, None, None], rate)
     mixed = mixed.transpose(1, 2)
     return mixed[torch.arange(mixed.shape[1], device=ends.device) < lengths[:, None]]

@@ -136,7 +136,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
             return 0
 
     monkeypatch.setattr(workflow.subprocess, "Popen", Process)
-    monkeypatch.setattr(workflow, "visible", lambda: ["GPU-1", "GPU-2"])
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr(present, "hub_answers", lambda: True)
     assert main([*ROW, "--seeds", "3", "--cores", "4"]) == 0
     (words,) = started

@@ -138,7 +138,7 @@ def test_an_encoder_that_cannot_be_used_is_refused(make: Make, tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.parametrize("per_job", [1, 2])
 def test_the_workflow_trains_the_teacher_first(make: Make, tmp_path: Path, per_job: int) -> None:
-    """In a job of its own the student's has the teacher's result as input; in one job it follows."""
+    """In a job of its own it is an input of the student's; in one job the student follows it."""
     content, teacher, student = make(runs_per_job=per_job)
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(content))
