@@ -136,6 +136,9 @@ def load_backbone(
             raise
         what = f"cannot load the model in {folder}: {summary(error)}"
         raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
+    if model.main_input_name != "input_ids":
+        what = f"{folder} holds a {config.model_type}, which is no encoder of text"
+        raise UserError(f"{what}; choose another")
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         what = f"{folder} stores no pooler weights, and pooler 'cls' would be random"
         raise UserError(f"{what}; choose cls_before_pooler or avg")
