@@ -95,7 +95,9 @@ def _compare(run_id: str, folder: Path, vectors: np.ndarray) -> None:
     """Raise `UserError` if the library's vectors of `PROBES` differ from ours."""
     from sentence_transformers import SentenceTransformer
 
-    theirs = SentenceTransformer(str(folder), device="cpu").encode(PROBES)
+    theirs = SentenceTransformer(
+        str(folder), device="cpu", local_files_only=True, trust_remote_code=False
+    ).encode(PROBES)
     error = np.abs(theirs - vectors).max() / max(1.0, np.abs(vectors).max())
     if not error <= CLOSE:
         raise UserError(

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bench.datasets.manifest import Vectors
 from bench.models.packed_forward import Batch, States, Work, forward, is_packed, pooler_output
-from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS, check_pooler
+from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
 from bench.models.side_by_side import side_by_side
 from bench.models.token_cache import TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
@@ -88,18 +88,14 @@ class TransformerEncoder:
             work: counts the FLOP of `encode`.
 
         Raises:
-            UserError: the pooler is unknown, needs more positions than the model has or takes the
-                first token of a decoder, or the tokenizer has no valid `model_max_length`.
+            UserError: the pooler takes the first token of a decoder.
         """
-        check_pooler(pooler)
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self._cached_tokens, self._work = {} if cached_tokens is None else cached_tokens, work
-        self._positions, longest = POSITIONS.get(pooler), longest_input(model, tokenizer)
-        self._limit = self._positions or longest
-        if self._limit > longest:
-            what = f"pooler '{pooler}' needs {self._limit} positions, this model has {longest}"
-            raise UserError(f"{what}; choose another pooler")
-        if pooler in FIRST_ONLY and any(getattr(one, "is_causal", 0) for one in model.modules()):
+        self._positions = POSITIONS.get(pooler)
+        self._limit = self._positions or longest_input(model, tokenizer)
+        is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
+        if pooler in FIRST_ONLY and is_causal:
             what = f"pooler '{pooler}' takes the first token, which sees no other one in a decoder"
             raise UserError(f"{what} ({model.config.model_type}); choose avg")
 

@@ -24,7 +24,7 @@ from bench.models.encoder import Encoder
 from bench.models.load import load_encoder
 from bench.models.poolers import check_pooler
 from bench.models.sentence_transformers import Normalised
-from bench.registry.encoders import is_path, no_folder
+from bench.registry.encoders import encoder_folder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import slug
@@ -56,28 +56,26 @@ class Model:
     def read(cls, word: str, common: Model | None = None) -> Model:
         """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line.
 
-        The options of `common` apply unless `word` sets them. Wrong syntax and unknown options
-        raise `UserError`.
+        The options of `common` apply unless `word` sets them. Unknown options raise
+        `UserError`.
         """
         model = replace(common, source=word) if common else cls(word)
-        if Path(word).exists() or not {"[", "]"} & set(word):
+        match = OPTIONS.fullmatch(word)
+        if Path(word).exists() or not match:
             return model
-        if not (match := OPTIONS.fullmatch(word)):
-            what = f"'{word}' has an unmatched bracket, or text after the bracket"
-            raise UserError(f"{what}; write MODEL[pooler=avg,prompt=query,normalize]")
         options: dict[str, Any] = {}
         for item in match["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
             if key not in KEYS:
                 hint = did_you_mean(key, KEYS)
                 raise UserError(f"'{word}' has an unknown option '{key}'{hint}")
-            is_switch = key == "normalize"
-            if (is_switch and value not in ("", "true", "false")) or (
-                key == "pooler" and not value
-            ):
+            if key == "prompt" or (key == "pooler" and value):
+                options[key] = value
+            elif key == "normalize" and value in ("", "true", "false"):
+                options[key] = value != "false"
+            else:
                 what = f"'{word}': cannot read '{item}'"
                 raise UserError(f"{what}; write pooler=avg, prompt=query or normalize")
-            options[key] = value != "false" if is_switch else value
         return replace(model, source=match["source"], **options)
 
     @classmethod
@@ -134,13 +132,14 @@ class Model:
     def check(self) -> None:
         """Raise `UserError` for mistakes that are visible before anything is loaded."""
         if self.is_function:
-            if isinstance(self.source, str):
-                imported(self.source)
+            self._function()
             return
         if self.pooler is not None:
             check_pooler(self.pooler)
-        if is_path(str(self.source)) and not Path(str(self.source)).exists():
-            raise no_folder(self.source)
+        encoder_folder(str(self.source))
+
+    def _function(self) -> Function:
+        return imported(self.source) if isinstance(self.source, str) else self.source
 
     def load(self, device: str) -> Encoder:
         """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
@@ -148,8 +147,7 @@ class Model:
             if self.pooler is not None or self.prompt is not None:
                 what = f"'{self.name}' is a function, which has no pooler and no prompts"
                 raise UserError(f"{what}; omit both")
-            function = imported(self.source) if isinstance(self.source, str) else self.source
-            encoder: Encoder = FunctionEncoder(function, self.name)
+            encoder: Encoder = FunctionEncoder(self._function(), self.name)
         else:
             options = {"pooler": self.pooler, "prompt": self.prompt}
             encoder = load_encoder(str(self.source), **options, device=device)
@@ -175,23 +173,16 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
 def imported(name: str) -> Function:
     """Import `module:function` from Python's path or the current folder, else `UserError`."""
     module, _, path = name.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:
+    if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         value: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and f"{module}.".startswith(f"{error.name}."):
-            remedy = f"run in the folder of {module}, or add that folder to PYTHONPATH"
-        else:
-            remedy = f"install '{error.name}', which {module} needs"
-        raise UserError(f"'{name}' cannot be imported ({error}); {remedy}") from None
     except FAILURES as error:
-        reason = describe_error(error)
-        raise UserError(f"'{name}' cannot be imported ({reason}); fix that module") from error
+        what = f"'{name}' cannot be imported ({describe_error(error)})"
+        raise UserError(f"{what}; run in its folder, or install what it needs") from error
     for part in path.split("."):
         if not hasattr(value, part):
-            functions = [key for key, held in vars(value).items() if callable(held)]
-            hint = did_you_mean(part, [key for key in functions if not key.startswith("_")])
+            hint = did_you_mean(part, [key for key in vars(value) if not key.startswith("_")])
             raise UserError(f"'{name}': {module} has no '{part}'{hint}")
         value = getattr(value, part)
     if not callable(value):
@@ -226,21 +217,14 @@ class FunctionEncoder:
             return np.zeros((0, 0), dtype=np.float32)
         try:
             output = self.function(list(sentences))
+            if hasattr(output, "detach"):
+                output = output.detach().float().cpu()
+            vectors = np.asarray(output, dtype=np.float32)
         except UserError:
             raise
         except FAILURES as error:
             what = f"{len(sentences)} texts ({describe_error(error, self.function)})"
             raise UserError(f"'{self.name}' failed on {what}; fix it") from error
-        if hasattr(output, "detach"):
-            output = output.detach().float().cpu()
-        try:
-            if np.iscomplexobj(output):  # numpy would drop the imaginary part
-                raise TypeError
-            with np.errstate(over="ignore"):  # infinite values are rejected by scoring
-                vectors = np.asarray(output, dtype=np.float32)
-        except (TypeError, ValueError):
-            what = f"a {type(output).__name__} that is not an array of real numbers"
-            raise UserError(f"'{self.name}' returned {what}; return one vector per text") from None
         if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
             what = f"an array of shape {vectors.shape} for {len(sentences)} texts"
             raise UserError(f"'{self.name}' returned {what}; return one vector per text")

@@ -8,7 +8,8 @@ wraps) and `arrays.safetensors` (its tensors).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.poolers import POOLER_NAMES, check_pooler
 from bench.models.transformer import check_folder
 from bench.registry.backbones import UnknownBackbone, backbone
-from bench.registry.encoders import SAVED, is_path, no_folder
+from bench.registry.encoders import SAVED, encoder_folder
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, write_json
@@ -35,9 +36,10 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
     """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
-        if base := getattr(encoder, "base", None):
+        base, arrays = getattr(encoder, "base", None), getattr(encoder, "arrays", None)
+        if base:
             save_encoder(base, temporary / "base")
-        if arrays := getattr(encoder, "arrays", None):
+        if arrays:
             arrays = {name: array.contiguous() for name, array in arrays.items()}
             save_file(arrays, temporary / ARRAYS)
         write_json(temporary / SAVED, {"kind": encoder.kind, **stored})
@@ -67,9 +69,12 @@ def load_encoder(
     folder = find_model(model)
     check_files(folder, pooler, prompt)
     if (folder / SAVED).is_file():
-        return _load_saved(folder, pooler, device)
+        return _load_saved(folder, device)
     if pooler is None and (folder / sentence_transformers.LIST).is_file():
-        return _tried(folder, lambda: sentence_transformers.load_modular(folder, prompt, device))
+        with _parts_fit(folder):
+            encoder: Encoder = sentence_transformers.load_modular(folder, prompt, device)
+            encoder.encode(["a"])
+        return encoder
     if pooler is None:
         what = f"{model} stores no pooler"
         raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
@@ -79,18 +84,21 @@ def load_encoder(
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> None:
     """Raise `UserError` if `load_encoder` would refuse a folder for what its files are, without its
     weights."""
-    if pooler and prompt:
-        what = f"--pooler uses only the transformer of {folder}, without prompts"
-        raise UserError(f"{what}; omit --prompt")
     if (folder / SAVED).is_file():
-        if prompt:
-            raise UserError(f"{folder} was saved with a fixed prompt; omit --prompt")
+        stored = read_json(folder / SAVED)
+        if pooler not in (None, stored.get("pooler")):
+            has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
+            what = f"{folder} was saved with {has}, not with pooler '{pooler}'"
+            raise UserError(f"{what}; omit --pooler, or write pooler=none")
     elif pooler is None and (folder / sentence_transformers.LIST).is_file():
-        sentence_transformers.parts_of(folder, prompt)
+        sentence_transformers.read_modules(folder)
+        sentence_transformers.read_prompt(folder, prompt)
+        return
     else:
         check_folder(folder)
-        if prompt:
-            raise UserError(f"{folder} has no prompts; omit --prompt")
+    if prompt:
+        what = f"--pooler uses only the transformer of {folder}, without prompts"
+        raise UserError(f"{what if pooler else f'{folder} has no prompts'}; omit --prompt")
 
 
 def find_model(model: str | Path) -> Path:
@@ -99,87 +107,55 @@ def find_model(model: str | Path) -> Path:
     Raises:
         UserError: there is none.
     """
-    folder = Path(model)
-    if not str(model) or folder.is_file():
-        problem = f"{model} is a file" if str(model) else "the model's name is empty"
-        raise UserError(
-            f"{problem}; give a folder or a hub id (score word vectors as a backbone of method "
-            "'glove')"
-        )
-    if (folder / "encoder" / SAVED).is_file():
-        return folder / "encoder"
-    if folder.is_dir():
+    name = str(model)
+    folder = encoder_folder(name)
+    if folder is not None:
         return folder
     try:
-        registered = backbone(str(model))
+        return backbone(name).folder()
     except UnknownBackbone as unknown:
-        if is_path(str(model)):
-            raise no_folder(model) from None
         try:
-            return fetch_backbone(str(model))
+            return fetch_backbone(name)
         except UserError as error:
-            if "/" in str(model):
+            if "/" in name:
                 raise
             raise type(error)(f"{error} ({unknown})") from error  # it may be a misspelt backbone
-    return registered.folder()
 
 
-def _load_saved(folder: Path, pooler: str | None, device: str) -> Encoder:
+def _load_saved(folder: Path, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote."""
-    path = folder / SAVED
-    stored = read_json(path)
-    if not isinstance(stored, dict) or not isinstance(stored.get("kind"), str):
-        raise UserError(f"{path} names no kind of encoder; save the encoder again")
-    if stored["kind"] == TransformerEncoder.kind and stored.get("pooler") not in POOLER_NAMES:
-        raise UserError(f"{path} names no pooler; save the encoder again")
-    if pooler not in (None, stored.get("pooler")):
-        own = (
-            f"with pooler '{stored['pooler']}'" if "pooler" in stored else f"as '{stored['kind']}'"
-        )
-        what = f"{folder} was saved {own}, not with pooler '{pooler}'"
-        raise UserError(f"{what}; omit --pooler, or write pooler=none")
-    parts: dict[str, Any] = {}
+    stored, parts = read_json(folder / SAVED), dict[str, Any]()
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
-    try:
+    encoder_class = _encoder_class(stored["kind"], folder / SAVED)
+    with _parts_fit(folder):
         if (folder / ARRAYS).is_file():
             parts["arrays"] = load_file(folder / ARRAYS)
-        cls = _encoder_class(stored["kind"], path)
-        encoder: Encoder = cls.load(folder, stored, device=device, **parts)
-    except SafetensorError as error:
-        what = f"{folder / ARRAYS} is truncated or broken ({error})"
-        raise UserError(f"{what}; save the encoder again") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"cannot load an encoder of kind '{stored['kind']}' from {path} and the files beside "
-            f"it ({error}); save the encoder again"
-        ) from error
-    return _tried(folder, lambda: encoder) if parts else encoder
-
-
-def _tried(folder: Path, load: Callable[[], Encoder]) -> Encoder:
-    """Load an encoder of several parts; raise `UserError` if their shapes do not fit."""
-    try:
-        encoder = load()
-        with float32_products(ELSEWHERE):
+        encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
+        if parts:
             encoder.encode(["a"])
-    except (RuntimeError, IndexError, ValueError) as error:  # of torch and numpy
+    return encoder
+
+
+@contextmanager
+def _parts_fit(folder: Path) -> Iterator[None]:
+    """Turn errors of parts that are damaged, or whose shapes do not fit, into `UserError`."""
+    try:
+        with float32_products(ELSEWHERE):
+            yield
+    except (SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
         if is_memory_full(error):
             raise
         reason = str(error).partition("\n")[0]
-        what = f"the parts of the encoder in {folder} do not fit ({reason})"
+        what = f"the parts of the encoder in {folder} are damaged or do not fit ({reason})"
         raise UserError(f"{what}; save or download it again") from error
-    return encoder
 
 
 def _encoder_class(kind: str, source: Path) -> Any:
     """The class of a kind of encoder: of this package, else of the module of a method."""
-    if kind == TransformerEncoder.kind:
-        return TransformerEncoder
-    if kind in sentence_transformers.ENCODER_KINDS:
-        return sentence_transformers.ENCODER_KINDS[kind]
-    for cls in method_classes().values():
-        for value in vars(importlib.import_module(cls.__module__)).values():
+    modules = [importlib.import_module(cls.__module__) for cls in method_classes().values()]
+    for module in [importlib.import_module(__name__), sentence_transformers, *modules]:
+        for value in vars(module).values():
             if isinstance(value, type) and getattr(value, "kind", None) == kind:
                 return value
     what = f"{source} names an encoder of kind '{kind}', which no installed method defines"

@@ -11,7 +11,7 @@ forward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
@@ -138,46 +138,26 @@ def _next_multiple(number: int, of: int) -> int:
     return -(-number // of) * of
 
 
-def _longest(lengths: np.ndarray) -> int:
-    return _next_multiple(int(lengths.max()), LENGTHS)
-
-
-def _filling(tokens: int, longest: int, block: int) -> np.ndarray:
-    """Lengths of the sequences, of 1 to `longest` tokens each and as equal as possible, that fill
-    up `tokens` others to a multiple of `block`; their number depends on `longest`, which is 2 or
-    more, and on `block` alone."""
-    if block < 2:
-        return np.zeros(0, np.int64)
-    count = -(-(block - 1) // (longest - 1))
-    missing = _next_multiple(tokens + count, block) - tokens
-    return np.arange(missing, missing + count) // count
-
-
 @dataclass(frozen=True)
 class Batch:
-    """Token sequences of one forward pass.
-
-    The packed states have one row per token, then the rows of the filler, zeros at first: sequences
-    that nobody reads, so that few numbers of rows occur. `s` sequences are n and the filler.
+    """Token sequences of one forward pass. The packed states have one row per token.
 
     Attributes:
         ids: token ids, padded on the right, int64 (n, length).
         mask: 1 for tokens, 0 for padding, int64 (n, length).
         lengths: positions of each sequence that are computed, int64 (n,), on the host.
-        filler: rows of each sequence of the filler, int64, on the host.
-        packed: rows of the flattened (n * length) in the packed states, zeros in the filler; None
-            if the packed states are all positions.
-        firsts: indices of the first tokens in the packed states, (s,).
+        packed: rows of the flattened (n * length) in the packed states; None if the packed states
+            are all positions.
+        firsts: indices of the first tokens in the packed states, (n,).
         ragged: whether any position is padding, which attention ignores.
         unpacked: rows of the packed states at all positions, zeros at padding.
-        spread: rows of (s, d) at the first tokens in the packed states, zeros at others.
-        ends: where each sequence ends in the packed states, after a 0, int32 (s + 1,).
+        spread: rows of (n, d) at the first tokens in the packed states, zeros at others.
+        ends: where each sequence ends in the packed states, after a 0, int32 (n + 1,).
     """
 
     ids: Tensor
     mask: Tensor
     lengths: np.ndarray
-    filler: np.ndarray
     packed: Rows | None
     firsts: Tensor
     ragged: bool
@@ -192,20 +172,16 @@ class Batch:
         pad_id: int,
         device: str | torch.device = "cpu",
         positions: int | None = None,
-        block: int = 0,
     ) -> Batch:
         """Pad at least one non-empty token sequence with `pad_id` and copy it to a device.
 
         Args:
             positions: pad to this length and compute the states of padding too; by default the
                 longest sequence's length, with padding skipped.
-            block: without `positions`, fill the packed states up to a multiple of so many rows; 0
-                adds none.
 
         Raises:
             UserError: a sequence is longer than `positions`.
         """
-        assert not (block and positions)
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
         if positions is not None and lengths.max() > positions:
             what = f"a sentence has {lengths.max()} tokens, but the pooler averages {positions}"
@@ -216,26 +192,20 @@ class Batch:
         ragged, flat = not real.all(), real.ravel()
         if positions is not None:
             lengths = np.full_like(lengths, positions)
-        filler = _filling(int(lengths.sum()), _longest(lengths), block)
-        every = np.concatenate([lengths, filler])
-        ends = np.concatenate([[0], every.cumsum()])
+        ends = np.concatenate([[0], lengths.cumsum()])
         later = np.ones((ends[-1], 1), bool)
         later[ends[:-1]] = False
-        filled = np.arange(ends[-1])[:, None] >= lengths.sum()
-        places = np.concatenate([flat.nonzero()[0], np.zeros(filler.sum(), np.int64)])
-        arrays = [ids, real.astype(np.int64), places, ends[:-1], flat.cumsum() - 1]
-        arrays += [~flat[:, None], np.arange(len(every)).repeat(every), later]
-        arrays += [ends.astype(np.int32), filled]
-        ids_there, mask, index, firsts, sources, padding, owners, later_there, ends_there, zero = (
+        arrays = [ids, real.astype(np.int64), flat.nonzero()[0], ends[:-1], flat.cumsum() - 1]
+        arrays += [~flat[:, None], np.arange(len(lengths)).repeat(lengths), later]
+        arrays.append(ends.astype(np.int32))
+        (ids_there, mask, index, firsts, sources, padding, owners, later_there, ends_there) = (
             _copied(arrays, device)
         )
-        packed = Rows(index, zero if len(filler) else None)
         return cls(
             ids_there,
             mask,
             lengths,
-            filler,
-            packed if len(filler) or (ragged and positions is None) else None,
+            Rows(index) if ragged and positions is None else None,
             firsts,
             ragged,
             Rows(sources, padding),
@@ -246,7 +216,7 @@ class Batch:
     @property
     def longest(self) -> int:
         """Length of the longest sequence, rounded up, so that few numbers occur."""
-        return _longest(self.lengths)
+        return _next_multiple(int(self.lengths.max()), LENGTHS)
 
     def pack(self, states: Tensor) -> Tensor:
         """(n, length, d) -> (rows, d)."""
@@ -263,14 +233,10 @@ class Batch:
 
     def first(self, rows: Tensor) -> Tensor:
         """(rows, d) -> (n, d): the first token of each sequence."""
-        return self.real(cast(Tensor, _Take.apply(rows, Rows(self.firsts), self.spread)))
-
-    def real(self, firsts: Tensor) -> Tensor:
-        """(s, d) -> (n, d): without the filler."""
-        return firsts[: len(self.lengths)] if len(self.filler) else firsts
+        return cast(Tensor, _Take.apply(rows, Rows(self.firsts), self.spread))
 
 
-Layer = Tensor | Callable[[], Tensor]  # packed states of a layer, or what returns them if read
+Layer = Tensor  # packed states of a layer
 
 
 class States(Sequence[Tensor]):
@@ -294,16 +260,12 @@ class States(Sequence[Tensor]):
         if self._is_first_only(index):
             # Not IndexError, which would silently end an iteration before the last layer.
             raise LookupError("only the first tokens of the last layer were computed")
-        return self._batch.pad(self._rows(index))
+        return self._batch.pad(self._layers[index])
 
     def first(self, index: int) -> Tensor:
         """States of the first tokens in one layer, (n, d)."""
-        rows = self._rows(index)
-        return self._batch.real(rows) if self._is_first_only(index) else self._batch.first(rows)
-
-    def _rows(self, index: int) -> Tensor:
         rows = self._layers[index]
-        return rows if isinstance(rows, Tensor) else rows()
+        return rows if self._is_first_only(index) else self._batch.first(rows)
 
     def _is_first_only(self, index: int) -> bool:
         return self._first_only and index in (-1, len(self) - 1)
@@ -363,15 +325,7 @@ def _padding(batch: Batch) -> Tensor | None:
 def _own_states(model: Any, batch: Batch, inputs: dict[str, Any]) -> Sequence[Tensor]:
     """Hidden states of a model's own forward pass, embeddings first, each (n, length, d)."""
     inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
-    kind = model.config.model_type
-    try:
-        states: Sequence[Tensor] = model(**inputs, output_hidden_states=True).hidden_states
-        if all(layer.shape[:2] == batch.ids.shape for layer in states):
-            return states
-        problem = "its layers have other positions than its tokens"
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    raise UserError(f"the model of type '{kind}' cannot be run ({problem}); choose another")
+    return cast(Sequence[Tensor], model(**inputs, output_hidden_states=True).hidden_states)
 
 
 def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:

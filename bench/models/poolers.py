@@ -29,7 +29,6 @@ POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
     "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
     "avg_embedding_last": lambda states, mask: _masked_mean((states[-1] + states[0]) / 2, mask),
 }
-assert ("cls", *POOLERS) == POOLER_NAMES
 # Positions of every sentence, for poolers that average padding too: longer sentences are cut,
 # shorter ones padded. Length: shuxinyin/SimCSE-Pytorch@c5bc95a, SimCSE/train.py:116.
 POSITIONS = {"avg_first_last_64": 64}

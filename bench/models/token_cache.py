@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.utils.errors import UserError
 from bench.utils.files import atomic_file
 from bench.utils.progress import Progress
 
@@ -29,17 +28,9 @@ class TokenFile(Sequence[list[int]]):
     """Token ids in a memory-mapped int32 file: number of sentences, end of each, then all ids."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file written by `write`; raise `UserError` if it is damaged."""
-        try:
-            content = np.load(path, mmap_mode="r")
-            count = int(content[0])
-            self._ends = np.concatenate([[0], content[1 : 1 + count]])
-            self._ids = content[1 + count :]
-            valid = len(self._ends) == count + 1 and self._ends[-1] == len(self._ids)
-        except (OSError, EOFError, ValueError, IndexError):
-            valid = False
-        if not valid:
-            raise UserError(f"{path} is damaged; delete it, so that its text is tokenized again")
+        content = np.load(path, mmap_mode="r")
+        count = int(content[0])
+        self._ends, self._ids = np.concatenate([[0], content[1 : 1 + count]]), content[1 + count :]
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -68,9 +59,6 @@ class TokensBySentence(Mapping[str, list[int]]):
     def __getitem__(self, sentence: str) -> list[int]:
         return self._rows[self._places[sentence]]
 
-    def __contains__(self, sentence: object) -> bool:
-        return sentence in self._places
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
@@ -88,9 +76,6 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         tokenizer: a fast tokenizer.
         longest: maximum tokens of a sentence, special ones included; it is cut on the right.
         folder: of the token files.
-
-    Raises:
-        UserError: the folder cannot be written, or the existing file is damaged.
     """
     digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
     for sentence in sentences:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -17,39 +16,26 @@ HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/nam
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
 
 
-def is_path(name: str) -> bool:
-    """Return whether a name is a path and no hub id, which has at most one `/` and an owner that is
-    no folder here."""
-    owner, slash, rest = name.partition("/")
-    is_here = bool(slash) and Path(owner).is_dir()
-    return name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0] or is_here
-
-
-def no_folder(name: object) -> UserError:
-    """Return the error for a model folder that does not exist."""
-    return UserError(f"model folder {name} does not exist; give a Hugging Face folder or a hub id")
-
-
 def encoder_folder(name: str) -> Path | None:
     """Return the local folder of an encoder: a run's, one by path, one in `BENCH_MODELS`, or a toy;
     None for one of the hub.
 
     Raises:
-        UserError: the name is empty, a path where no model is, or not that of a model.
+        UserError: the name is empty, a file, a path where no folder is, or no name of a model.
     """
-    if not name:
-        raise UserError("the name of an encoder is empty; give a Hugging Face folder or a hub id")
     folder = Path(name)
-    if (folder / "encoder" / SAVED).is_file():
-        return folder / "encoder"
+    if not name or folder.is_file():
+        what = f"{name} is a file" if name else "the name of an encoder is empty"
+        raise UserError(f"{what}; give the folder of a model or a hub id")
     if folder.is_dir():
-        if not any((folder / file).is_file() for file in (SAVED, "config.json", "modules.json")):
-            raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
-        return folder
-    if folder.is_file():
-        raise UserError(f"{name} is a file; give the folder of a model or a hub id")
-    if is_path(name):
-        raise no_folder(name)
+        is_run = (folder / "encoder" / SAVED).is_file()
+        return folder / "encoder" if is_run else folder
+    # An id of the hub has at most one "/", and an owner that is no folder here.
+    owner, slash, rest = name.partition("/")
+    is_here = bool(slash) and Path(owner).is_dir()
+    if is_here or name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]:
+        what = f"model folder {name} does not exist"
+        raise UserError(f"{what}; give a Hugging Face folder or a hub id")
     try:
         known = backbone(name)
     except UnknownBackbone:
@@ -61,29 +47,28 @@ def encoder_folder(name: str) -> Path | None:
 
 
 def fingerprint(name: str) -> str:
-    """Return what identifies an encoder: the sum of its folder's files, else its name.
-
-    Raises:
-        UserError: the name is a path, and there is no such folder.
-    """
+    """Return what identifies an encoder: the sum of its folder's files, else its name; `UserError`
+    as `encoder_folder`."""
     folder = encoder_folder(name)
     return name if folder is None else f"sha256-{files_sum(folder)}"
 
 
-def files_sum(folder: Path) -> str:
-    """Return a SHA-256 over the names and checksums of a folder's files, without hidden ones."""
-    files = sorted(
-        path
-        for path in (folder.rglob("*") if folder.is_dir() else [folder])
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    )
-    sums = [f"{_file_sum(path, *_state(path))}  {path.relative_to(folder)}" for path in files]
+def files_sum(folder: Path, endings: tuple[str, ...] = ("",)) -> str:
+    """Return a SHA-256 over the names and checksums of a folder's files, without hidden ones.
+
+    Args:
+        folder: or a single file.
+        endings: of the names of the files that count; by default all do.
+    """
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+    sums = []
+    for path in files:
+        name = path.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in name.parts)
+        if path.is_file() and not is_hidden and path.name.endswith(endings):
+            state = path.stat()
+            sums.append(f"{_file_sum(path, state.st_size, state.st_mtime_ns)}  {name}")
     return sha256_text("\n".join(sums))
-
-
-def _state(path: Path) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns
 
 
 @cache

@@ -1,4 +1,4 @@
-"""sentence-transformers models on the hub: every module is downloaded, verified and pinned."""
+"""Models on the hub: every module is downloaded, verified and pinned; pickles and code are not."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.models.test_sentence_transformers import (
 from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
 
 NAME = "someone/encoder"
+PLANTED = ["pytorch_model.bin", "training_args.bin", "model.ckpt", "modeling_evil.py", "handler.py"]
 
 
 @pytest.fixture
@@ -50,13 +51,15 @@ def test_modules_and_prompts_of_a_hub_model(hub: FakeHub, tiny_bert: Path, tmp_p
     )
     prompts(folder, query="a dog ")
     (folder / "2_Dense" / "evil.py").write_text("raise SystemExit")
+    for name in PLANTED:
+        (folder / name).write_text("raise SystemExit")
     put(hub, folder)
     expected = load_encoder(folder, prompt="query").encode(SENTENCES)
     for _ in range(2):
         assert np.array_equal(load_encoder(NAME, prompt="query").encode(SENTENCES), expected)
     folder = download.fetch_backbone(NAME)
     assert (folder / "2_Dense" / "model.safetensors").is_file()
-    assert not (folder / "2_Dense" / "evil.py").exists()
+    assert not {path.name for path in folder.rglob("*")} & {*PLANTED, "evil.py"}
     path = folder / "2_Dense" / "model.safetensors"
     content = path.read_bytes()
     path.resolve().write_bytes(content[:-4] + b"\0\0\0\1")

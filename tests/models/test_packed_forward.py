@@ -27,7 +27,6 @@ from bench.models.packed_forward import (
     Batch,
     States,
     Work,
-    _filling,
     forward,
     forward_flop,
     is_packed,
@@ -344,6 +343,9 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
         assert batch.packed.index.tolist() == places
         assert batch.packed.zero is None
     assert batch.firsts.tolist() == [sum(map(len, tokens[:i])) for i in range(len(tokens))]
+    assert batch.ends.tolist() == [*batch.firsts.tolist(), len(places)]
+    assert max(map(len, tokens)) <= batch.longest < max(map(len, tokens)) + LENGTHS
+    assert batch.longest % LENGTHS == 0
 
     padded = torch.stack([batch.ids, batch.ids + 100], dim=2).float()
     rows = batch.pack(padded)
@@ -353,54 +355,10 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
     assert batch.first(rows).tolist() == [[row[0], row[0] + 100] for row in tokens]
 
 
-@given(st.integers(1, 5000), st.integers(1, 64), st.integers(2, 512))
-def test_the_filler_fills_blocks_with_as_many_sequences_each_time(
-    tokens: int, eighths: int, block: int
-) -> None:
-    longest = LENGTHS * eighths
-    filler = _filling(tokens, longest, block)
-    assert (tokens + filler.sum()) % block == 0
-    assert filler.min() >= 1
-    assert filler.max() <= longest
-    assert filler.max() - filler.min() <= 1
-    assert filler.sum() < block + len(filler)
-    assert len(filler) == len(_filling(tokens + 1, longest, block))
-    assert not len(_filling(tokens, longest, 0))
-
-
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(2, 20))
-def test_nobody_reads_the_filler(lengths: list[int], block: int) -> None:
-    batch, plain = Batch.of(drawn_tokens(lengths), PAD, block=block), batch_of(lengths)
-    tokens, count = sum(lengths), len(lengths)
-    assert batch.lengths.tolist() == lengths
-    assert max(lengths) <= batch.longest < max(lengths) + LENGTHS
-    assert batch.longest % LENGTHS == 0
-    assert batch.ends[:-1].tolist() == batch.firsts.tolist()
-    assert batch.ends.diff().tolist() == [*lengths, *batch.filler.tolist()]
-
-    padded = torch.stack([batch.ids, batch.ids + 100], dim=2).float()
-    rows = batch.pack(padded)
-    assert torch.equal(rows[:tokens], plain.pack(padded))
-    assert not rows[tokens:].any()
-    rows[tokens:] = torch.nan
-    assert torch.equal(batch.pad(rows), plain.pad(rows[:tokens]))
-    assert torch.equal(batch.first(rows), plain.first(rows[:tokens]))
-    rows.requires_grad_()
-    (batch.pad(rows).sum() + batch.first(rows).sum()).backward()
-    expected = torch.ones(len(rows), 2)
-    expected[batch.firsts[:count]] = 2
-    expected[tokens:] = 0
-    assert rows.grad is not None
-    assert torch.equal(rows.grad, expected)
-    seen = States([rows, rows[batch.firsts]], batch, first_only=True)
-    assert torch.equal(seen.first(1), seen.first(0))
-
-
-@pytest.mark.parametrize("block", [0, 8])
 @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES)
-def test_gradients_through_packing_and_padding(lengths: list[int], block: int) -> None:
-    batch = Batch.of(drawn_tokens(lengths), PAD, block=block)
-    generator, count = torch.Generator().manual_seed(1), sum(lengths) + batch.filler.sum()
+def test_gradients_through_packing_and_padding(lengths: list[int]) -> None:
+    batch = batch_of(lengths)
+    generator, count = torch.Generator().manual_seed(1), sum(lengths)
     drawn: dict[str, Any] = {"dtype": torch.float64, "requires_grad": True, "generator": generator}
     padded, rows = torch.randn(*batch.ids.shape, 2, **drawn), torch.randn(count, 2, **drawn)
     assert torch.autograd.gradcheck(batch.pack, padded)

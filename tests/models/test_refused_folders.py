@@ -1,20 +1,34 @@
-"""Folders of transformers and of encoders that cannot be loaded: one sentence says why."""
+"""Folders and names that cannot be loaded: one sentence says why, and nothing in them is run."""
 
 from __future__ import annotations
 
+import ast
 import json
+import pickle
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from methods.projection import Affine
 from tests.models.folders import change, change_weights, copy_with_pooler, refused
+from tests.models.test_sentence_transformers import (
+    CLS,
+    MEAN,
+    dense,
+    entry,
+    pooling,
+    prompts,
+    static,
+    write,
+)
 
 
 @pytest.fixture
@@ -23,131 +37,230 @@ def copy(tiny_bert: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_bert, tmp_path / "model"))
 
 
-def encoder(folder: Path, pooler: str = "avg") -> TransformerEncoder:
-    return TransformerEncoder.load(folder, {"pooler": pooler})
+def lacks(*names: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return spoil
 
 
-def test_pickled_weights_are_refused(copy: Path) -> None:
-    (copy / "model.safetensors").unlink()
-    (copy / "pytorch_model.bin").write_bytes(b"\x80\x04never read")
-    words = ("pytorch_model.bin", "which can run code", "safetensors")
-    refused(lambda: encoder(copy), str(copy), *words)
+def pickled(folder: Path, name: str = "pytorch_model.bin") -> None:
+    (folder / "model.safetensors").rename(folder / name)
+
+
+def truncated(folder: Path) -> None:
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+def configured(**values: Any) -> Callable[[Path], None]:
+    return lambda folder: change(folder / "config.json", **values)
+
+
+def weighted(edit: Callable[[dict[str, Tensor]], dict[str, Tensor]]) -> Callable[[Path], None]:
+    return partial(change_weights, edit=edit)
+
+
+def shorter_table(folder: Path) -> None:
+    """A row is missing: only sentences with the last token would fail, while encoding."""
+    name = "embeddings.word_embeddings.weight"
+    change_weights(folder, lambda weights: weights | {name: weights[name][:-1].clone()})
+    change(folder / "config.json", vocab_size=102)
+
+
+def renamed_pickle(folder: Path) -> None:
+    payload = pickle.dumps({"a": 1})
+    (folder / "model.safetensors").write_bytes(payload)
+
+
+def index_of_pickles(folder: Path) -> None:
+    index = {"weight_map": {"a": "pytorch_model.bin"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def without_padding(folder: Path) -> None:
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (folder / name).is_file():
+            change(folder / name, pad_token=None)
+
+
+OWN_CODE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
+# What is done to a folder of transformers, and what the message says.
+TRANSFORMERS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "only pickled weights": (pickled, "holds only pickled weights (pytorch_model.bin), which can"),
+    "a pickle under another name": (renamed_pickle, "cannot load the model"),
+    "an index of pickles": (index_of_pickles, "names weights in 'pytorch_model.bin', which is not"),
+    "no weights": (lacks("model.safetensors"), "holds no model.safetensors"),
+    "no configuration": (lacks("config.json"), "holds no config.json"),
+    "no tokenizer": (lacks("tokenizer.json", "tokenizer_config.json"), "holds no tokenizer"),
+    "half of the weights": (truncated, "cannot load the model"),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
+    "an unknown type": (configured(model_type="no-such-model"), "cannot load the model"),
+    "another width": (
+        configured(intermediate_size=64),
+        "dense.bias has shape [48] in the weights and [64] by config",
+    ),
+    "fewer layers": (
+        configured(num_hidden_layers=2),
+        "no place for the weights encoder.layer.2.attention.output.LayerNorm.bias; correct its",
+    ),
+    "more layers": (configured(num_hidden_layers=5), "lack encoder.layer.4."),
+    "another model": (configured(model_type="gpt2"), "no place for the weights encoder.layer.0."),
+    "another prefix": (
+        weighted(lambda weights: {f"roberta.{name}": weights[name] for name in weights}),
+        "no place for the weights roberta.encoder.layer.0.",
+    ),
+    "a layer missing": (
+        weighted(lambda all: {name: all[name] for name in all if ".layer.2." not in name}),
+        "which would be random",
+    ),
+    "code of its own": (configured(auto_map=OWN_CODE), "names code of the model's own (auto_map)"),
+    "a tokenizer with code": (
+        lambda folder: change(folder / "tokenizer_config.json", auto_map=OWN_CODE),
+        "names code of the model's own (auto_map)",
+    ),
+    "no padding": (without_padding, "no padding token"),
+    "a short table": (shorter_table, "ids up to 102, but the weights embed only 102 tokens"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_spoilt_transformers(copy: Path, name: str) -> None:
+    spoil, words = TRANSFORMERS[name]
+    spoil(copy)
+    refused(lambda: load_encoder(copy, pooler="avg"), str(copy), words)
+    write(copy, [pooling(**MEAN)])  # nor inside a folder of sentence-transformers
+    refused(lambda: load_encoder(copy), str(copy))
 
 
 @pytest.mark.parametrize(
-    ("missing", "words"),
+    ("options", "words"),
     [
-        (["model.safetensors"], "holds no model.safetensors"),
-        (["config.json"], "holds no config.json"),
-        (["tokenizer.json", "tokenizer_config.json"], "holds no tokenizer"),
+        ({"pooler": "avg_frist_last"}, "did you mean 'avg_first_last'?"),
+        ({"pooler": "cls_mlp"}, "training head and is not scored; choose cls_before_pooler"),
+        ({"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
+        ({}, "stores no pooler; choose one with --pooler (cls, "),
+        ({"pooler": "avg", "prompt": "query"}, "--pooler uses only the transformer of"),
     ],
 )
-def test_missing_files_are_reported(copy: Path, missing: list[str], words: str) -> None:
-    for name in missing:
-        (copy / name).unlink()
-    refused(lambda: encoder(copy), str(copy), words)
-
-
-def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
-    refused(lambda: load_encoder(tmp_path / "nowhere", pooler="avg"), "nowhere", "does not exist")
-
-
-@pytest.mark.parametrize("keep", [0, 4, 100, 0.5, 0.999])
-def test_truncated_weights_are_one_sentence(copy: Path, keep: float) -> None:
-    path = copy / "model.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[: int(keep * len(content)) if keep < 1 else int(keep)])
-    refused(lambda: encoder(copy), str(copy))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("config.json", "{"),
-        ("config.json", "[]"),
-        ("config.json", '{"model_type": "no-such-model"}'),
-        ("config.json", '{"hidden_size": 32}'),
-        ("tokenizer.json", "{"),
-        ("tokenizer.json", "{}"),
-        ("tokenizer.json", "null"),
-        ("tokenizer_config.json", "[]"),
-    ],
-)
-def test_broken_configs_are_one_sentence(copy: Path, name: str, content: str) -> None:
-    (copy / name).write_text(content)
-    in_full = content in ("{", "[]", "null")  # of other content, a library says what is wrong
-    refused(lambda: encoder(copy), str(copy / name if in_full else copy))
-
-
-def test_a_tokenizer_without_a_vocabulary_is_refused(copy: Path) -> None:
-    content = json.loads((copy / "tokenizer.json").read_text())
-    content["model"]["vocab"] = {}
-    (copy / "tokenizer.json").write_text(json.dumps(content))
-    refused(lambda: encoder(copy), str(copy), "cannot be run", "[UNK]")
-
-
-@pytest.mark.parametrize(
-    ("change_to", "words"),
-    [
-        ({"intermediate_size": 64}, "dense.bias has shape [48] in the weights and [64] by config"),
-        ({"vocab_size": 99}, "weight has shape [103, 32] in the weights and [99, 32]"),
-        ({"max_position_embeddings": 65}, "weight has shape [64, 32] in the weights and [65"),
-        ({"hidden_size": 10**7}, "config.json describes a model of 1600005"),
-        ({"vocab_size": 10**10}, "correct its sizes"),
-        ({"num_hidden_layers": 10**7}, "10000000 layers, but 69 tensors are stored"),
-        ({"num_attention_heads": -4}, "cannot be run (invalid shape dimension -4"),
-        ({"hidden_size": "x"}, "'hidden_size' expected int"),
-        ({"model_type": "t5"}, "'classifier_dropout' with value None"),
-        ({"pad_token_id": 10**6}, "pad_token_id must be within"),
-        (
-            {"num_attention_heads": 5},
-            "(32) is not a multiple of the number of attention heads (5);",
-        ),
-        ({"hidden_act": "no-such"}, "KeyError 'no-such'"),
-        ({"model_type": "gpt2"}, "no place for the weights encoder.layer.0."),
-        ({"model_type": "gpt2"}, "they are of different models"),
-        ({"num_hidden_layers": 2}, "no place for the weights encoder.layer.2"),
-        ({"num_hidden_layers": 2}, "correct its number of layers"),
-    ],
-)
-def test_a_config_of_another_model_is_one_sentence(
-    change_to: dict[str, Any], words: str, copy: Path
+def test_options_that_a_folder_does_not_have(
+    tiny_bert: Path, options: dict[str, str], words: str
 ) -> None:
-    change(copy / "config.json", **change_to)
-    refused(lambda: encoder(copy), str(copy), words)
+    refused(lambda: load_encoder(tiny_bert, **options), words)
 
 
-def test_weights_of_another_prefix_are_refused(copy: Path) -> None:
-    change_weights(copy, lambda all: {f"roberta.{name}": weight for name, weight in all.items()})
-    words = ("no place for the weights roberta.encoder.layer.0.", "they are of different models")
-    refused(lambda: encoder(copy), *words)
+def test_a_stored_pooler_is_used(tiny_bert: Path, tmp_path: Path) -> None:
+    stored = copy_with_pooler(tiny_bert, tmp_path / "model")
+    assert load_encoder(stored, pooler="cls").encode(["a"]).shape == (1, 32)
 
 
-def test_weights_that_lack_a_layer_are_refused(copy: Path) -> None:
-    """transformers would initialise the missing weights randomly and only warn."""
-    change_weights(copy, lambda all: {name: all[name] for name in all if ".layer.2." not in name})
-    refused(lambda: encoder(copy), str(copy))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "the name of an encoder is empty"),
+        ("./nowhere", "model folder ./nowhere does not exist; give a Hugging Face folder or a hub"),
+        (__file__, "is a file; give the folder of a model"),
+        ("simcse", "'simcse' is neither a folder, a model of the hub nor run:METHOD"),
+        ("glove.6B.300d", "is a table of word vectors"),
+    ],
+)
+def test_names_of_no_model(name: str, words: str) -> None:
+    refused(lambda: load_encoder(name, pooler="avg"), words)
 
 
-def test_a_truncated_file_is_one_sentence_whatever_the_pooler(copy: Path) -> None:
-    content = (copy / "model.safetensors").read_bytes()
-    (copy / "model.safetensors").write_bytes(content[: len(content) // 2])
-    for pooler in ("avg", "cls"):
-        action = partial(load_encoder, copy, pooler=pooler)
-        refused(action, str(copy), "truncated or broken")
+# Folders of sentence-transformers
 
 
-@pytest.mark.parametrize("longest", ["64", 2, -3])
-def test_an_invalid_maximum_length_is_one_sentence(copy: Path, longest: object) -> None:
-    change(copy / "tokenizer_config.json", model_max_length=longest)
-    refused(lambda: encoder(copy), str(copy), "model_max_length")
+def with_modules(*modules: dict[str, Any], **changes: str) -> Callable[[Path], None]:
+    """Write these modules, and change the entry of the last one."""
+
+    def spoil(folder: Path) -> None:
+        write(folder, list(modules))
+        entries = json.loads((folder / "modules.json").read_text())
+        entries[-1] |= changes
+        (folder / "modules.json").write_text(json.dumps(entries))
+
+    return spoil
 
 
-def test_too_few_positions_are_one_sentence(copy: Path) -> None:
-    name = "embeddings.position_embeddings.weight"
-    change_weights(copy, lambda weights: weights | {name: weights[name][:2].clone()})
-    change(copy / "config.json", max_position_embeddings=2)
-    refused(lambda: encoder(copy), str(copy), "has 2 positions")
+def pickled_dense(folder: Path) -> None:
+    write(folder, [pooling(**MEAN), dense(32, 8, 1)])
+    pickled(folder / "2_Dense")
+
+
+def dense_with(**config: Any) -> dict[str, Any]:
+    module = dense(32, 8, 1)
+    return module | {"config": module["config"] | config}
+
+
+MODULAR: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a module of code": (
+        with_modules(pooling(**MEAN), type="modeling_evil.Evil"),
+        "needs 'modeling_evil.Evil', code of the model's own, which is not run; choose a pooler",
+    ),
+    "an activation of code": (
+        with_modules(pooling(**MEAN), dense_with(activation_function="os.system")),
+        "needs 'os.system', code of the model's own",
+    ),
+    "a pickled module": (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
+    "a module that is not there": (
+        with_modules(pooling(**MEAN), {"kind": "NoSuch"}),
+        "sentence-transformers cannot read",
+    ),
+    "a module elsewhere": (
+        with_modules(pooling(**MEAN), path="../elsewhere"),
+        "sentence-transformers cannot read",
+    ),
+    "a dense layer of another width": (
+        with_modules(pooling(**MEAN), dense(48, 8, 1)),
+        "are damaged or do not fit (",
+    ),
+    "a pooling of another width": (
+        with_modules(pooling(**MEAN, word_embedding_dimension=48)),
+        "is of width 48, and the transformer's vectors of 32; correct it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODULAR)
+def test_spoilt_folders_of_sentence_transformers(copy: Path, name: str) -> None:
+    spoil, words = MODULAR[name]
+    spoil(copy)
+    refused(lambda: load_encoder(copy), str(copy), words)
+    assert load_encoder(copy, pooler="avg").encode(["a"]).shape == (1, 32)
+
+
+def test_unknown_prompts(copy: Path) -> None:
+    prompts(write(copy, [pooling(**CLS)]), query="a dog ")
+    words = "has no prompt 'quary'; did you mean 'query'? (known: query); an empty --prompt uses"
+    refused(lambda: load_encoder(copy, prompt="quary"), words)
+
+
+def test_a_static_table_of_another_vocabulary(tmp_path: Path) -> None:
+    table = torch.zeros(3, 6)
+    folder = static(tmp_path / "model", {"embeddings": table, "mapping": torch.tensor([0, 99])})
+    refused(lambda: load_encoder(folder), str(folder), "sentence-transformers cannot read")
+
+
+# Saved encoders
+
+
+def test_another_pooler_than_stored(tiny_bert: Path, tmp_path: Path) -> None:
+    save_encoder(load_encoder(tiny_bert, pooler="avg"), tmp_path / "saved")
+    words = "was saved with pooler 'avg', not with pooler 'avg_top2'; omit --pooler"
+    refused(lambda: load_encoder(tmp_path / "saved", pooler="avg_top2"), words)
+    refused(lambda: load_encoder(tmp_path / "saved", prompt="query"), "has no prompts")
+    change(tmp_path / "saved" / "encoder.json", kind="mine")
+    refused(lambda: load_encoder(tmp_path / "saved"), "kind 'mine', which no installed method")
+
+
+def test_saved_parts_that_do_not_fit(tiny_bert: Path, tmp_path: Path) -> None:
+    base = load_encoder(tiny_bert, pooler="avg")
+    save_encoder(Affine(base, torch.ones(4, 48), torch.zeros(4)), tmp_path / "saved")
+    refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "do not fit")
+    (tmp_path / "saved" / "arrays.safetensors").write_bytes(b"12345678")
+    refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "damaged")
 
 
 def test_full_memory_while_loading_is_no_fault_of_the_folder(
@@ -157,85 +270,68 @@ def test_full_memory_while_loading_is_no_fault_of_the_folder(
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
 
     monkeypatch.setattr("bench.models.transformer.load_tokenizer", full)
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
-        encoder(copy)
+    for pooler in ("avg", None):
+        write(copy, [pooling(**MEAN)])
+        with pytest.raises(RuntimeError, match="can't allocate memory"):
+            load_encoder(copy, pooler=pooler)
 
 
-def test_code_of_a_model_folder_never_runs(copy: Path) -> None:
-    (copy / "evil.py").write_text(f"open({str(copy / 'ran')!r}, 'w')\n")
-    own = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
-    change(copy / "config.json", auto_map=own)
-    refused(lambda: encoder(copy), str(copy), "names code of the model's own (auto_map)")
-    change(copy / "config.json", model_type="mine", auto_map=None)
-    refused(lambda: encoder(copy), str(copy))
-    assert not (copy / "ran").exists()
+# Code
 
 
-def test_a_tokenizer_that_cannot_pad_is_refused(copy: Path) -> None:
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if (copy / name).is_file():
-            change(copy / name, pad_token=None)
-    refused(lambda: encoder(copy), "no padding token")
+class Touch:
+    """A pickle that creates a file when it is read."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
 
 
-def test_a_random_pooler_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    refused(lambda: encoder(tiny_bert, "cls"), "stores no pooler weights", "random")
-    stored = copy_with_pooler(tiny_bert, tmp_path / "model")
-    assert encoder(stored, "cls").encode(["a"]).shape == (1, 32)
+def test_nothing_planted_is_run(copy: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "it-ran"
+    payload, code = pickle.dumps(Touch(mark)), f"open({str(mark)!r}, 'w')\n"
+    for run in (lambda: pickle.loads(payload), lambda: exec(code)):  # the payloads work
+        run()
+        mark.unlink()
+    for name in ("pytorch_model.bin", "training_args.bin", "model.pkl", "arrays.npy"):
+        (copy / name).write_bytes(payload)
+    for name in ("modeling_evil.py", "configuration_evil.py", "handler.py"):
+        (copy / name).write_text(code)
+    change(copy / "config.json", trust_remote_code=True)
+    assert isinstance(load_encoder(copy, pooler="avg"), TransformerEncoder)
+    write(copy, [pooling(**MEAN)], model_args={"trust_remote_code": True, "dtype": "float16"})
+    assert load_encoder(copy).encode(["a"]).shape == (1, 32)
+    evil = entry(0, "", "modeling_evil.EvilModel") | {"type": "modeling_evil.EvilModel"}
+    (copy / "modules.json").write_text(json.dumps([evil]))
+    refused(lambda: load_encoder(copy), "code of the model's own")
+    change(copy / "config.json", auto_map={"AutoModel": "modeling_evil.EvilModel"})
+    refused(lambda: load_encoder(copy, pooler="avg"), "code of the model's own")
+    assert not mark.exists()
 
 
-def test_unknown_poolers_are_reported(tiny_bert: Path) -> None:
-    load = partial(load_encoder, tiny_bert)
-    refused(partial(load, pooler="avg_frist_last"), "did you mean 'avg_first_last'?")
-    refused(partial(load, pooler="cls_mlp"), "training head", "cls_before_pooler")
-    refused(lambda: load_encoder(tiny_bert), "stores no pooler", "--pooler", "avg_top2")
-
-
-def test_another_pooler_than_stored_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
-    words = "was saved with pooler 'avg', not with pooler 'avg_top2'"
-    refused(lambda: load_encoder(tmp_path / "saved", pooler="avg_top2"), words)
-
-
-def test_saved_parts_that_do_not_fit_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    affine = Affine(encoder(tiny_bert), torch.ones(4, 48), torch.zeros(4))
-    save_encoder(affine, tmp_path / "saved")
-    refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "do not fit")
-
-
-BROKEN = [
-    "[]",
-    "{}",
-    '{"kind": "transformer"}',
-    '{"kind": "transformer", "pooler": "avgg"}',
-    '{"kind": "transformer", "pooler": ["avg"]}',
-    '{"kind": ["transformer"]}',
-    '{"kind": "word-overlap"}',
-    '{"kind": "glove"}',
-]
-
-
-@pytest.mark.parametrize("content", BROKEN)
-def test_a_broken_encoder_file_is_one_sentence(
-    tiny_bert: Path, tmp_path: Path, content: str
-) -> None:
-    save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
-    (tmp_path / "saved" / "encoder.json").write_text(content)
-    words = "kind 'glove'" if "glove" in content else str(tmp_path / "saved" / "encoder.json")
-    refused(lambda: load_encoder(tmp_path / "saved"), words)
-
-
-@pytest.mark.parametrize("content", ["[]", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}'])
-def test_invalid_weight_lists_are_one_sentence(copy: Path, content: str) -> None:
-    (copy / "model.safetensors.index.json").write_text(content)
-    refused(lambda: encoder(copy), "model.safetensors.index.json lists no weight files")
-
-
-def test_a_vocabulary_beyond_the_embeddings_is_refused(copy: Path) -> None:
-    """A row is missing: only sentences with the last token would fail, while encoding."""
-    largest = max(encoder(copy).tokenizer.get_vocab().values())
-    name = "embeddings.word_embeddings.weight"
-    change_weights(copy, lambda weights: weights | {name: weights[name][:largest].clone()})
-    change(copy / "config.json", vocab_size=largest)
-    words = f"token ids up to {largest}, but the weights embed only {largest} tokens"
-    refused(lambda: encoder(copy), words)
+def test_loaders_refuse_remote_code_and_pickles() -> None:
+    """Every loader refuses remote code and takes safetensors only; nothing unpickles."""
+    root = Path(__file__).parents[2]
+    loaders = 0
+    for path in [*(root / "bench").rglob("*.py"), *(root / "methods").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+                assert not {"pickle", "joblib", "dill", "cloudpickle"} & set(names), path
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            keywords = {word.arg: getattr(word.value, "value", None) for word in node.keywords}
+            from_folder = called == "SentenceTransformer" and bool(node.args)
+            if called.endswith(".from_pretrained") or from_folder:
+                loaders += 1
+                assert keywords.get("trust_remote_code") is False, (path, node.lineno)
+                assert keywords.get("local_files_only") is True, (path, node.lineno)
+                if "AutoModel" in called:
+                    assert keywords.get("use_safetensors") is True, (path, node.lineno)
+            if called == "torch.load":
+                assert keywords.get("weights_only") is True, (path, node.lineno)
+            assert not keywords.get("allow_pickle"), (path, node.lineno)
+    assert loaders >= 5

@@ -14,7 +14,6 @@ from bench.models.encoder import read_tokens
 from bench.models.load import load_encoder
 from bench.models.token_cache import TokenFile, TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone
-from bench.utils.errors import UserError
 from methods.whitening import Whitened
 
 SENTENCES = ["a man sleeps", "the old dog sees two birds", "", "a cat"]
@@ -72,19 +71,6 @@ def test_truncation_and_padding_are_not_part_of_the_identity(tiny_bert: Path) ->
     before = tokenizer_identity(tokenizer)
     tokenizer(SENTENCES, truncation=True, max_length=5, padding=True)
     assert tokenizer_identity(tokenizer) == before
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
-def test_a_damaged_file_is_reported(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "rows.npy"
-    TokenFile.write(path, [[1, 2, 3], [4]])
-    if damage == "other":
-        np.save(path, np.asarray([2, 3, 9, 1, 2, 3, 4], dtype=np.int32))
-    else:
-        content = path.read_bytes()
-        path.write_bytes({"cut": content[:-4], "empty": b"", "text": b"words"}[damage])
-    with pytest.raises(UserError, match=r"rows\.npy is damaged; delete it"):
-        TokenFile(path)
 
 
 def test_an_encoder_takes_token_ids_from_the_shared_file(
