@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from bench.models.packed_forward import BERT_LIKE, Batch, Layer, States, Work, is_packed
+from bench.models.packed_forward import BERT_LIKE, Batch, States, Work, is_packed
 
 HEAD = 8  # the kernel of attention takes heads whose width is a multiple of this
 COPIES = 8  # copied tensors of a layer: weight and bias of four products
@@ -73,12 +73,12 @@ class FusedLayers:
         if work is not None:
             work.count(self.model.config, batch.lengths, first_only)
         # The embedding layer runs padded, because methods hook into it.
-        layers: list[Layer] = [batch.pack(self.model.embeddings(input_ids=batch.ids, **inputs))]
+        layers: list[Tensor] = [batch.pack(self.model.embeddings(input_ids=batch.ids, **inputs))]
         copies = cast(Any, _Copies.apply(self.kind, self.groups, *self.weights))
         last = len(self.model.encoder.layer) - 1
         for index, layer in enumerate(self.model.encoder.layer):
             weights = copies[COPIES * index : COPIES * (index + 1)]
-            states = cast(Tensor, layers[-1])
+            states = layers[-1]
             layers.append(self._layer(layer, states, batch, weights, first_only and index == last))
         return States(layers, batch, first_only)
 

@@ -236,9 +236,6 @@ class Batch:
         return cast(Tensor, _Take.apply(rows, Rows(self.firsts), self.spread))
 
 
-Layer = Tensor  # packed states of a layer
-
-
 class States(Sequence[Tensor]):
     """Hidden states of all layers, embeddings first, each (n, length, d).
 
@@ -247,7 +244,7 @@ class States(Sequence[Tensor]):
     `LookupError`.
     """
 
-    def __init__(self, layers: Sequence[Layer], batch: Batch, first_only: bool = False) -> None:
+    def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
         self._layers, self._batch, self._first_only = layers, batch, first_only
 
     def __len__(self) -> int:
