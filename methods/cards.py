@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from methods.base import (
-    POOLERS,
+    ComputedPooler,
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Shape,
     Step,
@@ -23,14 +23,15 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class CARDSHyper(ContrastiveHyper):
-    switch: float = 0.05  # share of words whose first letter changes case; 0 changes none
+    # Share of words whose first letter changes case; 0 changes none.
+    switch: float = Field(0.05, ge=0, le=1)
     # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words
     # (v1).
-    words: str = "each"
-    neighbours: int = 64  # K - 1, since the code's K includes the sentence itself; 0 retrieves none
-    retrieval: str = "avg"  # pooler of the untrained backbone for the retrieval
+    words: Literal["each", "count"] = "each"
+    # K - 1, since the code's K includes the sentence itself; 0 retrieves none.
+    neighbours: int = Field(64, ge=0)
+    retrieval: ComputedPooler = "avg"  # pooler of the untrained backbone for the retrieval
 
 
 class CARDS(Contrastive):
@@ -70,11 +71,9 @@ class CARDS(Contrastive):
         },
     }
     paper = official
-    needs = ("0 <= switch <= 1", "neighbours >= 0")
-    choices = {"words": ("each", "count"), "retrieval": POOLERS[1:]}  # no stored pooler ("cls")
     used_if: ClassVar = {
-        "words": "switch > 0",
-        "retrieval": "neighbours > 0",
+        "words": lambda hyper: hyper.switch > 0,
+        "retrieval": lambda hyper: hyper.neighbours > 0,
     }
 
     @classmethod

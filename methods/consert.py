@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from methods.base import (
     Context,
+    Field,
     HyperParameters,
     Method,
     Refusal,
@@ -23,17 +23,16 @@ from methods.base import (
 
 # "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
 # is a recipe field.
-AUGMENTATIONS = ("plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout")
+Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout"]
 
 
-@dataclass(frozen=True)
 class ConSERTHyper(HyperParameters):
-    temperature: float = 0.1  # docs/methods.md#consert
-    first: str = "feature_cutoff"  # augmentation of the first view, one of AUGMENTATIONS
-    second: str = "shuffle"  # augmentation of the second view
-    rate: float = 0.2  # share that cutoff or dropout sets to zero, rounded down
+    temperature: float = Field(0.1, gt=0)  # docs/methods.md#consert
+    first: Augmentation = "feature_cutoff"  # of the first view
+    second: Augmentation = "shuffle"  # of the second view
+    rate: float = Field(0.2, ge=0, lt=1)  # share that cutoff or dropout sets to zero, rounded down
     # Factor of the mean loss; the released code takes 0.15 of the sum of two means.
-    scale: float = 1.0
+    scale: float = Field(1.0, gt=0)
 
 
 class ConSERT(Method):
@@ -88,8 +87,6 @@ class ConSERT(Method):
             "roberta-large": _released,
         },
     )
-    needs = ("temperature > 0", "0 <= rate < 1", "scale > 0")
-    choices = {"first": AUGMENTATIONS, "second": AUGMENTATIONS}
 
     def prepare(self, context: Context) -> None:
         if not hasattr(getattr(context.backbone, "embeddings", None), "position_embeddings"):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Refusal, Step
+from methods.base import Context, Contrastive, ContrastiveHyper, Field, Refusal, Step
 
 
-@dataclass(frozen=True)
 class CroppingHyper(ContrastiveHyper):
-    unit: str = "document"  # what is cropped: a "document" or a "sentence"
-    lines: int = 2  # successive lines of a document in a crop
-    longest: int = 128  # word pieces of such a crop, special tokens included
-    cut: float = 0.1  # share of a sentence's words outside its crop; 0: none
+    unit: Literal["document", "sentence"] = "document"  # what is cropped
+    lines: int = Field(2, ge=1)  # successive lines of a document in a crop
+    longest: int = Field(128, ge=3)  # word pieces of such a crop, special tokens included
+    cut: float = Field(0.1, ge=0, lt=1)  # share of a sentence's words outside its crop; 0: none
 
 
 class Cropping(Contrastive):
@@ -40,12 +39,10 @@ class Cropping(Contrastive):
     paper: ClassVar = {
         "*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}
     }
-    needs = ("lines >= 1", "longest >= 3", "0 <= cut < 1")
-    choices: ClassVar = {"unit": ("document", "sentence")}
     used_if: ClassVar = {
-        "lines": "unit == 'document'",
-        "longest": "unit == 'document'",
-        "cut": "unit == 'sentence'",
+        "lines": lambda hyper: hyper.unit == "document",
+        "longest": lambda hyper: hyper.unit == "document",
+        "cut": lambda hyper: hyper.unit == "sentence",
     }
 
     documents: Sequence[range] = ()  # with enough lines

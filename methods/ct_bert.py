@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, to_device
+from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, to_device
 
 
-@dataclass(frozen=True)
 class CTBERTHyper(HyperParameters):
-    negatives: int = 7  # K, negative pairs per positive pair (docs/methods.md#ct-bert)
+    # K, negative pairs per positive pair (docs/methods.md#ct-bert).
+    negatives: int = Field(7, ge=0)
     # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
     anchored: bool = True
-    drawn: int = 10_000  # positive pairs of the training: 5,000 steps of two
+    drawn: int = Field(10_000, ge=1)  # positive pairs of the training: 5,000 steps of two
 
 
 class CTBERT(Method):
@@ -60,7 +59,6 @@ class CTBERT(Method):
     official = {"*": {**_recipe, "anchored": False}}
 
     second: Any
-    needs = ("negatives >= 0", "drawn >= 1")
 
     def prepare(self, context: Context) -> None:
         if len(context.sentences()) < 2:

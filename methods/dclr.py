@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Shape,
     Step,
@@ -35,22 +35,22 @@ _SIMCSE = "princeton-nlp/unsup-simcse-"
 _SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "roberta-base"
 
 
-@dataclass(frozen=True)
 class DCLRHyper(ContrastiveHyper):
     # Threshold of the complementary model's cosine for false negatives; above 1: none.
-    phi: float = 0.9
-    noise_times: float = 1.0  # noise vectors as a multiple of the batch size
-    ascent_steps: int = 4  # released code
-    ascent_size: float = 1e-3  # step size; released code
+    phi: float = Field(0.9, gt=0)
+    noise_times: float = Field(1.0, ge=0)  # noise vectors as a multiple of the batch size
+    ascent_steps: int = Field(4, ge=0)  # released code
+    ascent_size: float = Field(1e-3, ge=0)  # step size; released code
     # An encoder, or "backbone" (its initial weights).
-    complement: str = field(default=_SIMCSE_BERT, metadata=transformer_with("cls"))
+    complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
     complement_dropout: bool = False  # whether the complementary model uses dropout
     # Only the method written first determines the form of the loss. "zeroed": logits times 0.
-    false_negatives: str = field(default="removed", metadata=HOST)
-    loss_form: str = field(default="softmax", metadata=HOST)  # or "one-vs-rest", over all cells
-    padded: bool = field(default=False, metadata=HOST)  # whether attention includes padding
+    false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
+    # "one-vs-rest": over all cells.
+    loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
+    padded: bool = Field(False, json_schema_extra=HOST)  # whether attention includes padding
     # An encoder with the initial weights.
-    start: str | None = field(default=None, metadata=HOST | MODEL)
+    start: str | None = Field(None, json_schema_extra=HOST | MODEL)
 
 
 class DCLR(Contrastive):
@@ -113,13 +113,11 @@ class DCLR(Contrastive):
             "*": _released,
         },
     )
-    needs = ("noise_times >= 0", "ascent_steps >= 0", "ascent_size >= 0", "phi > 0")
-    choices = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
     used_if: ClassVar = {
-        "complement": "phi <= 1",
-        "complement_dropout": "phi <= 1",
-        "ascent_steps": "noise_times > 0",
-        "ascent_size": "noise_times > 0 and ascent_steps > 0",
+        "complement": lambda hyper: hyper.phi <= 1,
+        "complement_dropout": lambda hyper: hyper.phi <= 1,
+        "ascent_steps": lambda hyper: hyper.noise_times > 0,
+        "ascent_size": lambda hyper: hyper.noise_times > 0 and hyper.ascent_steps > 0,
     }
 
     def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
@@ -132,7 +130,7 @@ class DCLR(Contrastive):
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
         """Replace a published complementary model on backbones for which none is published."""
         if shape.depth < BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
-            return replace(hyper, complement="backbone")
+            return hyper.model_copy(update={"complement": "backbone"})
         return hyper
 
     # Views and weights

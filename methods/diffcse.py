@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +16,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Shape,
     Step,
     Tokens,
@@ -31,12 +31,11 @@ from methods.declutr import masked_pieces
 _IGNORED = -100  # label of padding that the loss leaves out
 
 
-@dataclass(frozen=True)
 class DiffCSEHyper(ContrastiveHyper):
     # A masked language model, or "backbone" (at start).
-    generator: str = field(default="distilbert-base-uncased", metadata=LANGUAGE_MODEL)
-    masked: float = 0.30  # share of the tokens that the generator fills in
-    weight: float = 0.005  # of the detection, lambda; 0: none, and no second model
+    generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
+    masked: float = Field(0.30, gt=0, lt=1)  # share of the tokens that the generator fills in
+    weight: float = Field(0.005, ge=0)  # of the detection, lambda; 0: none, and no second model
     batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
     padded: bool = False  # whether the mean of the detection includes padding
 
@@ -73,11 +72,10 @@ class DiffCSE(Contrastive):
         "roberta-large": _roberta,
     }
     official = overlay(paper, {"*": {"padded": True}})
-    needs = ("0 < masked < 1", "weight >= 0")
     used_if: ClassVar = {
-        "generator": "weight > 0",
-        "masked": "weight > 0",
-        "padded": "weight > 0",
+        "generator": lambda hyper: hyper.weight > 0,
+        "masked": lambda hyper: hyper.weight > 0,
+        "padded": lambda hyper: hyper.weight > 0,
     }
 
     def __init__(self, hyper: DiffCSEHyper, shape: Shape) -> None:
@@ -91,7 +89,7 @@ class DiffCSE(Contrastive):
     def clamp_to_backbone(cls, hyper: DiffCSEHyper, shape: Shape) -> DiffCSEHyper:
         """Replace the published generators on backbones that cannot share their vocabulary."""
         if shape.depth < BASE_DEPTH and hyper.generator.startswith("distil"):
-            return replace(hyper, generator="backbone")
+            return hyper.model_copy(update={"generator": "backbone"})
         return hyper
 
     def prepare(self, context: Context) -> None:

@@ -3,7 +3,6 @@ negatives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from methods.base import (
     Context,
     ContrastiveHyper,
+    Field,
     Negatives,
     Queued,
     Shape,
@@ -25,12 +25,12 @@ MOST_REPEATS = 9  # released code: below min(10, ...)
 PAPER_RANGE = 2  # paper: dup_len may always reach 2
 
 
-@dataclass(frozen=True)
 class ESimCSEHyper(ContrastiveHyper):
-    rate: float = 0.32  # maximal share of tokens that are repeated; 0 repeats none
+    rate: float = Field(0.32, ge=0, le=1)  # maximal share of tokens that are repeated; 0: none
     redraw: bool = True  # draw repetitions at each step (paper) instead of once per sentence
-    queue: int = 160  # length of the queue: 2.5 batches of 64 (paper); 0 means no queue
-    momentum: float = 0.995  # of the momentum encoder (paper and code)
+    # Length of the queue: 2.5 batches of 64 (paper); 0 means no queue.
+    queue: int = Field(160, ge=0)
+    momentum: float = Field(0.995, ge=0, le=1)  # of the momentum encoder (paper and code)
     random_start: bool = False  # initialise the momentum encoder randomly instead of as a copy
 
 
@@ -68,11 +68,10 @@ class ESimCSE(Queued):
         "roberta-large": {**paper["roberta-large"], "queue": 128},
         "*": {"redraw": False, "random_start": True},
     }
-    needs = ("0 <= rate <= 1", "queue >= 0", "0 <= momentum <= 1")
     used_if: ClassVar = {
-        "redraw": "rate > 0",
-        "momentum": "queue > 0",
-        "random_start": "queue > 0",
+        "redraw": lambda hyper: hyper.rate > 0,
+        "momentum": lambda hyper: hyper.queue > 0,
+        "random_start": lambda hyper: hyper.queue > 0,
     }
 
     def __init__(self, hyper: ESimCSEHyper, shape: Shape) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives, cosine
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Field, Negatives, cosine
 
 
-@dataclass(frozen=True)
 class FocalInfoNCEHyper(ContrastiveHyper):
-    hardness: float = 0.3  # m; released script and default of the code
+    hardness: float = Field(0.3, ge=0)  # m; released script and default of the code
     focal_positive: bool = True  # own pair: s^2 instead of s
     focal_negative: bool = True  # all others: s (s + m) instead of s
 
@@ -38,10 +36,7 @@ class FocalInfoNCE(Contrastive):
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"
     Hyper = FocalInfoNCEHyper
     paper = official = SHARED_RECIPE
-    needs = ("hardness >= 0",)
-    used_if: ClassVar = {
-        "hardness": "focal_negative",
-    }
+    used_if: ClassVar = {"hardness": lambda hyper: hyper.focal_negative}
 
     def contrast(
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ def dropped_words() -> frozenset[str]:
     return ENGLISH_STOP_WORDS.union(others)
 
 
-@dataclass(frozen=True)
 class GloVeHyper(HyperParameters):
     stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Shape, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    Shape,
+    Step,
+    fingerprint,
+    stream,
+)
 
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
 
-@dataclass(frozen=True)
 class ISBERTHyper(HyperParameters):
-    channels: int | None = None  # per convolution; None: a third of the width (code: 256 of 768)
+    # Per convolution; None: a third of the width (code: 256 of 768).
+    channels: int | None = Field(None, ge=1)
     relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
 
 
@@ -151,7 +159,6 @@ class ISBERT(Method):
     }
     paper = {"*": _recipe}
     official = {"*": {**_recipe, "relu": False}}
-    needs = ("channels >= 1",)
 
     def __init__(self, hyper: ISBERTHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

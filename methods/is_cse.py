@@ -4,8 +4,7 @@ positives."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -15,10 +14,12 @@ from methods.base import (
     LATER,
     SHARED_RECIPE,
     ContrastiveHyper,
+    Field,
     Queued,
     Shape,
     Step,
     info_nce,
+    model_validator,
     overlay,
     to_device,
 )
@@ -26,18 +27,37 @@ from methods.base import (
 MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
 
 
-@dataclass(frozen=True)
 class ISCSEHyper(ContrastiveHyper):
-    alpha: float = 0.1  # coefficient of the smoothed term; its final value if alpha_start is set
-    alpha_start: float | None = None  # None: alpha is constant (Eq. 8 otherwise)
+    # Coefficient of the smoothed term; its final value if alpha_start is set.
+    alpha: float = Field(0.1, ge=0)
+    alpha_start: float | None = Field(None, ge=0)  # None: alpha is constant (Eq. 8 otherwise)
     buffer: int = 1024  # L, length of the buffer
     neighbours: int = 16  # k, neighbours per positive
-    beta: float = 2.0  # temperature of the attention (Eq. 4)
+    beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
     current_first: bool = True  # buffer the batch first and discard each row's best match
-    group: str = field(default="knn", metadata=LATER)  # "knn", "kmeans", or "both"
-    clusters: int = field(default=64, metadata=LATER)  # k' of K-means (Table 3)
+    group: Literal["knn", "kmeans", "both"] = Field("knn", json_schema_extra=LATER)
+    clusters: int = Field(64, json_schema_extra=LATER)  # k' of K-means (Table 3)
     # Weight of h+ against its centre (Eq. 5); not published.
-    gamma: float = field(default=0.5, metadata=LATER)
+    gamma: float = Field(0.5, ge=0, le=1, json_schema_extra=LATER)
+
+    @model_validator(mode="after")
+    def _check_together(self) -> ISCSEHyper:
+        if self.group != "kmeans" and not 0 < self.neighbours < self.buffer:
+            raise ValueError(
+                f"'neighbours' should be above 0 and below 'buffer', {self.buffer}, not "
+                f"{self.neighbours}"
+            )
+        if self.group != "knn" and not 0 < self.clusters <= self.buffer:
+            raise ValueError(
+                f"'clusters' should be above 0 and at most 'buffer', {self.buffer}, not "
+                f"{self.clusters}"
+            )
+        if self.alpha_start is not None and self.alpha_start > self.alpha:
+            # Eq. 8 would fall below its end.
+            raise ValueError(
+                f"'alpha_start' should be at most 'alpha', {self.alpha}, not {self.alpha_start}"
+            )
+        return self
 
 
 class ISCSE(Queued):
@@ -73,20 +93,11 @@ class ISCSE(Queued):
         _schedules,
         {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}},
     )
-    needs = (
-        "group == 'kmeans' or 0 < neighbours < buffer",
-        "beta > 0",
-        "alpha >= 0",
-        "0 <= alpha_start <= alpha",  # Eq. 8 would fall below its end
-        "group == 'knn' or 0 < clusters <= buffer",
-        "0 <= gamma <= 1",
-    )
-    choices = {"group": ("knn", "kmeans", "both")}
     used_if: ClassVar = {
-        "neighbours": "group != 'kmeans'",
-        "beta": "group != 'kmeans'",
-        "clusters": "group != 'knn'",
-        "gamma": "group != 'knn'",
+        "neighbours": lambda hyper: hyper.group != "kmeans",
+        "beta": lambda hyper: hyper.group != "kmeans",
+        "clusters": lambda hyper: hyper.group != "knn",
+        "gamma": lambda hyper: hyper.group != "knn",
     }
 
     centres: Tensor

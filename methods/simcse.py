@@ -4,7 +4,6 @@ negatives."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import torch
 
@@ -14,6 +13,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Step,
     Tokens,
     overlay,
@@ -21,9 +21,8 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = field(default=False, metadata=LATER)  # in the second view
+    delete_word: bool = Field(False, json_schema_extra=LATER)  # in the second view
 
 
 class SimCSE(Contrastive):

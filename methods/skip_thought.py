@@ -5,29 +5,40 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    Refusal,
+    Step,
+    fingerprint,
+    stream,
+)
 
 # Ids of the end token, of unknown words, and of the most frequent word [code].
 END, UNKNOWN, FIRST = 0, 1, 2
 
 
-@dataclass(frozen=True)
 class SkipThoughtHyper(HyperParameters):
-    units: int = 2400  # size of every GRU and of a sentence vector (uni-skip; paper and code)
-    width: int = 620  # size of a word vector (code)
-    vocabulary: int = 20_000  # words including the two special ids (paper and code)
-    longest: int = 30  # triples with a sentence of so many words are excluded (code)
-    condition: str = "every"  # decoders see it at "every" word (paper) or as "first" state (code)
-    reset: str = "before"  # reset gate "before" (paper) or "after" (code) the recurrent matrix
+    # Size of every GRU and of a sentence vector (uni-skip; paper and code).
+    units: int = Field(2400, ge=1)
+    width: int = Field(620, ge=1)  # size of a word vector (code)
+    # Words including the two special ids (paper and code).
+    vocabulary: int = Field(20_000, ge=3)
+    longest: int = Field(30, ge=2)  # triples with a sentence of so many words are excluded (code)
+    # Decoders see the sentence at "every" word (paper) or as "first" state (code).
+    condition: Literal["every", "first"] = "every"
+    # Reset gate before (paper) or after (code) the recurrent matrix.
+    reset: Literal["before", "after"] = "before"
 
 
 def tokenize(sentence: str) -> list[str]:
@@ -221,8 +232,6 @@ class SkipThought(Method):
     official = {
         "*": {**_recipe, "batch_size": 64, "clip": 5.0, "condition": "first", "reset": "after"}
     }
-    needs = ("units >= 1", "width >= 1", "vocabulary >= 3", "longest >= 2")
-    choices = {"condition": ("every", "first"), "reset": ("before", "after")}
     backbone_free = True
     reader: Reader
     decoders: Decoders

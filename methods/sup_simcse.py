@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -13,6 +13,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Step,
     Views,
@@ -20,10 +21,9 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class SupSimCSEHyper(ContrastiveHyper):
     contradictions: bool = True  # whether they are negatives; without them, only pairs
-    own_weight: float = 1.0  # of an anchor's own contradiction
+    own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
 
 
 class SupSimCSE(Contrastive):
@@ -53,10 +53,7 @@ class SupSimCSE(Contrastive):
         "roberta-large": _large,
     }
     official = overlay(paper, {"*": {"epsilon": 4e-8, "clip": 4.0}})
-    needs = ("own_weight >= 0",)
-    used_if: ClassVar = {
-        "own_weight": "contradictions",
-    }
+    used_if: ClassVar = {"own_weight": lambda hyper: hyper.contradictions}
 
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 from methods.base import (
     LABEL,
     Context,
+    Field,
     HyperParameters,
     Method,
     Refusal,
@@ -23,17 +23,15 @@ from methods.base import (
     stream,
 )
 
-READINGS = ("shared", "second", "corpus")
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
-@dataclass(frozen=True)
 class WordNoiseHyper(HyperParameters):
-    # "swap" or "delete"; the report does not say which. None: no edits.
-    noise: str | None = field(default="swap", metadata=LABEL)
-    probability: float = 0.1  # probability that a sentence is edited, once
-    reading: str = "shared"  # one of READINGS
-    temperature: float = 0.05  # base code
+    # The report does not say which. None: no edits.
+    noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
+    probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
+    reading: Literal["shared", "second", "corpus"] = "shared"
+    temperature: float = Field(0.05, gt=0)  # base code
 
 
 class WordNoise(Method):
@@ -82,11 +80,9 @@ class WordNoise(Method):
     }
 
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
-    needs = ("temperature > 0", "0 <= probability <= 1")
-    choices = {"noise": ("swap", "delete", None), "reading": READINGS}
     used_if: ClassVar = {
-        "probability": "noise is not None",
-        "reading": "noise is not None",
+        "probability": lambda hyper: hyper.noise is not None,
+        "reading": lambda hyper: hyper.noise is not None,
     }
 
     def prepare(self, context: Context) -> None:

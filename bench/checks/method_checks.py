@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,8 @@ from methods.base import Contrastive, Method, seed_torch, stream_seed
 
 # Relative tolerance. Sums in float32 differ by less; float16, with three digits, differs by more.
 FLOAT32 = 1e-4
-# Values that are invalid for most hyper-parameters of a type.
-UNLIKELY = {
-    "int": ("-1", "0"),
-    "float": ("-1", "0"),
-    "str": ("nonsense",),
-    "bool": ("true", "false"),
-    "None": ("none",),
-}
+# Values that are invalid for many hyper-parameters.
+UNLIKELY = ("-1", "0", "nonsense", "true", "false", "none")
 NEARLY = 0.8  # likeness of a name that is probably a misspelt slot
 REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
@@ -130,7 +124,7 @@ def check_slot_names(trial: Trial) -> None:
 
 @_claims("its text resolves to the same run again", _every, True)
 def check_text(trial: Trial) -> None:
-    words = {key: _word(value) for key, value in asdict(trial.cls.Hyper()).items()}
+    words = {key: _word(value) for key, value in trial.cls.Hyper()}
     for text in (trial.text(), *(trial.text(**{key: word}) for key, word in words.items() if word)):
         run = trial.resolve(text)
         if trial.resolve(run.arguments[0]).id != run.id:
@@ -317,8 +311,9 @@ def check_float64(trial: Trial) -> None:
 
 @_claims("an invalid hyper-parameter is refused in one sentence")
 def check_refusals(trial: Trial) -> None:
-    for key, written in trial.fields.items():
-        for word in (word for kind in written.split("|") for word in UNLIKELY[kind.strip()]):
+    tried = set()
+    for key in trial.cls.Hyper.model_fields:
+        for word in UNLIKELY:
             text = trial.text(**{key: word})
             try:
                 run = trial.resolve(text)
@@ -330,8 +325,9 @@ def check_refusals(trial: Trial) -> None:
                     fault = "is refused in several lines; raise Refusal with one sentence"
                     raise Fault(f"'{text}' {fault}") from None
                 continue
-            if not trial.cls.trained or run.skip:
+            if not trial.cls.trained or run.skip or run.id in tried:
                 continue
+            tried.add(run.id)
             try:
                 first_loss(trial.training(text))
             except UserError:  # a Refusal of prepare

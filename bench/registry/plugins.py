@@ -13,7 +13,6 @@ import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +212,7 @@ def _package_sha256(module: types.ModuleType) -> str:
 
 
 def _checked(classes: list[type[Method]], place: str) -> list[type[Method]]:
-    for fault in chain.from_iterable(map(interface_errors, classes)):
-        raise UserError(f"{place}: {fault}")
+    for cls in classes:
+        for fault in interface_errors(cls):
+            raise UserError(f"{place}: class {cls.__name__}: {fault}")
     return classes

@@ -61,8 +61,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
     return str(value)
-
-
-def type_name(annotation: Any) -> str:
-    """Return the annotation of a field as text."""
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -55,7 +55,7 @@ def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     if kind in ("unknown_field", "value_error"):
         message = message.removeprefix("Value error, ")
         return f"{place}: {message}" if place else message
-    # pydantic writes "Input should be greater than 0", or "String should have at least 1 character".
+    # pydantic writes "Input should be greater than 0", "String should have at least 1 character".
     subject = f"'{place}'" if place else "it"
     expected = f"{subject} should{message.partition('should')[2]}"
     shown = isinstance(value, str | int | float) or value is None
