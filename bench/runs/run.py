@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,7 @@ class Run:
 
 def model_fields(cls: type[Method]) -> list[str]:
     """The hyper-parameters of a method that name other encoders."""
-    return [item.name for item in fields(cls.Hyper) if item.metadata.get("model")]
+    return list(cls.Hyper.marked("model"))
 
 
 def cut_shape(backbone: Backbone, recipe: Recipe) -> Shape:
@@ -217,11 +217,8 @@ def _part_identity(
     keep their name. Names of encoders are replaced by what identifies them (`models`). A plugin
     adds the hash of its source file, because its author may forget to raise its version.
     """
-    later = {
-        item.name: item.default
-        for item in fields(method_class(name).Hyper)
-        if item.metadata.get("later")
-    }
+    model = method_class(name).Hyper
+    later = {key: model.model_fields[key].default for key in model.marked("later")}
     named = model_fields(method_class(name))
     identified = {
         key: models.get(v, v) if key in named else v
