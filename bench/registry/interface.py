@@ -19,7 +19,7 @@ Table = dict[str, dict[str, Any]]  # by backbone or "*", then by key
 class Interface(BaseModel):
     """The class attributes of a method that the suite writes or reads."""
 
-    model_config = ConfigDict(from_attributes=True, strict=True)
+    model_config = ConfigDict(strict=True)
 
     name: str = Field(pattern="^[a-z0-9-]+$")
     title: str = Field(pattern=r"^\S.*$")
@@ -31,8 +31,9 @@ class Interface(BaseModel):
 
 def interface_errors(cls: type[Method]) -> Iterator[str]:
     """Yield what prevents the suite from using a method class."""
+    given = {name: getattr(cls, name) for name in Interface.model_fields if hasattr(cls, name)}
     try:
-        Interface.model_validate(cls)
+        Interface(**given)
     except ValidationError as error:
         yield explain(error)
     hyper: Any = cls.Hyper

@@ -108,8 +108,6 @@ def load_file(path: Path) -> Found:
         # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
-    except KeyboardInterrupt as error:  # of the keyboard, or raised by the file
-        raise KeyboardInterrupt(f"in the import of {path} ({describe_error(error)})") from None
     except FAILURES as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
