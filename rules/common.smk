@@ -22,9 +22,9 @@ try:
         suites.read(path)
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
-        suites.validate(config)
-        PLANNED = {found.run.id: found for found in suites.planned(config)}
-        COMPARISON = suites.comparison(config, PLANNED.values())
+        SUITE = suites.validate(config)
+        PLANNED = {found.run.id: found for found in suites.planned(SUITE)}
+        COMPARISON = suites.comparison(SUITE, PLANNED.values())
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -37,7 +37,7 @@ CORPORA = {
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
 TOGETHER = config.get("runs_together", 1)
-PER_JOB = config.get("runs_per_job", 1)
+PER_JOB = SUITE.runs_per_job
 # Where the results of each stage are.
 FOLDERS = {
     "train": f"{RESULTS}/trained",
@@ -170,7 +170,7 @@ def plan_part(stage, ids):
     plan = {
         "corpus": config["corpus"],
         "data": config["data"],
-        "mode": suites.mode_of(config),
+        "mode": SUITE.mode,
         "runs": [
             {key: entry[key] for key in keys if key in entry} for entry in entries
         ],

@@ -105,7 +105,7 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
 def plan_of(name: str) -> dict[str, Any]:
     """The smoke suite's plan, under an arithmetic."""
     content = config.load(ROOT / "config" / "smoke.yaml")
-    return config.plan({**content, "recipe": {**content["recipe"], "threads": threads_of(name)}})
+    return config.plan(content.changed(recipe={**content.recipe, "threads": threads_of(name)}))
 
 
 def run_scores(

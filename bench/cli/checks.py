@@ -95,10 +95,10 @@ def gpu_day(
     with gpu_lease.lease() as device:
         if device == "cpu":
             raise UserError("no GPU is visible; gpu-day tests and measures one")
-        content = config.read(config.SCHEMA.with_name("smoke.yaml"))
+        content = config.read(config.SUITES / "smoke.yaml")
         del content["stand_ins"]  # of tables; needs pandas, which a bare machine lacks
-        config.validate(content)
-        plan = config.plan(content, config.planned(content))
+        suite = config.validate(content)
+        plan = config.plan(suite, config.planned(suite))
         day = Day(out, plan, Path("results", "reference", "smoke.json"), device)
         faults = measure(day, parts or list(PARTS))
     print(page(out), *(f"fault: {fault}" for fault in faults), sep="\n")

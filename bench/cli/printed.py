@@ -76,7 +76,7 @@ def reproduce(
     name = find_table(source, table)
     rows = find_rows(source, name, row, backbone)
     content = row_config(rows, seeds, read_tasks(tasks or []))
-    suite = Path("results", content["suite"])
+    suite = Path("results", content.suite)
     file = suite / "config.yaml"
     command = shlex.join(["snakemake", "--cores", str(cores), "--configfile", str(file)])
     title = f"# {source}, {name}: {row}. As {file} it runs with: {command}"
@@ -84,7 +84,7 @@ def reproduce(
     if dry_run:
         print(text, end="")
         return 0
-    for what in check_inputs(configurations.runs(content), content["data"]):
+    for what in check_inputs(configurations.runs(content), content.data):
         print(f"note: {what} will be downloaded", file=sys.stderr)
     write_text(file, text)
     if status := run_workflow(file, cores):

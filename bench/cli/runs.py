@@ -182,19 +182,19 @@ def plan(
     else:
         content = read_json_text(text)
     with errors_of(f"configuration {'in --json' if text is not None else file}"):
-        configurations.validate(content)
+        planned_suite = configurations.validate(content)
         if seeds:
-            content = configurations.reseeded(content, range(1, seeds + 1))
-        planned = configurations.planned(content)
+            planned_suite = configurations.reseeded(planned_suite, range(1, seeds + 1))
+        planned = configurations.planned(planned_suite)
     if out:
-        write_json(out, configurations.plan(content, planned))
+        write_json(out, configurations.plan(planned_suite, planned))
     if device:
         from bench.runs.cost import report
 
-        print(report(content, planned, device, gpus, Path("results")))
+        print(report(planned_suite, planned, device, gpus, Path("results")))
     elif not out:
         runs = counted(len(planned), "run")
-        print(f"{content['suite']}: {runs}; the configuration is valid")
+        print(f"{planned_suite.suite}: {runs}; the configuration is valid")
 
 
 @app.command("next", cls=Command)
@@ -258,9 +258,9 @@ def status(
 
 def _shipped(suite: str) -> Path:
     """The configuration of a suite that is shipped with the project."""
-    from bench.runs.config import SCHEMA
+    from bench.runs.config import SUITES
 
-    shipped = {path.stem: path for path in SCHEMA.parent.glob("*.yaml") if path != SCHEMA}
+    shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
     if suite not in shipped:
         hint = did_you_mean(suite, shipped)
         raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")

@@ -22,7 +22,7 @@ from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.registry.backbones import backbone
 from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
 from bench.runs import config as configurations
-from bench.runs.config import Planned, mode_of
+from bench.runs.config import Planned, Suite
 from bench.runs.cost import NOT_COUNTED, Measured, predict
 from bench.runs.run import Run
 from bench.utils.errors import UserError
@@ -85,7 +85,7 @@ class Growth:
     first: int
     at_edge: int
     left: int
-    config: dict[str, Any]
+    config: Suite
 
 
 def greedy(
@@ -191,7 +191,7 @@ def _continued(seeds: Iterable[int], first: int) -> Iterable[int]:
     yield from count(first)
 
 
-def _plan(config: Mapping[str, Any], suite: SuiteResults) -> dict[Experiment, Planned]:
+def _plan(config: Suite, suite: SuiteResults) -> dict[Experiment, Planned]:
     """One run of each experiment, with the tasks of all its seeds and the analyses that all have.
 
     Raises:
@@ -253,12 +253,10 @@ def _is_left(run: RunResults | None) -> bool:
     return run is None or run.status == "missing"
 
 
-def with_seeds(
-    config: Mapping[str, Any], plan: Mapping[Experiment, Planned], steps: Iterable[Step]
-) -> dict[str, Any]:
+def with_seeds(config: Suite, plan: Mapping[Experiment, Planned], steps: Iterable[Step]) -> Suite:
     """A copy of a configuration that also plans the jobs of `steps`, and says that it was grown."""
     chosen = frozenset(job for step in steps for job in step.jobs)
-    names = {backbone(name).name: name for name in config["backbones"]}
+    names = {backbone(name).name: name for name in config.backbones}
     entries = []
     for (experiment, tasks), seeds in Step(chosen, 0, 0.0).seeds.items():
         if experiment.backbone not in names:  # only needed by a run of another, which plans it
@@ -268,10 +266,10 @@ def with_seeds(
         if plan[experiment].analyses:
             entry["analyses"] = list(plan[experiment].analyses)
         entries.append(entry)
-    return {**config, "grown": True, "methods": [*config["methods"], *entries]}
+    return config.changed(grown=True, methods=[*config.methods, *entries])
 
 
-def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) -> Growth:
+def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add to a suite, within a number of device hours.
 
     Args:
@@ -299,7 +297,7 @@ def grow(suite_dir: Path, config: Mapping[str, Any], hours: float, device: str) 
             f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
             f"verdicts of suite '{suite.name}': our means are at the edges of their tolerances"
         )
-    measured, mode = Measured.read(suite_dir.parent, device), mode_of(config)
+    measured, mode = Measured.read(suite_dir.parent, device), config.mode
 
     @cache
     def hours_of(experiment: Experiment, work: str) -> float:

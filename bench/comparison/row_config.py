@@ -17,18 +17,15 @@ from bench.registry.backbones import NO_BACKBONE
 from bench.reported import LABEL, MEASURES
 from bench.reported.address import PLACE, slug
 from bench.runs import config
-from bench.runs.config import Planned
+from bench.runs.config import LONGEST_NAME, Planned, Suite
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
-LONGEST = 80  # letters in the name of a suite (config/schema.yaml)
 # Our metric -> the analysis that measures it; scores and best steps need none.
 ANALYSIS = {"uniformity": "alignment", "layer_similarity": "layers", "token_similarity": "layers"}
 
 
-def row_config(
-    numbers: pd.DataFrame, seeds: int | None = None, tasks: Sequence[str] = ()
-) -> dict[str, Any]:
+def row_config(numbers: pd.DataFrame, seeds: int | None = None, tasks: Sequence[str] = ()) -> Suite:
     """The configuration of a suite that makes nothing but some printed rows.
 
     Args:
@@ -45,40 +42,43 @@ def row_config(
         why = first["reason"] or "hyper-parameter, not a score"
         where = f"{first['source']}, {first['table']}, {first['method']}"
         raise UserError(f"{where} cannot be run: {why}; python -m bench coverage lists all such")
-    base, runs = _planned(compared)
-    wanted = {MEASURES[metric][0] for metric in compared["metric"]}
-    analyses = {ANALYSIS[metric] for metric in wanted if metric in ANALYSIS}
+    paper_suite, runs = _planned(compared)
+    metrics = {MEASURES[metric][0] for metric in compared["metric"]}
+    analyses = {ANALYSIS[metric] for metric in metrics if metric in ANALYSIS}
     entries = _entries(runs, analyses, seeds)
-    backbones = list(dict.fromkeys(name for entry in entries for name in entry["backbones"]))
-    own_seeds = list(dict.fromkeys(seed for entry in entries for seed in entry.get("seeds", ())))
-    made = {"suite": _name(numbers), "data": base["data"], "corpus": base["corpus"]}
-    made |= {"tasks": list(tasks) or _tasks(compared) or base["tasks"]}
-    made |= {"seeds": own_seeds or base["seeds"], "backbones": dict.fromkeys(backbones)}
-    made |= {key: base[key] for key in ("recipe", "mode") if key in base}
+    all_seeds = [seed for entry in entries for seed in entry.get("seeds", ())]
+    suite_seeds = list(dict.fromkeys(all_seeds)) or paper_suite.seeds
     for entry in entries:
-        if entry.get("seeds") == made["seeds"]:
+        if entry.get("seeds") == suite_seeds:
             del entry["seeds"]
-    config.validate(made := made | {"methods": entries})
-    return made
+    return paper_suite.changed(
+        suite=_name(numbers),
+        tasks=list(tasks) or _tasks(compared) or paper_suite.tasks,
+        seeds=suite_seeds,
+        backbones={name: {} for entry in entries for name in entry["backbones"]},
+        methods=entries,
+        compare=None,
+    )
 
 
-def _planned(numbers: pd.DataFrame) -> tuple[dict[str, Any], list[tuple[Planned, str]]]:
+def _planned(numbers: pd.DataFrame) -> tuple[Suite, list[tuple[Planned, str]]]:
     """The suite that plans all runs of some numbers, and these, each with a backbone to list."""
-    wanted: dict[tuple[str, str], str] = {}
+    listed_backbones: dict[tuple[str, str], str] = {}
     for number in numbers.itertuples():
         backbone = number.suite_backbone or number.backbone
         for text in filter(None, (number.run, number.minus)):
-            wanted[text, backbone] = number.backbone if backbone == NO_BACKBONE.name else backbone
+            free = backbone == NO_BACKBONE.name
+            listed_backbones[text, backbone] = number.backbone if free else backbone
     for path in config.PAPERS:
-        base = config.load(path)
-        found = [
-            (one, wanted[key])
-            for one in config.planned(base)
-            if (key := (f"{one.run.text}@{one.run.setting}", one.run.backbone.name)) in wanted
-        ]
-        if found:
-            return base, found
-    names = listed(f"{text} on {backbone}" for text, backbone in wanted)
+        suite = config.load(path)
+        runs = []
+        for item in config.planned(suite):
+            key = f"{item.run.text}@{item.run.setting}", item.run.backbone.name
+            if key in listed_backbones:
+                runs.append((item, listed_backbones[key]))
+        if runs:
+            return suite, runs
+    names = listed(f"{text} on {backbone}" for text, backbone in listed_backbones)
     raise UserError(f"no suite plans {names}; write a configuration (config/README.md)")
 
 
@@ -86,24 +86,28 @@ def _entries(
     runs: Iterable[tuple[Planned, str]], analyses: set[str], seeds: int | None
 ) -> list[dict[str, Any]]:
     """The entries of a configuration: one for each method and the seeds that it has."""
-    own_seeds: dict[tuple[str, str], list[int]] = {}
-    asked: dict[str, dict[str, None]] = {}
-    for one, backbone in runs:
-        text = f"{one.run.text}@{one.run.setting}"
-        drawn = own_seeds.setdefault((text, backbone), [])
-        drawn += [one.run.seed] if one.run.seed is not None else []
-        asked.setdefault(text, {}).update((name, None) for name in one.analyses if name in analyses)
-    entries: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for (text, backbone), drawn in own_seeds.items():
+    run_seeds: dict[tuple[str, str], list[int]] = {}
+    run_analyses: dict[str, dict[str, None]] = {}
+    for item, backbone in runs:
+        text = f"{item.run.text}@{item.run.setting}"
+        drawn = run_seeds.setdefault((text, backbone), [])
+        drawn += [item.run.seed] if item.run.seed is not None else []
+        names = dict.fromkeys(name for name in item.analyses if name in analyses)
+        run_analyses.setdefault(text, {}).update(names)
+    backbones: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (text, backbone), drawn in run_seeds.items():
         if drawn and seeds:
             drawn = list(range(drawn[0], drawn[0] + seeds))
-        entries.setdefault((text, tuple(drawn)), []).append(backbone)
-    return [
-        {"method": text, "backbones": backbones}
-        | ({"seeds": list(drawn)} if drawn else {})
-        | ({"analyses": list(asked[text])} if asked[text] else {})
-        for (text, drawn), backbones in entries.items()
-    ]
+        backbones.setdefault((text, tuple(drawn)), []).append(backbone)
+    entries = []
+    for (text, seeds_drawn), backbone_names in backbones.items():
+        entry: dict[str, Any] = {"method": text, "backbones": backbone_names}
+        if seeds_drawn:
+            entry["seeds"] = list(seeds_drawn)
+        if run_analyses[text]:
+            entry["analyses"] = list(run_analyses[text])
+        entries.append(entry)
+    return entries
 
 
 def _tasks(numbers: pd.DataFrame) -> list[str]:
@@ -129,7 +133,7 @@ def _name(numbers: pd.DataFrame) -> str:
         if name in LABEL and len(values := numbers[name].unique()) == 1
     ]
     name = slug("-".join(common)).replace(".", "-")
-    if len(name) <= LONGEST:
+    if len(name) <= LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: LONGEST - 9].rstrip('-')}-{digest}"
+    return f"{name[: LONGEST_NAME - 9].rstrip('-')}-{digest}"

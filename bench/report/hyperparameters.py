@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,7 @@ def _fields(method: str, setting: str, backbone: str) -> dict[str, Any]:
     text = f"{method}@{setting}"
     run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=0)
     _, _, hyper = run.parts[0]
-    return asdict(run.recipe) | hyper
+    return run.recipe.model_dump() | hyper
 
 
 def resolved(method: str, setting: str, backbone: str, name: str) -> Any:

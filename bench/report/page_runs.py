@@ -27,7 +27,7 @@ def commands(suite: str) -> Json:
     """What a reader types before the id of a run, to make it alone, and before the scores of
     several, which the workflow makes; and the folder of these scores. Configurations that are not
     of the project are called FILE."""
-    own = {path.stem for path in config.SCHEMA.parent.glob("*.yaml")}
+    own = {path.stem for path in config.SUITES.glob("*.yaml")}
     file = f"config/{suite}.yaml" if suite in own else "FILE"
     return {
         "run": f"python -m bench runs --suite {shlex.quote(f'results/{suite}')} --only",

@@ -1,17 +1,17 @@
-"""The configuration of a suite: read from YAML, checked by config/schema.yaml, expanded to runs."""
+"""The configuration of a suite: read from YAML, validated, expanded to runs."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt
 
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.manifest import check_listed
@@ -22,162 +22,286 @@ from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
 from bench.results.records import ANALYSES
-from bench.runs.encoders import encoder_runs
+from bench.runs.encoders import EncoderEntry, encoder_runs
 from bench.runs.names import compared_boards
 from bench.runs.needs import in_order
 from bench.runs.paths import comparison_stem, data_folder
 from bench.runs.recipe import convert_recipe
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
-from bench.runs.schema import check_schema
 from bench.runs.text import parse
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.files import refuse_special
+from bench.utils.validation import Model, validated
 
-# `configurations` is a link to config/, so that an installed package contains it.
-SCHEMA = (Path(__file__).parent / "configurations" / "schema.yaml").resolve()
+# The shipped suites. `configurations` is a link to config/, so that an installed package has them.
+SUITES = (Path(__file__).parent / "configurations").resolve()
 # The suites that plan what papers print. The second needs Chinese evaluation data, which cannot be
 # downloaded.
-PAPERS = tuple(SCHEMA.with_name(name) for name in ("paper.yaml", "chinese.yaml"))
+PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")
 
-MAX_SWEEP = 10_000  # combinations of one sweep; more is most likely a typing error
+LONGEST_NAME = 80  # letters in the name of a suite
+
+# Models of a configuration
+
+Item = TypeVar("Item")
+
+
+def _distinct(items: list[Item]) -> list[Item]:
+    for index, item in enumerate(items):
+        if item in items[:index]:
+            raise ValueError(f"{item!r} is listed twice; keep one")
+    return items
+
+
+def _suite_name(name: str) -> str:
+    if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{LONGEST_NAME - 1}}}", name) or name == "reference":
+        raise ValueError(
+            f"'{name}' is no name of a suite; use small letters, digits and dashes, at most "
+            f"{LONGEST_NAME}; 'reference' is taken, for the intervals of make smoke"
+        )
+    return name
+
+
+def _analysis(name: str) -> str:
+    if name not in ANALYSES:
+        raise ValueError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
+    return name
+
+
+def _in_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _or_text(field: str) -> BeforeValidator:
+    """Let an entry with no other field be given as the text of this one."""
+    return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
+
+
+_OR_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
+
+
+Text = Annotated[str, Field(min_length=1)]
+# Strict: 1.0 and true are no seeds, since they would give a run another identity than 1.
+Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+Distinct = Annotated[list[Item], Field(min_length=1), AfterValidator(_distinct)]
+Names = Annotated[Distinct[Text], BeforeValidator(_in_list)]  # a single name may be given as text
+
+
+class BackboneOptions(Model):
+    """What the runs of a backbone have instead of the suite's own."""
+
+    seeds: Distinct[Seed] = Field(default=[], description="their seeds, instead of the suite's")
+    tasks: Distinct[str] = Field(default=[], description="their tasks, instead of the suite's")
+
+
+class MethodEntry(BackboneOptions):
+    """An entry of `methods`: a run's text, or such a map."""
+
+    method: Text = Field(description="the text of the run")
+    settings: Distinct[Literal["paper", "official"]] = Field(
+        default=[], description="`[paper]`, `[official]` or both; the text then has no `@`"
+    )
+    backbones: Names = Field(
+        default=["all"],
+        description="`all`, or a list of this suite's backbones; `all` excludes those with `tasks` "
+        "of their own, and those of another kind than the method needs",
+    )
+    analyses: Distinct[Annotated[str, AfterValidator(_analysis)]] = Field(
+        default=[], description="further measurements (docs/analyses.md)"
+    )
+    sweep: dict[str, Distinct[Any]] = Field(
+        default={},
+        description="a map from each `{name}` in the text to its values; several names give every "
+        "combination",
+    )
+
+
+class Compare(Model):
+    """Which methods are compared, seed by seed."""
+
+    baseline: Text = Field(
+        description="the method that every other one is compared with, as in `methods`"
+    )
+
+
+class Suite(Model):
+    """A configuration of a suite, complete by itself."""
+
+    suite: Annotated[str, AfterValidator(_suite_name)] = Field(
+        description="its name: lower-case letters, digits, dashes"
+    )
+    data: Text = Field(
+        description="evaluation data: `world` (generated), `senteval`, or a folder that contains "
+        "`downstream/`"
+    )
+    corpus: Text = Field(
+        description="training text: `world`, `wiki1m`, `wiki1m_fallback`, `nli`, `sts`, `cnsd`, "
+        "another name in `BENCH_DATA`, or a path with a `/` in it"
+    )
+    tasks: Distinct[str] = Field(
+        description="the tasks to score: a list of `sts`, `transfer`, `probing`, `all`, `xprobe`, "
+        "`chinese`, or single tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
+    )
+    mode: Literal["test", "dev"] = Field(
+        default="test",
+        description="how classifiers are trained: `test` (10 folds, what papers report) or `dev` "
+        "(5 folds, faster)",
+    )
+    seeds: Distinct[Seed] = Field(description="distinct whole numbers from 0 to below `2**63`")
+    backbones: Annotated[
+        dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
+    ] = Field(description="a map from names to nothing, or to `{seeds: [...], tasks: [...]}`")
+    methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = (
+        Field(description="a list of run texts, or of maps with the keys of an entry")
+    )
+    encoders: list[Annotated[EncoderEntry, _or_text("model")]] = Field(
+        default=[], description="models trained elsewhere that are scored beside the runs"
+    )
+    method_paths: Distinct[Text] = Field(
+        default=[],
+        description="files or folders with methods of your own, relative to the working folder",
+    )
+    recipe: Annotated[dict[str, Any], AfterValidator(convert_recipe)] = Field(
+        default={}, description="recipe fields that override every method's own"
+    )
+    runs_per_job: PositiveInt = Field(
+        default=1, description="number of runs that one process trains, and then scores"
+    )
+    stand_ins: dict[str, Names] = Field(
+        default={},
+        description="a map from a backbone of this suite to the printed one, or a list of them, in "
+        "whose rows it is shown",
+    )
+    grown: bool = Field(
+        default=False,
+        description="`true` if seeds were added after a look at the verdicts, as `sentbench next` "
+        "does; tables and page say so",
+    )
+    compare: Compare | None = Field(
+        default=None,
+        description="`{baseline: METHOD}`: every other method is compared with this one",
+    )
+
+    def tasks_of(self, backbone_name: str) -> list[str]:
+        """The tasks of a backbone (for example one of another language), else those of the
+        suite."""
+        options = self.backbones.get(backbone_name)
+        return options.tasks if options and options.tasks else self.tasks
+
+    @property
+    def printed_backbones(self) -> list[tuple[str, str]]:
+        """Pairs of a backbone in print and the suite's backbone that stands in for it."""
+        return [(name, own) for own, printed in self.stand_ins.items() for name in printed]
+
+
+# Reading
 
 
 class _Loader(yaml.SafeLoader):
-    """Rejects keys that are not strings; duplicate keys, of which PyYAML keeps the last; and whole
-    numbers that YAML 1.1 reads in other bases, such as 010 and 1:30."""
+    """Refuses duplicate keys, of which PyYAML keeps the last."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
-        seen = set()
+        seen: list[Any] = []
         for key, _ in node.value:
-            where = f"configuration {key.start_mark.name}, line {key.start_mark.line + 1}"
-            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-                raise UserError(f"{where}: a key is not a string; put it in quotes")
             if key.value in seen:
-                raise UserError(f"{where}: duplicate key '{key.value}'; keep one")
-            seen.add(key.value)
+                mark = key.start_mark
+                raise UserError(
+                    f"configuration {mark.name}, line {mark.line + 1}: duplicate key "
+                    f"'{key.value}'; keep one"
+                )
+            seen.append(key.value)
         return node
 
-    def construct_yaml_int(self, node: Any) -> int:
-        if not re.fullmatch(r"[-+]?(0|[1-9][0-9]*)", node.value):
-            mark = node.start_mark
-            raise UserError(
-                f"configuration {mark.name}, line {mark.line + 1}: '{node.value}' is not a plain "
-                "whole number; write it in decimal digits, or put it in quotes"
-            )
-        return int(node.value)
 
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
-
-
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> Suite:
     """Read and validate a configuration file.
 
     Raises:
         UserError: the file cannot be read or is invalid; the message names the key.
     """
-    config = read(path)
+    values = read(path)
     with errors_of(f"configuration {path}"):
-        validate(config)
-    return config
+        return validate(values)
 
 
 def read(path: Path) -> Any:
     """Parse a configuration file.
 
     Raises:
-        UserError: the file is missing, no regular file, not YAML or nested too deeply, or has a
-            duplicate key.
+        UserError: the file is missing, not YAML, or has a duplicate key.
     """
-    refuse_special(path)
     try:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
-    except FileNotFoundError:
-        why = "does not exist; config/ holds the suites of the project"
-    except IsADirectoryError:
-        why = "is a folder; give a file such as config/smoke.yaml"
+    except OSError as error:
+        why = f"cannot be read ({error.strerror}); config/ holds the suites of the project"
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
         why = f"is not YAML ({' '.join(str(error).split())}); {remedy}"
-    except RecursionError:
-        why = "is nested too deeply; use fewer levels"
     raise UserError(f"configuration {path} {why}")
 
 
-def validate(config: Any) -> None:
-    """Validate a configuration.
+def validate(values: Any) -> Suite:
+    """Validate the content of a configuration, and that its data and methods are there.
 
     Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
 
     Raises:
         UserError: names the invalid key, and the closest valid one if it is misspelt.
     """
-    check_schema(config, SCHEMA)
-    together, per_job = config.get("runs_together", 1), config.get("runs_per_job", 1)
-    if together > per_job:
-        raise UserError(
-            f"'runs_together' is {together}, but 'runs_per_job' is {per_job}; raise that, too"
-        )
-    convert_recipe(config.get("recipe", {}))
-    _check_tasks_and_data(config)
-    for name in itertools.chain(*(entry.get("analyses", ()) for entry in _entries(config))):
-        if name not in ANALYSES:
-            raise UserError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
-    _check_stand_ins(config)
-    for path in config.get("method_paths", ()):
+    if not isinstance(values, dict):
+        raise UserError("the file is empty, or no map from keys to values; see config/README.md")
+    suite = validated(Suite, values)
+    _check_tasks_and_data(suite)
+    _check_stand_ins(suite)
+    for path in suite.method_paths:
         python_files(Path(path))  # raises if nothing is there
-    add_method_paths(config.get("method_paths", ()))
+    add_method_paths(suite.method_paths)
+    return suite
 
 
-def _check_tasks_and_data(config: Mapping[str, Any]) -> None:
+def _check_tasks_and_data(suite: Suite) -> None:
     """Check that all tasks exist and that the data has them."""
-    suite_tasks = [tasks_of(config, name) for name in (None, *config["backbones"])]
-    entry_tasks = [entry.get("tasks", ()) for entry in _entries(config)]
-    tasks = expand_tasks([*itertools.chain(*suite_tasks, *entry_tasks)])
-    if config["data"] not in ("world", "senteval"):
-        data_folder(config["data"], Path())  # raises if the folder does not exist
-    if config["data"] == "world" and (foreign := [task for task in tasks if task in XPROBE_TASKS]):
+    listed = [suite.tasks, *(options.tasks for options in suite.backbones.values())]
+    listed += [entry.tasks for entry in suite.methods]
+    tasks = expand_tasks([*itertools.chain(*listed)])
+    if suite.data not in ("world", "senteval"):
+        data_folder(suite.data, Path())  # raises if the folder does not exist
+    foreign = [task for task in tasks if task in XPROBE_TASKS]
+    if suite.data == "world" and foreign:
         raise UserError(
             f"the embedded world has no '{foreign[0]}'; remove it from 'tasks', "
             "or choose other data"
         )
 
 
-def _check_stand_ins(config: Mapping[str, Any]) -> None:
+def _check_stand_ins(suite: Suite) -> None:
     """Check that each stand-in is a backbone of the suite and replaces one that a paper reports."""
-    if not (stand_ins := _stand_ins(config)):
+    if not suite.stand_ins:
         return
-    printed, count = Counter(name for name, _ in stand_ins).most_common(1)[0]
-    if count > 1:
-        raise UserError(f"two backbones stand in for '{printed}'; keep one in 'stand_ins'")
-    if unknown := {own for _, own in stand_ins} - set(config["backbones"]):
-        raise UserError(
-            f"'stand_ins.{min(unknown)}' is not among the suite's backbones"
-            f"{did_you_mean(min(unknown), config['backbones'])}"
-        )
     from bench.reported import mapped  # imports pandas, which other configurations do not need
 
     rows = mapped().query("run != ''")
     suite_names = rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])
     reported = set(suite_names) - {"none"}
-    for printed, own in stand_ins:
+    counts = Counter(printed for printed, _ in suite.printed_backbones)
+    for printed, own in suite.printed_backbones:
+        if own not in suite.backbones:
+            raise UserError(
+                f"'stand_ins.{own}' is not among the suite's backbones"
+                f"{did_you_mean(own, suite.backbones)}"
+            )
         if printed not in reported:
             raise UserError(
                 f"'stand_ins.{own}' is '{printed}', which no paper reports"
                 f"{did_you_mean(printed, reported)}"
             )
+        if counts[printed] > 1:
+            raise UserError(f"two backbones stand in for '{printed}'; keep one in 'stand_ins'")
 
 
-def _stand_ins(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Pairs of a backbone in print and the suite's backbone that replaces it."""
-    return [
-        (name, own)
-        for own, printed in config.get("stand_ins", {}).items()
-        for name in ([printed] if isinstance(printed, str) else printed)
-    ]
+# Expansion
 
 
 @dataclass(frozen=True)
@@ -193,8 +317,8 @@ class Planned:
         return self.run.describe() | {"tasks": list(self.tasks), "analyses": list(self.analyses)}
 
 
-def planned(config: Mapping[str, Any]) -> list[Planned]:
-    """Expand a validated configuration into runs, in order.
+def planned(suite: Suite) -> list[Planned]:
+    """Expand a suite into runs, in order.
 
     Entries that resolve to one run are merged. A run follows those that it needs, which are added
     where no entry lists them.
@@ -204,149 +328,136 @@ def planned(config: Mapping[str, Any]) -> list[Planned]:
             baseline of the comparison is not planned or has nothing beside it.
     """
     by_id: dict[str, Planned] = {}
-    for run, entry in _runs(config):
-        tasks = entry.get("tasks") or tasks_of(config, run.backbone.name)
+    for run, entry in _runs(suite):
+        tasks = entry.tasks or suite.tasks_of(run.backbone.name)
         earlier = by_id.get(run.id, Planned(run, (), ()))
         by_id[run.id] = Planned(
             earlier.run,
             tuple(dict.fromkeys((*earlier.tasks, *tasks))),
-            tuple(dict.fromkeys((*earlier.analyses, *entry.get("analyses", ())))),
+            tuple(dict.fromkeys((*earlier.analyses, *entry.analyses))),
         )
-    for run in encoder_runs(config):
-        if same := by_id.get(run.id):
-            raise UserError(f"'{run.label}' is the same as '{same.run.label}'; remove one")
-        by_id[run.id] = Planned(run, tuple(config["tasks"]), ())
+    for run in encoder_runs(suite.encoders, suite.data):
+        if run.id in by_id:
+            same = by_id[run.id].run.label
+            raise UserError(f"'{run.label}' is the same as '{same}'; remove one")
+        by_id[run.id] = Planned(run, tuple(suite.tasks), ())
     plan_runs = [
-        by_id.get(run.id) or Planned(run, tuple(tasks_of(config, run.backbone.name)), ())
-        for run in in_order(one.run for one in by_id.values())
+        by_id.get(run.id) or Planned(run, tuple(suite.tasks_of(run.backbone.name)), ())
+        for run in in_order(item.run for item in by_id.values())
     ]
-    for name in dict.fromkeys(name for one in plan_runs for name in one.run.corpora):
-        check_name(name)
-    trained = [one.run for one in plan_runs if one.run.trained]
-    for run in trained:
-        _check_structure(run)
-    data = config["data"]
-    # The data, if it is neither generated by the suite nor yet to download.
-    folder = {"senteval": local_folder, "world": lambda: None}.get(data, lambda: Path(data))()
-    if data in ("senteval", "world"):
-        _refuse_own_sets(plan_runs, data)
-    if folder:
-        scored = dict.fromkeys(name for one in plan_runs for name in one.tasks)
-        check_listed(names := expand_tasks(list(scored)), folder)
-        if data != "senteval":
-            check_own(names, folder)
-        selected = dict.fromkeys(name for run in trained for name in run.recipe.selection)
-        check_dev(selected, folder, present=data != "senteval")
-    comparison(config, plan_runs)
+    _check_corpora(plan_runs)
+    _check_sets(suite, plan_runs)
+    comparison(suite, plan_runs)
     return plan_runs
 
 
-def comparison(config: Mapping[str, Any], plan_runs: Iterable[Planned]) -> str:
+def comparison(suite: Suite, plan_runs: Iterable[Planned]) -> str:
     """The stem of the files of the comparison, on its first board; empty without `compare`.
 
     Raises:
         UserError: the baseline is not planned, or has nothing beside it.
     """
-    if "compare" not in config:
+    if suite.compare is None:
         return ""
     with errors_of("'compare.baseline'"):
-        plans = [one.describe() for one in plan_runs]
-        return comparison_stem(compared_boards(config["compare"]["baseline"], plans)[0])
+        plans = [item.describe() for item in plan_runs]
+        return comparison_stem(compared_boards(suite.compare.baseline, plans)[0])
 
 
-def _refuse_own_sets(plan_runs: Iterable[Planned], data: str) -> None:
-    """Raise `UserError` if a run is scored or selected on a set of a user's own data folder."""
-    names = (name for one in plan_runs for name in (*one.tasks, *one.run.recipe.selection))
-    if own := next((name for name in names if name.startswith((OWN_STS, OWN_PROBING))), None):
-        raise UserError(
-            f"'{own}' is a set of a data folder of your own, and 'data' is '{data}'; set 'data' to "
-            "the folder whose manifest.json lists it"
-        )
+def _check_corpora(plan_runs: Iterable[Planned]) -> None:
+    """Check that corpora exist, and have the documents or triples that their runs need."""
+    runs = [item.run for item in plan_runs]
+    for name in dict.fromkeys(name for run in runs for name in run.corpora):
+        check_name(name)
+    for run in runs:
+        name, _, hyper = run.parts[0]
+        cls = method_class(name)
+        structure = cls.reads(cls.Hyper(**hyper)) if run.trained else None
+        if structure:
+            with errors_of(f"'{run.text}' cannot be trained"):
+                check_structure(run.corpus, structure)
 
 
-def _check_structure(run: Run) -> None:
-    """Raise `UserError` if the corpus of a run certainly lacks documents or triples that it
-    needs."""
-    name, _, hyper = run.parts[0]
-    cls = method_class(name)
-    if structure := cls.reads(cls.Hyper(**hyper)):
-        try:
-            check_structure(run.corpus, structure)
-        except UserError as error:
-            raise UserError(f"'{run.text}' cannot be trained: {error}") from None
+def _check_sets(suite: Suite, plan_runs: Iterable[Planned]) -> None:
+    """Check that the data has the sets on which runs are scored and selected, if it is here."""
+    scored = list(dict.fromkeys(task for item in plan_runs for task in item.tasks))
+    trained = [item.run for item in plan_runs if item.run.trained]
+    selected = list(dict.fromkeys(task for run in trained for task in run.recipe.selection))
+    in_own_folder = suite.data not in ("senteval", "world")
+    for name in () if in_own_folder else (*scored, *selected):
+        if name.startswith((OWN_STS, OWN_PROBING)):
+            raise UserError(
+                f"'{name}' is a set of a data folder of your own, and 'data' is '{suite.data}'; "
+                "set 'data' to the folder whose manifest.json lists it"
+            )
+    folder = Path(suite.data) if in_own_folder else None
+    if suite.data == "senteval":
+        folder = local_folder()
+    if folder:
+        tasks = expand_tasks(scored)
+        check_listed(tasks, folder)
+        if in_own_folder:
+            check_own(tasks, folder)
+        check_dev(selected, folder, present=in_own_folder)
 
 
-def runs(config: Mapping[str, Any]) -> list[Run]:
-    """All runs of a validated configuration, in order, without duplicates.
+def runs(suite: Suite) -> list[Run]:
+    """All runs of a suite, in order, without duplicates.
 
     Raises:
         UserError: as in `planned`.
     """
-    return [one.run for one in planned(config)]
+    return [item.run for item in planned(suite)]
 
 
-def reseeded(config: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, Any]:
-    """A copy of a validated configuration in which every run has these seeds."""
-    entries = [{**entry, "seeds": list(seeds)} for entry in _entries(config)]
-    backbones = {
-        name: {"tasks": options["tasks"]} if "tasks" in (options or {}) else None
-        for name, options in config["backbones"].items()
+def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
+    """A copy of a suite in which every run has these seeds."""
+    options = {
+        name: {"tasks": own.tasks} if own.tasks else {} for name, own in suite.backbones.items()
     }
-    return {**config, "seeds": list(seeds), "backbones": backbones, "methods": entries}
+    entries = [entry.changed(seeds=list(seeds)) for entry in suite.methods]
+    return suite.changed(seeds=list(seeds), backbones=options, methods=entries)
 
 
-def dump(config: Mapping[str, Any]) -> str:
-    """A configuration as YAML, which `load` reads back."""
+def dump(suite: Suite) -> str:
+    """A suite as YAML, which `load` reads back."""
     # Lists and maps without further ones in them are written on one line, as in config/.
     layout: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": 100}
-    return str(yaml.safe_dump(dict(config), allow_unicode=True, **layout))
+    values = suite.model_dump(exclude_defaults=True)
+    return str(yaml.safe_dump(values, allow_unicode=True, **layout))
 
 
-def mode_of(config: Mapping[str, Any]) -> str:
-    """The classifiers' mode (`bench.evaluation.classifier.MODES`); by default the papers' own."""
-    return str(config.get("mode", "test"))
-
-
-def tasks_of(config: Mapping[str, Any], backbone_name: str | None) -> list[str]:
-    """The tasks of a backbone (for example one of another language), else those of the suite."""
-    return (config["backbones"].get(backbone_name) or {}).get("tasks", config["tasks"])
-
-
-def _entries(config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"method": entry} if isinstance(entry, str) else entry for entry in config["methods"]]
-
-
-def _runs(config: Mapping[str, Any]) -> Iterator[tuple[Run, Mapping[str, Any]]]:
-    common = {"corpus": config["corpus"], "data": config["data"]}
-    for entry in _entries(config):
+def _runs(suite: Suite) -> Iterator[tuple[Run, MethodEntry]]:
+    for entry in suite.methods:
         for text in _texts(entry):
-            for name in _backbones(entry, text, config["backbones"]):
-                options = config["backbones"][name] or {}
-                for seed in entry.get("seeds") or options.get("seeds") or config["seeds"]:
-                    recipe = config.get("recipe", {})
-                    yield (
-                        resolve(text, backbone_name=name, seed=seed, recipe=recipe, **common),
-                        entry,
+            for name in _backbones(entry, text, suite):
+                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
+                    run = resolve(
+                        text,
+                        backbone_name=name,
+                        corpus=suite.corpus,
+                        data=suite.data,
+                        seed=seed,
+                        recipe=suite.recipe,
                     )
+                    yield run, entry
 
 
-def _backbones(
-    entry: Mapping[str, Any], text: str, suite_backbones: Mapping[str, Any]
-) -> list[str]:
+def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
     """Those that an entry lists, else all of a matching kind without tasks of their own."""
-    names = entry.get("backbones", "all")
-    if names != "all":
-        if unknown := [name for name in names if name not in suite_backbones]:
-            raise UserError(
-                f"'{entry['method']}' names the backbone '{unknown[0]}', which is not in "
-                f"'backbones'{did_you_mean(unknown[0], suite_backbones)}"
-            )
-        return list(names)
+    if entry.backbones != ["all"]:
+        for name in entry.backbones:
+            if name not in suite.backbones:
+                raise UserError(
+                    f"'{entry.method}' names the backbone '{name}', which is not in "
+                    f"'backbones'{did_you_mean(name, suite.backbones)}"
+                )
+        return entry.backbones
     method = method_class(parse(text)[0][0][0])
     matching = [
         name
-        for name, options in suite_backbones.items()
-        if "tasks" not in (options or {})
+        for name, options in suite.backbones.items()
+        if not options.tasks
         and (method.backbone_free or backbone(name).kind == method.backbone_kind)
     ]
     if not matching:
@@ -355,37 +466,34 @@ def _backbones(
     return matching
 
 
-def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
+def _texts(entry: MethodEntry) -> Iterator[str]:
     """The texts of an entry: every combination of its sweep in each of its settings."""
-    method, sweep = entry["method"], entry.get("sweep", {})
-    pieces = re.split(r"\{(\w+)\}", method)  # every second is a name
-    if unmatched := set(pieces[1::2]) ^ set(sweep):
-        raise UserError(f"'{{{min(unmatched)}}}' must be both in '{method}' and in its sweep")
-    settings = [f"@{setting}" for setting in entry.get("settings", [])] or [""]
-    if settings != [""] and parse(method)[1]:
-        raise UserError(f"'{method}' already names its setting; remove 'settings'")
-    if (count := math.prod(map(len, [*sweep.values(), settings]))) > MAX_SWEEP:
-        raise UserError(
-            f"the sweep of '{method}' has {count} combinations, above {MAX_SWEEP}; reduce it"
-        )
-    for values in itertools.product(*sweep.values()):
-        filled = dict(zip(sweep, map(str, values), strict=True))
-        text = "".join(filled[one] if place % 2 else one for place, one in enumerate(pieces))
-        yield from (text + setting for setting in settings)
+    unmatched = set(re.findall(r"\{(\w+)\}", entry.method)) ^ set(entry.sweep)
+    if unmatched:
+        raise UserError(f"'{{{min(unmatched)}}}' must be both in '{entry.method}' and in its sweep")
+    if entry.settings and parse(entry.method)[1]:
+        raise UserError(f"'{entry.method}' already names its setting; remove 'settings'")
+    settings = [f"@{setting}" for setting in entry.settings] or [""]
+    for values in itertools.product(*entry.sweep.values()):
+        text = entry.method
+        for name, value in zip(entry.sweep, values, strict=True):
+            text = text.replace(f"{{{name}}}", str(value))
+        for setting in settings:
+            yield text + setting
 
 
-def plan(
-    config: Mapping[str, Any], planned_runs: Sequence[Planned] | None = None
-) -> dict[str, Any]:
+def plan(suite: Suite, planned_runs: Sequence[Planned] | None = None) -> dict[str, Any]:
     """The content of `plan.json`: the runs of a suite, or those given, as JSON data."""
-    return {
-        "suite": config["suite"],
-        "data": config["data"],
-        "corpus": config["corpus"],
-        "tasks": config["tasks"],
-        "mode": mode_of(config),
-        "stand_ins": {printed: backbone(own).name for printed, own in _stand_ins(config)},
-        **({"grown": True} if config.get("grown") else {}),
-        **({"baseline": config["compare"]["baseline"]} if "compare" in config else {}),
-        "runs": [one.describe() for one in planned_runs or planned(config)],
+    content: dict[str, Any] = {
+        "suite": suite.suite,
+        "data": suite.data,
+        "corpus": suite.corpus,
+        "tasks": suite.tasks,
+        "mode": suite.mode,
+        "stand_ins": {printed: backbone(own).name for printed, own in suite.printed_backbones},
     }
+    if suite.grown:
+        content["grown"] = True
+    if suite.compare:
+        content["baseline"] = suite.compare.baseline
+    return content | {"runs": [item.describe() for item in planned_runs or planned(suite)]}

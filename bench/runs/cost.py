@@ -25,7 +25,7 @@ from bench.models.roofline import peak
 from bench.results.provenance import provenance
 from bench.results.readers import DAMAGE
 from bench.results.records import read_scores
-from bench.runs.config import Planned, mode_of
+from bench.runs.config import Planned, Suite
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
@@ -253,20 +253,17 @@ def predict(planned: Iterable[Planned], mode: str, device: str, measured: Measur
     return list(lines.values())
 
 
-def report(
-    config: Mapping[str, Any], planned: Sequence[Planned], device: str, gpus: int, results: Path
-) -> str:
+def report(suite: Suite, planned: Sequence[Planned], device: str, gpus: int, results: Path) -> str:
     """The estimate of a plan on `gpus` devices as text, with times measured in `results`.
 
     Raises:
         UserError: a corpus is unknown, or the data is the embedded world.
     """
-    if config["data"] == "world":
+    if suite.data == "world":
         raise UserError(
-            f"the suite '{config['suite']}' is on the embedded world and takes minutes; "
-            "choose another"
+            f"the suite '{suite.suite}' is on the embedded world and takes minutes; choose another"
         )
-    lines = predict(planned, mode_of(config), device, Measured.read(results, device))
+    lines = predict(planned, suite.mode, device, Measured.read(results, device))
     width = max(map(len, ("backbone", *(line.backbone for line in lines))))
     rows = [f"{'backbone':{width}}  stage  runs  measured  device h  {f'wall h at {gpus}':>13}"]
     sums = (sum(getattr(line, key) for line in lines) for key in ("runs", "measured", "seconds"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from bench.registry.backbones import backbone
 from bench.registry.encoders import SAVED, encoder_folder
@@ -16,13 +18,43 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.runs.text import spell
 from bench.utils.errors import UserError, errors_of
+from bench.utils.validation import Model
 from methods.base import POOLERS
 
 # Where a folder says how its vectors are pooled: the suite's own, and sentence-transformers'.
 _NAMES_POOLER = (SAVED, "modules.json")
 
 
-def encoder_runs(config: Mapping[str, Any]) -> Iterator[Run]:
+def _one_line(label: str) -> str:
+    return " ".join(label.split()).removesuffix(OUTSIDE)  # which tables add
+
+
+class EncoderEntry(Model):
+    """An entry of `encoders`: a model, or such a map."""
+
+    model: Annotated[str, Field(min_length=1)] = Field(
+        description="a folder (Hugging Face, sentence-transformers, or of a run), a name in "
+        "`BENCH_MODELS`, a backbone's name, or a hub id"
+    )
+    label: Annotated[str, Field(max_length=60), AfterValidator(_one_line)] = Field(
+        default="", description="its name in tables; by default the last part of `model`"
+    )
+    pooler: str | None = Field(
+        default=None,
+        description="as `bench evaluate` takes it; by default the one that the model names",
+    )
+    prompt: str | None = Field(
+        default=None,
+        description='one of the prompts of a sentence-transformers folder, `""` for none; by '
+        "default the model's default prompt",
+    )
+    normalize: bool = Field(
+        default=False,
+        description="`true` scales vectors to length 1, which changes what classifiers see",
+    )
+
+
+def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     """The runs of a configuration's `encoders`, in order, labelled as outside encoders.
 
     Raises:
@@ -31,52 +63,40 @@ def encoder_runs(config: Mapping[str, Any]) -> Iterator[Run]:
     """
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
-    for entry in config.get("encoders", ()):
-        given = {"model": entry} if isinstance(entry, str) else dict(entry)
-        model = given["model"]
-        label = given.pop("label", None) or Path(model).name or Path(model).resolve().name
-        label = label.removesuffix(OUTSIDE)  # as tables show it
-        where = f"the encoder '{' '.join(label.split())}'"
+    for entry in encoders:
+        label = entry.label or Path(entry.model).name or Path(entry.model).resolve().name
+        where = f"the encoder '{label}'"
         if re.split(r"[\[+@]", label.lower())[0] in taken:
             raise UserError(f"{where} has the name of a method; give it another 'label'")
         if label.lower() in labels:
             raise UserError(f"{where} is listed twice; give each a 'label' of its own")
         labels.add(label.lower())
-        try:
-            _check_model(model, given.get("pooler"), given.get("prompt"))
-        except UserError as error:  # whose options are the keys of a configuration
-            problem = re.sub(r"--(\w+)", r"'\1'", str(error))
-            raise UserError(f"{where}: {problem}") from None
-        text = spell("published", {"pooler": None, **given})
+        keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
         with errors_of(where):
+            _check_model(entry)
             run = resolve(
-                f"{text}@paper", backbone_name="none", corpus="", data=config["data"], seed=None
+                f"{spell('published', keys)}@paper",
+                backbone_name="none",
+                corpus="",
+                data=data,
+                seed=None,
             )
         yield replace(run, label=f"{label}{OUTSIDE}")
 
 
-def _check_model(model: str, pooler: str | None, prompt: str | None) -> None:
-    """Refuse a model that is not here, cannot be written in a run's text, or cannot be loaded."""
-    if set(model) & set(",[]") or model != model.strip() or not model.isprintable():
-        raise UserError(
-            f"{model!r} has a comma, a bracket or white space at its ends, so it cannot be part "
-            "of a run; link the folder under another name"
-        )
-    if ":" in model and not Path(model).is_dir():
-        raise UserError(
-            f"'{model}' is no folder and no model of the hub; a run is listed under 'methods', and "
-            "functions are scored by bench evaluate"
-        )
-    if Path(model).is_file():
-        raise UserError(f"{model} is a file; give the folder of a model")
-    folder = encoder_folder(model)
+def _check_model(entry: EncoderEntry) -> None:
+    """Refuse a model that is not here, names no pooler or cannot be loaded."""
+    folder = encoder_folder(entry.model)
     if folder is None:
-        if "/" not in model:  # a model of the hub has an owner
-            backbone(model)
+        if "/" not in entry.model:  # a model of the hub has an owner
+            backbone(entry.model)
         return
     from bench.models.load import check_files  # imports torch's models
 
-    check_files(folder, pooler, prompt)
-    if not (pooler or any((folder / name).is_file() for name in _NAMES_POOLER)):
+    try:
+        check_files(folder, entry.pooler, entry.prompt)
+    except UserError as error:  # whose options are the keys of a configuration
+        raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
+    if not (entry.pooler or any((folder / name).is_file() for name in _NAMES_POOLER)):
         listed = ", ".join(POOLERS)
-        raise UserError(f"{model} names no pooler; set 'pooler' to one of {listed}")
+        raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from bench.datasets.corpora import is_fetched
 from bench.download import local_folder, present
@@ -23,20 +23,21 @@ def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
         UserError: something has to be, but cannot: the hub does not answer, or data and corpora are
             those of the folder BENCH_DATA, which lacks them.
     """
-    files, models = list(dict.fromkeys(_files(runs, data))), list(dict.fromkeys(_models(runs)))
-    folder, problems = local_folder(), []
+    folder, files, problems = local_folder(), _missing_files(runs, data), []
     if files and folder:
         them = "them" if len(files) > 1 else "it"
         problems.append(
             f"{_are(files, f'not in BENCH_DATA, {folder}')}; add {them} there "
             f"(docs/downloads.md), or unset BENCH_DATA to download {them}"
         )
-    fetched = [] if folder else files
-    if (fetched or models) and not present.hub_answers():
-        remedies = ["set BENCH_DATA to a folder with the data and corpora"] * bool(fetched)
-        remedies += ["set HF_HOME to a cache of the hub that has the models"] * bool(models)
+        files = []
+    models = _missing_models(runs)
+    if (files or models) and not present.hub_answers():
+        remedies = ["set BENCH_DATA to a folder with the data and corpora"] if files else []
+        if models:
+            remedies.append("set HF_HOME to a cache of the hub that has the models")
         problems.append(
-            f"{_are(fetched + models, 'not on this machine')}, and the Hugging Face hub does not "
+            f"{_are(files + models, 'not on this machine')}, and the Hugging Face hub does not "
             f"answer; connect to the network, or {listed(remedies)}"
         )
     if problems:
@@ -48,21 +49,21 @@ def _are(things: Sequence[str], what: str) -> str:
     return f"{listed(things)} {'are' if len(things) > 1 else 'is'} {what}"
 
 
-def _files(runs: Sequence[Run], data: str) -> Iterator[str]:
-    if data == "senteval" and not present.has_senteval():
-        yield "SentEval's data"
-    for name in (name for run in runs for name in run.corpora):
-        if is_fetched(name) and not present.has_corpus(name):
-            yield f"the corpus {name}"
+def _missing_files(runs: Sequence[Run], data: str) -> list[str]:
+    senteval = data == "senteval" and not present.has_senteval()
+    corpora = dict.fromkeys(name for run in runs for name in run.corpora)
+    missing = [name for name in corpora if is_fetched(name) and not present.has_corpus(name)]
+    return ["SentEval's data"] * senteval + [f"the corpus {name}" for name in missing]
 
 
-def _models(runs: Sequence[Run]) -> Iterator[str]:
-    for run in runs:
-        if not run.backbone.is_here():
-            yield f"the backbone {run.backbone.name}"
-        for name, identity in run.models.items():
-            if identity == name and not _has_model(name):
-                yield f"the model {name}"
+def _missing_models(runs: Sequence[Run]) -> list[str]:
+    backbones = dict.fromkeys(run.backbone for run in runs if not run.backbone.is_here())
+    # A model that identifies itself by its name is one of the hub.
+    names = dict.fromkeys(
+        name for run in runs for name, identity in run.models.items() if identity == name
+    )
+    missing = [f"the backbone {backbone.name}" for backbone in backbones]
+    return missing + [f"the model {name}" for name in names if not _has_model(name)]
 
 
 def _has_model(name: str) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 from bench.datasets.tasks import boards_of, expand_tasks
-from bench.registry.backbones import UnknownBackbone
 from bench.results.records import OUTSIDE, is_outside
 from bench.runs.resolve import resolve, suite_recipe
 from bench.runs.text import Keys, parse, spell
@@ -23,40 +21,29 @@ def named(text: str, plans: Sequence[Plan]) -> list[Plan]:
 
     An outside encoder is named by its label. Of other runs, spaces, the order of keys and
     ingredients, the spelling of numbers, and keys that change nothing make no difference. A run of
-    a method or backbone that is not here any more is named by its own spelling.
+    a method or backbone that is not here any more is named as in the plan.
 
     Raises:
         UserError: no run is, or the text cannot be parsed. The message gives the nearest names.
     """
     label = text.removesuffix(OUTSIDE)
-    if label and (found := [plan for plan in plans if _outside_label(plan) == label]):
-        return found
-    labels = {label: None for label in map(_outside_label, plans) if label}
+    labels = {_outside_label(plan) for plan in plans} - {""}
+    if label in labels:
+        return [plan for plan in plans if _outside_label(plan) == label]
     try:
         parts, setting = parse(text)
-    except UserError as error:  # or the label of an encoder, which need not be the text of a run
+    except UserError:
         if suggestion(label, labels):
             raise UserError(f"'{text}' is not planned{did_you_mean(label, labels)}") from None
-        known = f" (labels of encoders: {', '.join(labels)})" if labels else ""
-        raise UserError(f"{error}{known}") from None
+        raise
     by_name = {_name(plan): plan for plan in plans if setting in (None, plan["setting"])}
-    spelled = {
-        name for name, plan in by_name.items()
-        if _comparable(parts) == _comparable(parse(plan["method"])[0])
-    }  # fmt: skip
-    unknown: set[str] = set()
-    if not spelled:
-        for name, plan in by_name.items():
-            try:
-                if _would_be(parts, plan):
-                    spelled.add(name)
-            except UnknownBackbone:
-                unknown.add(plan["backbone"])
-    if spelled:
-        return [plan for plan in plans if _name(plan) in spelled]
+    spelling = _spelling(parts)
+    names = [name for name in by_name if _spelling(parse(name[0])[0]) == spelling]
+    names = names or [name for name, plan in by_name.items() if _would_be(spelling, plan)]
+    if names:
+        return [plan for plan in plans if _name(plan) in names]
     texts = {f"{plan['method']}@{plan['setting']}" if setting else plan["method"] for plan in plans}
-    missing = f" in this spelling, and backbone '{min(unknown)}' is not here" if unknown else ""
-    raise UserError(f"'{text}' is not planned{missing}{did_you_mean(text, {*texts, *labels})}")
+    raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 
 
 def compared_boards(baseline: str, plans: Sequence[Plan]) -> list[str]:
@@ -97,37 +84,22 @@ def _scored(plans: Sequence[Plan]) -> set[tuple[str, tuple[str, ...]]]:
     return {(plan["backbone"], tuple(plan["tasks"])) for plan in plans}
 
 
-def _would_be(parts: list[tuple[str, Keys]], plan: Plan) -> bool:
-    """Whether parts would be this run if they were planned instead of it.
+def _spelling(parts: list[tuple[str, Keys]]) -> str:
+    first, *rest = [spell(name, keys) for name, keys in parts]
+    return "+".join([first, *sorted(rest)])
 
-    Raises:
-        UnknownBackbone: that cannot be said without the backbone.
-    """
-    spelled = "+".join(spell(name, keys) for name, keys in parts)
-    # The text of a run does not depend on its corpus, data and seed.
-    rest: dict[str, Any] = {"corpus": "wiki1m", "data": "senteval", "seed": plan["seed"]}
+
+def _would_be(spelling: str, plan: Plan) -> bool:
+    """Whether a text would be this run if it were planned instead of it."""
     try:
         run = resolve(
-            f"{spelled}@{plan['setting']}",
+            f"{spelling}@{plan['setting']}",
             backbone_name=plan.get("reference") or plan["backbone"],
+            corpus="wiki1m",  # the text does not depend on it, nor on data and seed
+            data="senteval",
+            seed=plan["seed"],
             recipe=suite_recipe(plan),
-            **rest,
         )
-    except UnknownBackbone:
-        raise
     except UserError:  # it is not possible in this setting or on this backbone
         return False
     return run.text == plan["method"]
-
-
-def _comparable(parts: list[tuple[str, Keys]]) -> list[tuple[str, dict[str, float | str]]]:
-    def value(text: str) -> float | str:
-        try:
-            return float(text)
-        except ValueError:
-            return text.lower()
-
-    first, *rest = [
-        (name, {key: value(given) for key, given in keys.items()}) for name, keys in parts
-    ]
-    return [first, *sorted(rest, key=itemgetter(0))]

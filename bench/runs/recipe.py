@@ -3,50 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import Field, PositiveInt, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
 from bench.models.poolers import POSITIONS
-from bench.registry.values import convert, format_value
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import did_you_mean
+from bench.utils.validation import Model, validated
 
-MAX_COUNT = 2**31 - 1  # a larger batch size, step count, ... is a typing error
-MAX_THREADS = 1024  # above any machine's cores; 100,000 threads crash a process
+# Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
+SCHEDULES = ("linear", "constant", "slanted")
+# Poolers with a training head: the first token through a new layer, through the checkpoint's own
+# pooler, or through both (docs/methods.md#vectors).
+WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
+HEADED = ("cls_mlp", *WITH_POOLER)
+
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Pooler = Literal[
+    "cls_mlp", "cls_pooler", "cls_pooler_mlp", "cls_before_pooler", "avg", "avg_top2",
+    "avg_first_last", "avg_first_last_64", "avg_embedding_last",
+]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Model):
     """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe,
-    bert-base-uncased."""
+    bert-base-uncased.
 
-    batch_size: int = 64
-    learning_rate: float = 3e-5
-    epochs: int = 1
-    corpus: str | None = None  # the method's own corpus; None: the suite's
-    sentences: int | None = None  # number of leading lines of the corpus; None: all
-    max_length: int = 32  # tokens, special tokens included
-    pooler: str = "cls_mlp"  # in training; those of `HEADED` are scored as `cls_before_pooler`
-    dropout: float | None = None  # hidden and attention dropout; None: the backbone's own
-    weight_decay: float = 0.0
-    optimiser: str = "adamw"  # or "rmsprop"
-    epsilon: float = 1e-8  # of the optimiser
-    bias_correction: bool = True  # of AdamW; BERT's original optimiser has none
-    early_epsilon: bool = False  # whether AdamW adds epsilon before that correction
-    schedule: str = "linear"  # one of `SCHEDULES`, or the boundaries of blocks: "0.2+0.4"
-    warmup: float = 0.0  # fraction of the steps
-    clip: float = 1.0  # maximum gradient norm
-    precision: str = "mixed"  # float16 on a GPU, float32 on a CPU; or "bfloat16", "float32" on both
-    select_on: str = "STS-B"  # dev sets whose mean Spearman selects the checkpoint, joined by "+"
-    select_every: int = 125  # optimiser steps between two selections
-    patience: int | None = None  # selections without improvement before stopping early; None: never
-    threads: int = 1  # CPU threads; sums of floats depend on it
-    layers: int | None = None  # train only the first layers of the backbone; None: all
-    scored_layers: int | None = None  # score with only the first trained layers; None: all
-    dimension: int | None = None  # width of the training head, then scored; None: not scored
-    drop_last: bool = False  # whether an epoch leaves out its short last batch
-    decay_biases: bool = True  # whether weight decay includes biases and layer norms
+    A value may be text, as on the command line: "3e-5", "true", or "none" where None is allowed.
+    """
+
+    batch_size: PositiveInt = Field(default=64, description="sentences in a step")
+    learning_rate: NotNegative = Field(
+        default=3e-5, description="at the first step after the warm-up; then by `schedule`"
+    )
+    epochs: PositiveInt = Field(default=1, description="passes over the corpus")
+    corpus: str | None = Field(
+        default=None, description="training corpus, by name or path; none takes the suite's"
+    )
+    sentences: PositiveInt | None = Field(
+        default=None, description="only the first lines of the corpus; none: all"
+    )
+    max_length: Annotated[int, Field(ge=3)] = Field(
+        default=32,  # of at least [CLS], one token, [SEP]
+        description="word pieces in training, including special tokens; at least 3",
+    )
+    pooler: Pooler = Field(
+        default="cls_mlp",
+        description="of the vectors; those with a training head, `cls_mlp`, `cls_pooler` and "
+        "`cls_pooler_mlp`, are scored as `cls_before_pooler`",
+    )
+    dropout: Fraction | None = Field(
+        default=None, description="hidden and attention dropout, below 1; none keeps the backbone's"
+    )
+    weight_decay: NotNegative = Field(default=0.0, description="of the optimiser")
+    optimiser: Literal["adamw", "rmsprop"] = Field(
+        default="adamw", description="`adamw`, or `rmsprop` as in TensorFlow (decay 0.9)"
+    )
+    epsilon: Positive = Field(default=1e-8, description="of the optimiser; above 0")
+    bias_correction: bool = Field(
+        default=True, description="of AdamW; false gives BERT's original optimiser"
+    )
+    early_epsilon: bool = Field(
+        default=False,
+        description="true: AdamW adds epsilon before its bias correction, as in old transformers",
+    )
+    schedule: str = Field(
+        default="linear",
+        description="`linear` falls to 0; `constant`; `slanted` rises from a 32nd of it and falls "
+        "back; or boundaries of blocks, as rising shares of the steps: after `0.5+0.75` it has "
+        "fallen to 2/3 and to 1/3",
+    )
+    warmup: Fraction = Field(
+        default=0.0, description="fraction of the steps in which the learning rate rises"
+    )
+    clip: Positive = Field(
+        default=1.0, description="maximum gradient norm; a large value never clips"
+    )
+    precision: Literal["mixed", "bfloat16", "float32"] = Field(
+        default="mixed",
+        description="`mixed` is float16 on a GPU and float32 on a CPU; `bfloat16` and `float32` "
+        "are the same on both",
+    )
+    select_on: str = Field(
+        default="STS-B",
+        description="dev set that picks the checkpoint: `STS-B`, `SICK-R`, `CNSD-STS-B`, "
+        "`sts:NAME`, or the mean of several, as `STS-B+SICK-R`",
+    )
+    select_every: PositiveInt = Field(default=125, description="steps between two selections")
+    patience: PositiveInt | None = Field(
+        default=None,
+        description="selections without improvement before training stops; none: never",
+    )
+    threads: PositiveInt = Field(
+        default=1, description="CPU threads of a training; the last digits of sums depend on it"
+    )
+    layers: PositiveInt | None = Field(
+        default=None,
+        description="number of first layers that the backbone keeps in training; none: all",
+    )
+    scored_layers: PositiveInt | None = Field(
+        default=None, description="number of first trained layers that are scored; none: all"
+    )
+    dimension: PositiveInt | None = Field(
+        default=None,
+        description="output dimensions of the `cls_mlp` head, which is then scored, too; none: the "
+        "backbone's width, and the head is not scored",
+    )
+    drop_last: bool = Field(
+        default=False, description="whether an epoch leaves out its last batch if it is short"
+    )
+    decay_biases: bool = Field(
+        default=True, description="whether weight decay includes biases and layer norms"
+    )
 
     @property
     def selection(self) -> list[str]:
@@ -60,45 +134,45 @@ class Recipe:
             return []
         return [float(share) for share in self.schedule.split("+")]
 
-    @property
-    def identified(self) -> dict[str, Any]:
-        """The fields in a run's identity. The corpus has an entry of its own there."""
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if name != "corpus" and not (name in _LATER and value == RECIPE_FIELDS[name].default)
-        }
+    @field_validator("*", mode="before")
+    @classmethod
+    def _from_text(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        kinds = {annotation, *get_args(annotation)}
+        if isinstance(value, bool) and bool not in kinds:  # pydantic would read it as 0 or 1
+            raise PydanticCustomError("not_bool", "It should not be true or false")
+        is_none = isinstance(value, str) and value.lower() in ("none", "null")
+        return None if is_none and NoneType in kinds else value
 
-
-# Fields added after the first release. At their default they are not part of an identity, so older
-# runs keep their ids.
-_LATER = (
-    "early_epsilon",
-    "optimiser", "epsilon", "bias_correction", "schedule", "layers", "scored_layers", "dimension",
-    "drop_last", "decay_biases",
-)  # fmt: skip
-
-# Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
-SCHEDULES = ("linear", "constant", "slanted")
-# Poolers with a training head: the first token through a new layer, through the checkpoint's own
-# pooler, or through both (docs/methods.md#vectors).
-WITH_POOLER = ("cls_pooler", "cls_pooler_mlp")
-HEADED = ("cls_mlp", *WITH_POOLER)
-
-RECIPE_FIELDS = {item.name: item for item in fields(Recipe)}
-_RECIPE_CHOICES = {
-    "pooler": (
-        *HEADED, "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
-        "avg_embedding_last",
-    ),
-    "precision": ("mixed", "bfloat16", "float32"),
-    "optimiser": ("adamw", "rmsprop"),
-}  # fmt: skip
-_COUNTS = (
-    "batch_size", "epochs", "max_length", "select_every", "threads", "sentences", "patience",
-    "layers", "scored_layers", "dimension",
-)  # fmt: skip
-_FRACTIONS = {"learning_rate": None, "weight_decay": None, "warmup": 1, "dropout": 1}  # below this
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            shares = [0.0, *self.boundaries, 1.0]
+            rising = all(low < high for low, high in pairwise(shares))
+        except ValueError:
+            rising = False
+        if not rising:
+            raise ValueError(
+                f"unknown schedule '{self.schedule}'{did_you_mean(self.schedule, SCHEDULES)}; for "
+                "blocks give rising shares of the steps, such as 0.2+0.4"
+            )
+        known = ("STS-B", "SICK-R", *CHINESE_TASKS)
+        for task in self.selection:
+            if task not in known and not is_described(task):
+                raise ValueError(f"cannot select on '{task}'{did_you_mean(task, known)}")
+        if len(set(self.selection)) < len(self.selection):
+            raise ValueError(f"'select_on' is '{self.select_on}'; name each set once")
+        if self.dimension is not None and self.pooler != "cls_mlp":
+            raise ValueError(
+                f"'dimension' needs the training head of pooler 'cls_mlp', not '{self.pooler}'"
+            )
+        positions = POSITIONS.get(self.pooler, self.max_length)
+        if self.max_length > positions:
+            raise ValueError(
+                f"'max_length' should be at most {positions} for pooler '{self.pooler}', "
+                f"not {self.max_length}"
+            )
+        return self
 
 
 def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,63 +181,5 @@ def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: a field is unknown or its value is invalid.
     """
-    recipe = {}
-    for name, value in values.items():
-        if name not in RECIPE_FIELDS:
-            raise UserError(f"unknown recipe field '{name}'{did_you_mean(name, RECIPE_FIELDS)}")
-        recipe[name] = convert(value, str(RECIPE_FIELDS[name].type), name)
-    check_recipe(Recipe(**recipe))
-    return recipe
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Raise `UserError` where a field is out of range."""
-    for name, choices in _RECIPE_CHOICES.items():
-        if (value := getattr(recipe, name)) not in choices:
-            raise UserError(f"unknown {name} '{value}'{did_you_mean(value, choices)}")
-    _check_schedule(recipe)
-    if recipe.clip <= 0:
-        raise UserError(f"'clip' should be above 0, not {recipe.clip}; a large value never clips")
-    if recipe.epsilon <= 0:
-        raise UserError(f"'epsilon' should be above 0, not {recipe.epsilon}")
-    for name in _COUNTS:
-        value = getattr(recipe, name)
-        least = 3 if name == "max_length" else 1  # [CLS], one token, [SEP]
-        most = MAX_THREADS if name == "threads" else MAX_COUNT
-        if value is not None and not least <= value <= most:
-            bound = f"at least {least}" if value < least else f"at most {most}"
-            raise UserError(f"'{name}' should be {bound}, not {value}")
-    for name, upper in _FRACTIONS.items():
-        value = getattr(recipe, name)
-        if value is not None and (value < 0 or (upper and value >= upper)):
-            span = f"at least 0 and below {upper}" if upper else "at least 0"
-            raise UserError(f"'{name}' should be {span}, not {format_value(value)}")
-    if recipe.dimension is not None and recipe.pooler != "cls_mlp":
-        raise UserError(
-            f"'dimension' needs the training head of pooler 'cls_mlp', not '{recipe.pooler}'"
-        )
-    positions = POSITIONS.get(recipe.pooler)
-    if positions and recipe.max_length > positions:
-        raise UserError(
-            f"'max_length' should be at most {positions} for pooler '{recipe.pooler}', "
-            f"not {recipe.max_length}"
-        )
-    tasks = recipe.selection
-    if duplicates := [task for task in tasks if tasks.count(task) > 1]:
-        raise UserError(f"'select_on' names '{duplicates[0]}' twice; keep one")
-    for task in {task for task in tasks if not is_described(task)} - {"STS-B", "SICK-R"}:
-        raise UserError(
-            f"cannot select on '{task}'{did_you_mean(task, ('STS-B', 'SICK-R', *CHINESE_TASKS))}"
-        )
-
-
-def _check_schedule(recipe: Recipe) -> None:
-    try:
-        shares = [0.0, *recipe.boundaries, 1.0]
-    except ValueError:
-        shares = []
-    if not shares or not all(low < high for low, high in pairwise(shares)):
-        raise UserError(
-            f"unknown schedule '{recipe.schedule}'{did_you_mean(recipe.schedule, SCHEDULES)}; for "
-            "blocks give rising shares of the steps, such as 0.2+0.4"
-        )
+    recipe = validated(Recipe, values)
+    return {name: getattr(recipe, name) for name in values}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
@@ -18,7 +18,7 @@ from bench.registry.methods import method_class, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
 from bench.runs.needs import Needs, impossible, overridden, recipe_changes
-from bench.runs.recipe import RECIPE_FIELDS, Recipe, check_recipe, convert_recipe
+from bench.runs.recipe import Recipe, convert_recipe
 from bench.runs.run import Run, cut_shape
 from bench.runs.settings import hyper_parameters, setting_rows
 from bench.runs.text import Keys, parse, spell
@@ -190,16 +190,15 @@ def _merge_recipe(
     host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
 ) -> _Merged:
     rows = setting_rows(host, setting, chosen.name)
-    own = Recipe(**{key: value for key, value in rows.items() if key in RECIPE_FIELDS})
+    own = Recipe(**{key: value for key, value in rows.items() if key in Recipe.model_fields})
     of_suite = convert_recipe(suite_recipe)
-    recipe_keys = RECIPE_FIELDS.keys() - host.Hyper.model_fields
+    recipe_keys = Recipe.model_fields.keys() - host.Hyper.model_fields
     given = {key: value for key, value in keys.items() if key in recipe_keys}
     of_text = convert_recipe(given) if host.trained else {}
     layers = {**of_suite, **of_text}.get("layers")
     for cuts in (of_suite, of_text):
         _drop_idle_cuts(cuts, host, chosen, layers)
-    final = replace(own, **{**of_suite, **of_text})
-    check_recipe(final)
+    final = own.changed(**{**of_suite, **of_text})
     _check_cuts(final, host, chosen)
 
     def differing(given: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
@@ -208,7 +207,7 @@ def _merge_recipe(
     changed = differing(of_suite, own)
     lost = differing(changed, final)
     kept = {key: value for key, value in changed.items() if key not in lost}
-    return _Merged(own, final, differing(of_text, replace(own, **of_suite)), kept, lost)
+    return _Merged(own, final, differing(of_text, own.model_copy(update=of_suite)), kept, lost)
 
 
 def _drop_idle_cuts(
@@ -300,8 +299,8 @@ def _hyper_keys(cls: type[Method], keys: Keys, host: type[Method], is_host: bool
     """The hyper-parameters among the keys of a part. Others are recipe fields."""
     names = cls.Hyper.model_fields
     for key in keys.keys() - names:
-        if key not in RECIPE_FIELDS or not cls.trained:
-            valid = [*names, *(RECIPE_FIELDS if is_host and cls.trained else ())]
+        if key not in Recipe.model_fields or not cls.trained:
+            valid = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
             raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
         if not is_host:
             raise Refusal(

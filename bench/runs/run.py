@@ -27,6 +27,20 @@ from methods.base import Method, Shape, Transform, compose
 # scores.
 LOOP_VERSION = 2
 
+# Recipe fields, and hyper-parameters by method, that came later than the first results. At their
+# default they are not part of an identity, so that runs from before have the same one.
+LATER: dict[str, tuple[str, ...]] = {
+    "recipe": (
+        "early_epsilon", "optimiser", "epsilon", "bias_correction", "schedule", "layers",
+        "scored_layers", "dimension", "drop_last", "decay_biases",
+    ),
+    "cot-bert": ("space", "from_zero"),
+    "is-cse": ("group", "clusters", "gamma"),
+    "promptbert": ("space", "from_zero"),
+    "published": ("prompt", "normalize"),
+    "simcse": ("delete_word",),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Run:
@@ -129,7 +143,10 @@ class Run:
             identity |= {
                 "corpus": corpus_fingerprint(self.corpus),
                 "seed": self.seed,
-                "recipe": self.recipe.identified,
+                # The corpus has an entry of its own.
+                "recipe": _identified(
+                    "recipe", self.recipe.model_dump(exclude={"corpus"}), Recipe()
+                ),
             }
         return identity
 
@@ -161,7 +178,7 @@ class Run:
             "data": self.data,
             "seed": self.seed,
             "trained": self.trained,
-            "recipe": asdict(self.recipe) if self.trained else None,
+            "recipe": self.recipe.model_dump() if self.trained else None,
             "recipe_changes": self.recipe_changes if self.trained else {},
             "skip": self.skip,
             "identity": self.identity,
@@ -213,20 +230,24 @@ def _part_identity(
 ) -> list[Any]:
     """The entry of one part in a run's identity.
 
-    Hyper-parameters marked `later` are left out at their default, so runs from before they existed
-    keep their name. Names of encoders are replaced by what identifies them (`models`). A plugin
-    adds the hash of its source file, because its author may forget to raise its version.
+    Names of encoders are replaced by what identifies them (`models`). A plugin adds the hash of its
+    source file, because its author may forget to raise its version.
     """
-    model = method_class(name).Hyper
-    later = {key: model.model_fields[key].default for key in model.marked("later")}
-    named = model_fields(method_class(name))
-    identified = {
-        key: models.get(v, v) if key in named else v
-        for key, v in hyper.items()
-        if key not in later or v != later[key]
-    }
+    cls = method_class(name)
+    named = {key: models.get(hyper[key], hyper[key]) for key in model_fields(cls) if key in hyper}
+    identified = _identified(name, {**hyper, **named}, cls.Hyper())
     origin = method_origin(name)
     return [name, version, identified, *([origin.sha256] if origin else [])]
+
+
+def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
+    """Values without those of `LATER` at their default."""
+    later = LATER.get(name, ())
+    return {
+        key: value
+        for key, value in values.items()
+        if key not in later or value != getattr(defaults, key)
+    }
 
 
 def corpus_fingerprint(name: str) -> str:

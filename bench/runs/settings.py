@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bench.registry.methods import method_origin
-from bench.runs.recipe import RECIPE_FIELDS, convert_recipe
+from bench.runs.recipe import Recipe, convert_recipe
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import explain
 from methods.base import Method, Refusal
@@ -47,7 +47,7 @@ def checked_tables(cls: type[Method]) -> dict[str, dict[str, Row]]:
     """
     origin = method_origin(cls.name)
     place = f"{origin.place}: " if origin else ""
-    hidden = sorted(cls.Hyper.model_fields.keys() & RECIPE_FIELDS)
+    hidden = sorted(cls.Hyper.model_fields.keys() & Recipe.model_fields)
     if cls.trained and hidden:
         raise UserError(
             f"{place}'{hidden[0]}' of {cls.Hyper.__name__} is a recipe field; use that, or "
@@ -66,7 +66,7 @@ def checked_tables(cls: type[Method]) -> dict[str, dict[str, Row]]:
 
 
 def _checked(cls: type[Method], row: Row) -> Row:
-    known = {**cls.Hyper.model_fields, **RECIPE_FIELDS}
+    known = {**cls.Hyper.model_fields, **Recipe.model_fields}
     for key in row:
         if key not in known:
             raise UserError(f"unknown key '{key}'{did_you_mean(key, known)}")

@@ -6,13 +6,14 @@ else: code that receives a model trusts its values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from bench.utils.errors import did_you_mean
+from bench.utils.errors import UserError, did_you_mean, suggestion
 
 
 class Model(BaseModel):
@@ -30,11 +31,34 @@ class Model(BaseModel):
                     raise PydanticCustomError("unknown_field", f"unknown key '{name}'{hint}")
         return values
 
+    def changed(self, **values: Any) -> Self:
+        """Return a copy with other values of some fields, validated.
+
+        Raises:
+            UserError: a value is invalid.
+        """
+        return validated(type(self), {**self.model_dump(exclude_defaults=True), **values})
+
 
 class Document(Model):
     """A JSON file that the suite wrote. Fields that a reader does not use are kept unchecked."""
 
     model_config = ConfigDict(extra="allow")
+
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
+    """Return a model of some values.
+
+    Raises:
+        UserError: a field is unknown or its value is invalid.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise UserError(explain(error)) from None
 
 
 def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
@@ -55,8 +79,12 @@ def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     if kind in ("unknown_field", "value_error"):
         message = message.removeprefix("Value error, ")
         return f"{place}: {message}" if place else message
-    # pydantic writes "Input should be greater than 0", "String should have at least 1 character".
+    # pydantic writes "Input should be greater than 0", or "Input should be a valid integer, unable
+    # to parse string as an integer".
     subject = f"'{place}'" if place else "it"
-    expected = f"{subject} should{message.partition('should')[2]}"
-    shown = isinstance(value, str | int | float) or value is None
-    return f"{expected}, not {value!r}" if shown else expected
+    expected = f"{subject} should{message.partition('should')[2].partition(', unable')[0]}"
+    if isinstance(value, str | int | float) or value is None:
+        expected += f", not {value!r}"
+    if kind == "literal_error":
+        expected += suggestion(str(value), re.findall("'([^']+)'", first["ctx"]["expected"]))
+    return expected

@@ -425,7 +425,7 @@ def test_a_number_is_of_the_type_of_its_field(write):
     ("edits", "said"),
     [
         (table('{"lenght": 6}'), "queue.py: the row '\\*' of 'paper' of Queue is invalid: unk"),
-        (table('{"batch_size": "x"}'), "Queue is invalid: 'batch_size' should be a "),
+        (table('{"batch_size": "x"}'), "Queue is invalid: 'batch_size' should be a valid integer"),
         ([(LENGTH, LENGTH + "; epochs: int = 2")], "'epochs' of QueueHyper is a recipe field; use"),
         ([("    def negatives", CLAMP.replace("hyper.length + 1", "1 // 0"))],
          r"^'queue' cannot be run: ZeroDivisionError in .*queue.py, line \d+: .*; fix its code$"),
@@ -628,20 +628,20 @@ def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, mo
     monkeypatch.setenv("BENCH_METHODS", str(other))
     monkeypatch.chdir(tmp_path)
     content = suite_of(method_paths=["my_methods"], methods=["queue", "other-queue"])
-    config.validate(content)
+    suite = config.validate(content)
     config.validate(content)
     places = [str(other), str(tmp_path / "my_methods")]
     assert os.environ["BENCH_METHODS"] == os.pathsep.join(places)
     monkeypatch.chdir("/")
-    assert [run.text for run in config.runs(content)] == ["queue", "other-queue"]
+    assert [run.text for run in config.runs(suite)] == ["queue", "other-queue"]
 
 
 @pytest.mark.parametrize(
     ("paths", "said"),
     [
         (["nowhere"], "nowhere does not exist; fix BENCH_METHODS or 'method_paths'"),
-        ([], r"'method_paths' is \[\], which is invalid; list files or folders"),
-        ("my_methods", "'method_paths' is 'my_methods', which is invalid; list files or folders"),
+        ([], "'method_paths' should have at least 1 item"),
+        ("my_methods", "'method_paths' should be a valid list, not 'my_methods'"),
     ],
 )
 def test_mistaken_paths_are_a_sentence(paths, said):

@@ -303,8 +303,8 @@ def test_a_method_that_was_changed_since_is_not_compared(tmp_path):
 def test_the_smoke_suite_has_one_identity_for_all_seeds_and_threads():
     content = config.load(ROOT / "config" / "smoke.yaml")
     plain = config.plan(config.reseeded(content, range(1, 9)))["runs"]
-    recipe = {**content["recipe"], "threads": 2}
-    threads = config.plan({**content, "recipe": recipe})["runs"]
+    recipe = {**content.recipe, "threads": 2}
+    threads = config.plan(content.changed(recipe=recipe))["runs"]
     found = [{(name_of(run), identity_of(run)) for run in runs} for runs in (plain, threads)]
     names = {name for name, _ in found[0]}
     assert found[0] == found[1]

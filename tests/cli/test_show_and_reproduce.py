@@ -93,7 +93,7 @@ def test_a_dry_run_prints_a_configuration(
     assert main([*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run"]) == 0
     (tmp_path / "one.yaml").write_text(capsys.readouterr().out)
     content = config.load(tmp_path / "one.yaml")
-    assert (content["suite"], content["tasks"], content["seeds"]) == (NAME, ["STS-B"], [42, 43])
+    assert (content.suite, content.tasks, content.seeds) == (NAME, ["STS-B"], [42, 43])
     assert [run.text for run in config.runs(content)] == ["gs-infonce"] * 2
     assert not (tmp_path / "results").exists()
 
@@ -143,7 +143,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
     file = f"results/{NAME}/config.yaml"
     assert words[4:] == [str(workflow.SNAKEFILE), "--configfile", file, "--cores", "4",
                          "--resources", "gpu=2"]  # fmt: skip
-    assert config.load(Path(file))["seeds"] == [42, 43, 44]
+    assert config.load(Path(file)).seeds == [42, 43, 44]
     out, err = capsys.readouterr()
     assert "the corpus wiki1m will be downloaded" in err
     assert "77.75 ± 0.25" in out

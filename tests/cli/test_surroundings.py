@@ -21,7 +21,6 @@ from bench.cli import main
 from bench.datasets.manifest import manifest
 from bench.models.load import load_encoder
 from bench.results.suite_results import read_suite
-from bench.runs import config
 from bench.utils.errors import UserError
 from bench.utils.lines import read_lines
 from tests.support.synthetic_suite import write_suite
@@ -74,7 +73,6 @@ def pipe(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "action",
     [
-        lambda folder: config.read(folder / "config.yaml"),
         manifest,
         lambda folder: list(read_lines(folder / "config.yaml")),
         read_suite,

@@ -117,15 +117,17 @@ def test_seeds_as_text(seeds: list[int], text: str) -> None:
 
 # --- From scores to a configuration ---
 
-CONFIG: dict[str, Any] = {
-    "suite": "paper",
-    "data": "senteval",
-    "corpus": "wiki1m",
-    "tasks": ["sts"],
-    "seeds": [42, 43, 44, 45, 46],
-    "backbones": {BERT: None},
-    "methods": ["simcse", {"method": "gs-infonce", "seeds": [42, 43, 44]}],
-}
+CONFIG = configurations.validate(
+    {
+        "suite": "paper",
+        "data": "senteval",
+        "corpus": "wiki1m",
+        "tasks": ["sts"],
+        "seeds": [42, 43, 44, 45, 46],
+        "backbones": {BERT: None},
+        "methods": ["simcse", {"method": "gs-infonce", "seeds": [42, 43, 44]}],
+    }
+)
 SPREAD = (-1.0, 1.0, -1.0, 1.0, 0.0)
 
 
@@ -146,7 +148,7 @@ def entry_of(one: configurations.Planned) -> dict[str, Any]:
 
 
 def suite_of(
-    folder: Path, simcse: float, gs_infonce: float = 0.0, config: dict[str, Any] = CONFIG
+    folder: Path, simcse: float, gs_infonce: float = 0.0, config: configurations.Suite = CONFIG
 ) -> Path:
     """A suite whose tasks are this many points above print on average, each with an sd of 0.5."""
     above = {"simcse": ("SimCSE", simcse, 0.5), "gs-infonce": ("GS-InfoNCE", gs_infonce, -0.5)}
@@ -191,7 +193,7 @@ def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seeds", [[100, 101, 102], [42]])
 def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seeds: Any) -> None:
-    config = CONFIG | {"methods": ["simcse", {"method": "gs-infonce", "seeds": seeds}]}
+    config = CONFIG.changed(methods=["simcse", {"method": "gs-infonce", "seeds": seeds}])
     scores = dict.fromkeys(STS_TASKS, 70.0)
     plan = configurations.planned(config)
     suite = write_suite(tmp_path / "paper", [entry_of(one) | {"scores": scores} for one in plan])
@@ -220,14 +222,14 @@ def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
     assert list(once["printed"]) == list(again["printed"].unique())
 
 
-def seconds(config: dict[str, Any]) -> float:
+def seconds(config: configurations.Suite) -> float:
     lines = predict(configurations.planned(config), "test", "h200", Measured({}, {}, {}))
     return sum(line.seconds for line in lines)
 
 
 def test_hours_are_those_of_the_larger_configuration(tmp_path: Path) -> None:
     growth = growth_of(suite_of(tmp_path, simcse=-0.7))
-    configurations.validate(growth.config)
+    configurations.validate(growth.config.model_dump(exclude_defaults=True))
     more = (seconds(growth.config) - seconds(CONFIG)) / 3600
     assert sum(step.hours for step in growth.steps) == pytest.approx(more)
     before, after = (
@@ -295,10 +297,10 @@ def test_the_seeds_decide_if_mean_and_spread_stay(tmp_path: Path) -> None:
 
 def test_new_seeds_get_the_tasks_that_their_questions_need(tmp_path: Path) -> None:
     """Transfer is planned and open, too, but not comparable without its scores."""
-    config = CONFIG | {"tasks": ["sts", "transfer"], "methods": ["simcse"]}
+    config = CONFIG.changed(tasks=["sts", "transfer"], methods=["simcse"])
     suite = suite_of(tmp_path, simcse=-0.7, config=config)
     growth = grow(suite, config, 20, "h200")
-    assert [entry["tasks"] for entry in growth.config["methods"][1:]] == [["sts"]]
+    assert [entry.tasks for entry in growth.config.methods[1:]] == [["sts"]]
     assert {job.work for step in growth.steps for job in step.jobs} == {TRAIN, "sts"}
     added = [one for one in configurations.planned(growth.config) if one.run.seed > 46]
     assert {one.tasks for one in added} == {("sts",)}
@@ -315,7 +317,7 @@ def test_runs_that_a_new_seed_needs_are_counted(
     needed = "simcse[dropout=0.3]"
     table = overlay(DCLR.official, {"*": {"start": f"run:{needed}{on}"}})
     monkeypatch.setattr(DCLR, "official", table)
-    config = CONFIG | {"methods": ["dclr"]}
+    config = CONFIG.changed(methods=["dclr"])
     rows = printed().query("source == 'is-cse' and table == 'Table 1' and method == 'DCLR'")
     rows = rows[(rows["backbone"] == BERT) & (rows["variant"] == "")]
     points = dict(zip(rows["task"], rows["value"], strict=True))
@@ -336,8 +338,8 @@ def test_runs_that_a_new_seed_needs_are_counted(
 
 def test_planned_runs_without_scores_are_told(tmp_path: Path) -> None:
     """One seed of SimCSE is planned and never scored; it does all its tasks. IS-CSE was not run."""
-    config = CONFIG | {"methods": ["simcse", {"method": "is-cse", "tasks": ["sts", "transfer"]}]}
-    suite = suite_of(tmp_path, simcse=-0.7, config=CONFIG | {"methods": ["simcse"]})
+    config = CONFIG.changed(methods=["simcse", {"method": "is-cse", "tasks": ["sts", "transfer"]}])
+    suite = suite_of(tmp_path, simcse=-0.7, config=CONFIG.changed(methods=["simcse"]))
     write_json(suite / "plan.json", configurations.plan(config))
     first = next(one for one in configurations.planned(config) if one.run.seed == 46)
     (suite / "scores" / f"{first.run.id}.json").unlink()
@@ -375,8 +377,8 @@ def test_refused_suites(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"can be decided in 0.01 hours; the cheapest takes 0\.\d"):
         growth_of(suite, hours=0.01)
     with pytest.raises(UserError, match="has runs that its configuration lacks"):
-        grow(suite, CONFIG | {"methods": ["simcse"]}, 20, "h200")
-    only = CONFIG | {"methods": ["simcse"], "seeds": [42]}
+        grow(suite, CONFIG.changed(methods=["simcse"]), 20, "h200")
+    only = CONFIG.changed(methods=["simcse"], seeds=[42])
     entry = entry_of(configurations.planned(only)[0]) | {"status": "diverged", "reason": "nan"}
     none_open = write_suite(tmp_path / "diverged", [entry])
     with pytest.raises(UserError, match="no verdict of suite 'paper' is open"):
@@ -384,7 +386,7 @@ def test_refused_suites(tmp_path: Path) -> None:
 
 
 def test_a_suite_of_which_nothing_is_comparable_says_so(tmp_path: Path) -> None:
-    config = CONFIG | {"corpus": "wiki1m_fallback", "methods": ["simcse"]}
+    config = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
     suite = suite_of(tmp_path, simcse=-0.7, config=config)
     message = r"none of the 8 numbers .* is comparable with print \(trained on wiki1m_fallback\)"
     with pytest.raises(UserError, match=message):

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from bench.comparison import row_config as module
-from bench.comparison.row_config import LONGEST, row_config
+from bench.comparison.row_config import row_config
 from bench.report.coverage import planned_scores
 from bench.reported import LABEL, MEASURES, mapped
 from bench.reported.address import find_rows
@@ -22,10 +22,10 @@ expand = config.planned
 def papers_read_once() -> Iterator[None]:
     """The papers' suites are read and expanded once."""
     load = cache(config.load)
-    once = cache(lambda name: expand(load(config.SCHEMA.with_name(f"{name}.yaml"))))
+    once = cache(lambda name: expand(load(config.SUITES / f"{name}.yaml")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.config, "load", load)
-        patch.setattr(module.config, "planned", lambda content: once(content["suite"]))
+        patch.setattr(module.config, "planned", lambda content: once(content.suite))
         yield
 
 
@@ -38,7 +38,7 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
     numbers = mapped().query("source == @source and run != ''")
     for label, rows in numbers[numbers["metric"].isin(MEASURES)].groupby(LABEL, sort=False):
         made = row_config(rows)
-        assert len(made["suite"]) <= LONGEST
+        assert len(made.suite) <= config.LONGEST_NAME
         planned = expand(made)
         assert {one.run.id for one in planned} <= known, label
         sides = {f"{one.run.text}@{one.run.setting}" for one in planned}
@@ -54,11 +54,11 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
 def test_seeds_tasks_and_a_whole_method() -> None:
     rows = find_rows("gs-infonce-v2", "Table 3", "GS-InfoNCE")
     made = row_config(rows, seeds=10, tasks=["STS-B"])
-    assert made["seeds"] == list(range(42, 52))
-    assert (made["tasks"], made["backbones"]) == (["STS-B"], {"bert-base-uncased": None})
-    assert len(made["methods"]) == rows["variant"].nunique() == 7
+    assert made.seeds == list(range(42, 52))
+    assert (made.tasks, list(made.backbones)) == (["STS-B"], ["bert-base-uncased"])
+    assert len(made.methods) == rows["variant"].nunique() == 7
     assert len(expand(made)) == 70
-    assert row_config(rows)["suite"] == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
+    assert row_config(rows).suite == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
 
 
 @pytest.mark.parametrize(

@@ -230,12 +230,12 @@ def test_a_mistake_in_a_set_is_reported_before_a_training(
     content = {"suite": "mine", "data": str(folder), "corpus": "world", "seeds": [1]}
     content |= {"tasks": ["CNSD-STS-B", "sts:german"], "backbones": {"toy-bert": None}}
     content |= {"recipe": {"select_on": "CNSD-STS-B"}, "methods": ["simcse"]}
-    suites.validate(content)
-    assert len(suites.planned(content)) == 1
+    suite = suites.validate(content)
+    assert len(suites.planned(suite)) == 1
     file = folder / "downstream" / path
     file.write_text("\n".join([*file.read_text().splitlines()[:-1], row, ""]))
     with pytest.raises(UserError, match=re.escape(message)):
-        suites.planned(content)
+        suites.planned(suite)
 
 
 def test_equal_keys_of_a_manifest_are_refused(folder: Path) -> None:
@@ -277,17 +277,18 @@ def test_a_training_whose_data_lack_its_dev_set_is_not_planned(folder: Path) -> 
     content: dict[str, Any] = {"suite": "mine", "data": str(folder), "corpus": "world"}
     content |= {"seeds": [1], "tasks": ["sts:german"], "backbones": {"toy-bert": None}}
     without = content | {"methods": ["word-overlap", "untrained[pooler=avg]"]}
-    assert len(suites.planned(without)) == 2  # nothing is selected
+    assert len(suites.planned(suites.validate(without))) == 2  # nothing is selected
     said = "the data set own has no dev set of {}, on which trainings select their weights; set "
     said += "'select_on' in 'recipe' to CNSD-STS-B"
     for select_on in ("STS-B", "SICK-R", "sts:german"):
         other = content | {"methods": ["simcse"], "recipe": {"select_on": select_on}}
         with pytest.raises(UserError, match=re.escape(said.format(select_on))):
-            suites.planned(other)
+            suites.planned(suites.validate(other))
         one = content | {"methods": ["simcse", f"simcse[select_on={select_on}]"]}
         with pytest.raises(UserError, match="own has no dev set of"):
-            suites.planned(one | {"recipe": {"select_on": "CNSD-STS-B"}})
-    right = content | {"methods": ["simcse"], "recipe": {"select_on": "CNSD-STS-B"}}
+            suites.planned(suites.validate(one | {"recipe": {"select_on": "CNSD-STS-B"}}))
+    changes = {"methods": ["simcse"], "recipe": {"select_on": "CNSD-STS-B"}}
+    right = suites.validate(content | changes)
     assert len(suites.planned(right)) == 1
     (folder / "downstream" / "CNSD-STS-B" / "cnsd-sts-dev.txt").unlink()
     with pytest.raises(UserError, match=r"cnsd-sts-dev\.txt does not exist"):

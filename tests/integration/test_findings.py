@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, combinations
 from math import ceil, comb, exp, isnan, log, nan, sqrt
@@ -34,7 +34,7 @@ from bench.reported.audit import findings
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.cost import UTILISATION, Measured, predict
-from bench.runs.recipe import RECIPE_FIELDS
+from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED
@@ -88,7 +88,7 @@ def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
 
 @cache
 def planned() -> list[config.Planned]:
-    return config.planned(config.load(config.SCHEMA.with_name("paper.yaml")))
+    return config.planned(config.load(config.PAPERS[0]))
 
 
 def seeds_planned(text: str, backbone: str) -> set[int | None]:
@@ -101,7 +101,7 @@ def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
     run = resolve(
         text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
     )
-    return asdict(run.recipe) | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
+    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
 
 
 def toy(method: str) -> np.ndarray:
@@ -323,7 +323,7 @@ def compared() -> list[str]:
     for gain in AVERAGES[:4]:
         name = gain.backbone
         ours, theirs = (settings(f"{text}@official", name) for text in ("gs-infonce", "simcse"))
-        changed = [key for key in RECIPE_FIELDS if ours[key] != theirs[key]]
+        changed = [key for key in Recipe.model_fields if ours[key] != theirs[key]]
         differs = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
         if "batch_size" in changed:  # of 1,000,001 rows (docs/methods.md#batches)
             steps = (ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs))
@@ -333,9 +333,9 @@ def compared() -> list[str]:
         line = row(name, f"{gain.points:.2f}", "; ".join(differs), f"`{control}`")
         said.append(line.replace("e-05", "e-5"))
         is_cse, sscl = (settings(f"{text}@official", name) for text in ("is-cse", "sscl"))
-        others = {key for key in RECIPE_FIELDS if is_cse[key] != theirs[key]}
+        others = {key for key in Recipe.model_fields if is_cse[key] != theirs[key]}
         assert others == ({"precision"} if name in (BASE, "roberta-base") else set())
-        assert all(sscl[key] == theirs[key] for key in RECIPE_FIELDS)
+        assert all(sscl[key] == theirs[key] for key in Recipe.model_fields)
     return said
 
 

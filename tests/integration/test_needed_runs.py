@@ -41,10 +41,10 @@ def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path) ->
         recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2}
         given = {"methods": [STUDENT], "recipe": recipe} | changes
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
-        suites.validate(content)
-        plan = suites.plan(content)
+        suite = suites.validate(content)
+        plan = suites.plan(suite)
         write_json(tmp_path / "plan.json", plan)
-        teacher, student = suites.runs(content)
+        teacher, student = suites.runs(suite)
         return content, teacher, student
 
     return made
@@ -73,7 +73,7 @@ def test_teacher_and_student_are_trained_in_order(
     folder = paths.run_folder(tmp_path, teacher.id)
     for other, equal in ((str(folder), True), (str(tiny_bert), False)):
         text = f"rankcse[sentences=28,teacher={other}]"
-        (same,) = suites.runs(content | {"methods": [text]})
+        (same,) = suites.runs(suites.validate(content | {"methods": [text]}))
         jobs.train_run(same, tmp_path, "cpu")
         assert torch.equal(weights(tmp_path, same), weights(tmp_path, student)) is equal
     # A packed suite has what is needed to show it, and to train its runs again.

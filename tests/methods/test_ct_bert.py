@@ -211,7 +211,7 @@ def test_rates_are_those_of_the_oracle() -> None:
     recipe = run_of("ct-bert").recipe
     assert not rates_differ(recipe)
     for schedule in ("0.2+0.4+0.6+0.8", "0.0998+0.2+0.3+0.4", "0.1+0.2+0.3", "constant", "linear"):
-        assert rates_differ(replace(recipe, schedule=schedule)), schedule
+        assert rates_differ(recipe.changed(schedule=schedule)), schedule
 
 
 def test_boundaries_scale_with_a_shorter_training(train_tiny: Train) -> None:

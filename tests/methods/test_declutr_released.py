@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ def test_optimiser_and_rates_are_the_released_ones(setting: str) -> None:
         "epsilon": 1e-8, "bias_correction": True, "schedule": "linear", "warmup": 0.2,
         "weight_decay": 0.0, "decay_biases": True,
     }.items():  # fmt: skip
-        assert weights_differ(replace(recipe, **{field: other})) > 1e-4, field
+        assert weights_differ(recipe.changed(**{field: other})) > 1e-4, field
 
 
 def test_clean_up_is_that_of_transformers_3() -> None:

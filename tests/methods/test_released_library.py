@@ -3,7 +3,6 @@ weights that decay (`tests.oracles.library`)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,5 +86,5 @@ def test_the_optimiser_is_the_released_one(text: str, runs: Runs) -> None:
     for field, other in {
         "decay_biases": True, "weight_decay": 0.0, "epsilon": 1e-8, "bias_correction": True,
     }.items():  # fmt: skip
-        changed = replace(recipe, **{field: other})
+        changed = recipe.changed(**{field: other})
         assert weights_differ(modules, changed, epsilon) > 1e-4, field

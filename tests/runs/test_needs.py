@@ -9,6 +9,7 @@ import pytest
 import methods.rankcse as rankcse
 import methods.simcse as simcse
 from bench.runs import config as suites
+from bench.runs.config import Suite
 from bench.runs.needs import chains, split_run
 from bench.runs.resolve import resolve, run_of
 from bench.runs.run import Run
@@ -26,11 +27,10 @@ def run(text: str, seed: int | None = 1, backbone: str = "toy-bert", **recipe: A
     )
 
 
-def suite(*methods: Any, **changes: Any) -> dict[str, Any]:
+def suite(*methods: Any, **changes: Any) -> Suite:
     content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"]}
     content |= {"seeds": [1, 2], "backbones": {"toy-bert": None}, "methods": list(methods)}
-    suites.validate(content | changes)
-    return content | changes
+    return suites.validate(content | changes)
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,10 @@ def suite(tmp_path: Path) -> Path:
         "tasks": ["MR"],
     }
     content |= {"seeds": [1, 2, 3, 4, 5, 6], "backbones": {"bert-base-uncased": None}}
-    planned = config.planned(content | {"methods": ["simcse"]})
+    planned_suite = config.validate(content | {"methods": ["simcse"]})
+    planned = config.planned(planned_suite)
     folder = tmp_path / "results" / "s"
-    write_json(folder / "plan.json", config.plan(content | {"methods": ["simcse"]}, planned))
+    write_json(folder / "plan.json", config.plan(planned_suite, planned))
     first, second, third, fourth, fifth, _ = (one.run for one in planned)
     outcome = {"status": "finished", "steps": 100, "work": {"seconds": TRAINING}}
     origin: dict[str, Any] = {"run": first.describe(), "outcome": outcome}
@@ -233,7 +234,9 @@ def of_seeds(
     def make(seeds: list[int]) -> Path:
         given: dict[str, Any] = {"methods": ["simcse"], "seeds": seeds, "tasks": ["STS12"]}
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given, recipe=SMALL)
-        write_json(tmp_path / "results" / "tiny" / "plan.json", config.plan(content))
+        write_json(
+            tmp_path / "results" / "tiny" / "plan.json", config.plan(config.validate(content))
+        )
         return tmp_path / "results" / "tiny"
 
     return make

@@ -8,7 +8,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +209,7 @@ def test_drop_last_leaves_out_short_batches_alone(
 ) -> None:
     recipe = Recipe(batch_size=batch_size, epochs=epochs)
     whole = [batch for batch in batches(count, recipe, seed) if len(batch) == batch_size]
-    recipe = replace(recipe, drop_last=True)
+    recipe = recipe.changed(drop_last=True)
     assert list(batches(count, recipe, seed)) == whole
     assert Schedule(recipe, count, seed).total == len(whole)
 
