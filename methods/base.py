@@ -14,7 +14,6 @@ from methods.contract import (
     HOST,
     LABEL,
     LANGUAGE_MODEL,
-    LATER,
     MODEL,
     POOLERS,
     SHARED_RECIPE,

@@ -35,13 +35,11 @@ Pooler = Literal["cls", ComputedPooler]  # "cls": the checkpoint's own, stored p
 POOLERS: tuple[str, ...] = get_args(Pooler)
 
 # What a hyper-parameter is beside its value, as `Field(..., json_schema_extra=HOST)`: named in a
-# run's label (False: never); set by the method written first only; added later, so not part of a
-# run's identity at its default; the name of another encoder, whose files are part of the identity;
-# the name of a masked language model, which no run of the suite keeps.
+# run's label (False: never); set by the method written first only; the name of another encoder,
+# whose files are part of the identity; that of a masked language model, which no run keeps.
 Mark = dict[str, Any]
 LABEL: Mark = {"label": True}
 HOST: Mark = {"host": True}
-LATER: Mark = {"later": True}
 MODEL: Mark = {"model": True}
 LANGUAGE_MODEL: Mark = {**MODEL, "language": True}
 

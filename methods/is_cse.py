@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
-    LATER,
     SHARED_RECIPE,
     ContrastiveHyper,
     Field,
@@ -35,10 +34,10 @@ class ISCSEHyper(ContrastiveHyper):
     neighbours: int = 16  # k, neighbours per positive
     beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
     current_first: bool = True  # buffer the batch first and discard each row's best match
-    group: Literal["knn", "kmeans", "both"] = Field("knn", json_schema_extra=LATER)
-    clusters: int = Field(64, json_schema_extra=LATER)  # k' of K-means (Table 3)
+    group: Literal["knn", "kmeans", "both"] = "knn"
+    clusters: int = 64  # k' of K-means (Table 3)
     # Weight of h+ against its centre (Eq. 5); not published.
-    gamma: float = Field(0.5, ge=0, le=1, json_schema_extra=LATER)
+    gamma: float = Field(0.5, ge=0, le=1)
 
     @model_validator(mode="after")
     def _check_together(self) -> ISCSEHyper:

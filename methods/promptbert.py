@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from methods.base import (
-    LATER,
     Context,
     Contrastive,
     ContrastiveHyper,
@@ -36,7 +35,6 @@ ENDINGS = ".?\"'"  # the released test script adds a period to sentences with an
 
 
 UNLABELLED: Mark = {"label": False}
-RELEASED_ROBERTA: Mark = UNLABELLED | LATER  # settings that the released code has on RoBERTa alone
 
 
 class PromptBERTHyper(ContrastiveHyper):
@@ -53,9 +51,9 @@ class PromptBERTHyper(ContrastiveHyper):
     denoise_scored: bool = False  # subtract it in scoring
     period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
     # A space before a sentence in scoring.
-    space: bool = Field(False, json_schema_extra=RELEASED_ROBERTA)
+    space: bool = Field(False, json_schema_extra=UNLABELLED)
     # Positions of the template alone begin at 0, on RoBERTa too, whose sentences begin at 2.
-    from_zero: bool = Field(False, json_schema_extra=RELEASED_ROBERTA)
+    from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
 
     @property
     def templates(self) -> list[str]:

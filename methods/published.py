@@ -6,7 +6,6 @@ from typing import Any
 
 from methods.base import (
     LABEL,
-    LATER,
     MODEL,
     Context,
     Field,
@@ -25,8 +24,8 @@ class PublishedHyper(HyperParameters):
     )
     # None: the checkpoint's own.
     pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
-    prompt: str | None = Field(None, json_schema_extra=LATER)  # by name, "" for none; None: default
-    normalize: bool = Field(False, json_schema_extra=LATER)  # scale vectors to length 1
+    prompt: str | None = None  # by name, "" for none; None: default
+    normalize: bool = False  # scale vectors to length 1
 
     @model_validator(mode="after")
     def _check_prompt(self) -> PublishedHyper:

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import torch
 
 from methods.base import (
-    LATER,
     SHARED_RECIPE,
     Context,
     Contrastive,
     ContrastiveHyper,
-    Field,
     Step,
     Tokens,
     overlay,
@@ -22,7 +20,7 @@ from methods.base import (
 
 
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = Field(False, json_schema_extra=LATER)  # in the second view
+    delete_word: bool = False  # in the second view
 
 
 class SimCSE(Contrastive):
