@@ -35,23 +35,11 @@ class CARDSHyper(ContrastiveHyper):
 
 
 class CARDS(Contrastive):
-    """Case switching and retrieved negatives (docs/methods.md#cards).
+    """Case switching and retrieved negatives. Readings, deviations: docs/methods.md#cards.
 
-    In the second view, some words change the case of their first letter. For each sentence one of
-    its nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives
-    of every anchor.
-
-    As in the released code, "count" takes its share of all words and draws from those that begin
-    with a letter, and the search encodes sentences truncated to the recipe's `max_length`.
-
-    Interpretations: letters are those of Unicode. The paper's values are those of the code's table.
-
-    Deviations: one batch of 512 on one device replaces 4 x 128, with one gradient. The search
-    merges equal sentences but training uses all rows of the corpus, while the authors' file has no
-    duplicates. The search uses float64, theirs float16. Decoded text keeps spaces before
-    punctuation, which their version of the library removed.
-
-    After a `+` it adds only the retrieved negatives; views are those of the method written first.
+    In the second view some words change the case of their first letter. One of the nearest
+    neighbours of each sentence, by the untrained backbone, is a negative of every anchor. After a
+    `+` it adds only the retrieved negatives.
     """
 
     name = "cards"

@@ -36,24 +36,10 @@ class ConSERTHyper(HyperParameters):
 
 
 class ConSERT(Method):
-    """NT-Xent between two augmented views of the embedding layer's output
-    (docs/methods.md#consert).
+    """NT-Xent between two augmented views of the embedding layer's output.
 
-    It trains on the unlabelled sentences of the seven STS sets, **including the test sets** (corpus
-    "sts"), so its scores on them cannot be compared with methods that have not seen these
-    sentences.
-
-    Token shuffling permutes the position embeddings of a sentence's tokens, including special
-    tokens as in the code. A cutoff zeroes whole features or whole tokens of a sentence, including
-    special tokens, without rescaling. The backbone's own dropout is off on base models; the
-    released large run has it on, and its first view is the plain sentence. `paper` takes the mean
-    loss over both directions and uses the base augmentations on large models too. `official` uses
-    the code's scale of the loss, which affects clipping, and trains the mean of the last layer, the
-    code's pooling, of at most 67 word pieces: its library adds 3 to the 64 of the paper. Both are
-    scored, also on dev, by the mean of the last two layers, which the paper reports (the code
-    selects by the last layer).
-
-    Deviations: no selection at the end of an epoch; sentences are not cut in scoring.
+    It trains on the sentences of the seven STS sets, **test sets included**, so its scores on them
+    compare with no method that has not read them. Readings, deviations: docs/methods.md#consert.
     """
 
     name = "consert"

@@ -65,19 +65,10 @@ class CoTBERTHyper(PromptBERTHyper):
 
 
 class CoTBERT(PromptBERT):
-    """PromptBERT's vectors at the second mask of templates in two steps, with a negative template
-    (docs/methods.md#cot-bert).
+    """PromptBERT's vectors at the second mask of templates in two steps, with a negative template.
 
-    From each vector is subtracted what its template gives around as many padding tokens as the
-    sentence has word pieces; attention reads them. Candidates of anchor i are all positives, all
-    negatives, and the cosines of positive i with all negatives. `official` has batches of 256 that
-    contrast in halves, as on the two GPUs of the released run; its seed is 0. The paper prints
-    neither batch size nor learning rate: `paper` is `official` in one part, with positions aligned
-    as the paper says, and without the period and the space that only the code adds in scoring.
-
-    Deviation from the released code: selection, which there adds no periods, scores as its test
-    does. Interpretation: a short batch is cut as `torch.chunk` cuts it, and the parts weigh the
-    same.
+    What a template gives around as many padding tokens as the sentence has pieces is subtracted.
+    Readings, deviations: docs/methods.md#cot-bert.
     """
 
     name = "cot-bert"

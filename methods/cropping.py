@@ -20,16 +20,10 @@ class CroppingHyper(ContrastiveHyper):
 
 
 class Cropping(Contrastive):
-    """InfoNCE over two crops of a document, drawn anew in each epoch (docs/methods.md#cropping).
+    """InfoNCE over two crops of a document or sentence, drawn anew in each epoch.
 
-    A control: it tells what augmentation adds to dropout. The released code has other data
-    (abstracts) and another backbone, so nothing printed can be compared, and there is no
-    `official`. `paper` has its pooling, rate and schedule: mean over tokens, no head.
-
-    Interpretations: a crop is `lines` successive lines with different starts for both views;
-    documents of fewer than `lines` + 1 lines are left out. With `unit=sentence`, which is the
-    comparison in SimCSE's Table 1, each view is a contiguous part of the sentence's words,
-    separated by spaces, drawn for each view by itself.
+    A control without `official`, since the released code has other data. Readings:
+    docs/methods.md#cropping.
     """
 
     name = "cropping"

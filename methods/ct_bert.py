@@ -23,16 +23,10 @@ class CTBERTHyper(HyperParameters):
 
 
 class CTBERT(Method):
-    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence"
-    (docs/methods.md#ct-bert).
+    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence".
 
-    The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts
-    positive pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the
-    whole corpus with replacement, as in the code, so an epoch has `drawn` items. The better of the
-    two encoders on the dev set is kept.
-
-    `paper` pairs each drawn sentence with K other rows. The released code draws the 2K sentences of
-    the negative pairs independently, so one may meet itself.
+    The better of both encoders on the dev set is kept. `batch_size` counts positive pairs.
+    Readings: docs/methods.md#ct-bert.
     """
 
     name = "ct-bert"

@@ -54,29 +54,10 @@ class DCLRHyper(ContrastiveHyper):
 
 
 class DCLR(Contrastive):
-    """Instance weighting and noise-based negatives (docs/methods.md#dclr).
+    """Likely false negatives get weight 0, and Gaussian vectors that ascend the loss are negatives.
 
-    In-batch negatives get weight 0 if a fixed complementary model gives them a cosine >= phi.
-    Gaussian vectors, updated by gradient ascent on the loss, are additional negatives.
-
-    In the released code the logits of false negatives are multiplied by 0, so they remain with
-    cosine 0; the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the
-    softmax; and the noise ascends the plain cross-entropy of these cosines, without weights. Both
-    models attend to padding, the complementary one uses dropout and encodes both views, and [CLS]
-    passes through the checkpoint's own pooler, on base models below a new head.
-
-    Interpretations: in the paper's form the noise ascends its own uniformity,
-    mean_i log sum_k e^{s(h_i,n_k)/t}; gradients are normalised per vector. The complementary
-    model's vector is [CLS] through its own pooler, if it has one (the published ones do: it is
-    SimCSE's head), computed from the batch's tokens. 4 x 64 sentences on four GPUs become one batch
-    of 256. Values that the paper does not give are the code's.
-
-    Deviations from the code: selection reads [CLS] without a head and without padding, as scoring
-    does. No SimCSE is published for backbones with fewer than 12 layers; there the complementary
-    model is the initial backbone.
-
-    After a `+` it adds weights and noise in the paper's form. The released form is a loss of its
-    own and is refused there.
+    `official` has the released loss, which multiplies logits by 0; after a `+` it adds weights and
+    noise in the paper's form. Readings, deviations: docs/methods.md#dclr.
     """
 
     name = "dclr"

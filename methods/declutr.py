@@ -59,23 +59,10 @@ class DeCLUTRHyper(HyperParameters):
 
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
-    loss (docs/methods.md#declutr).
+    loss.
 
-    An item is a document of at least `document` word pieces. A batch of N documents gives
-    anchors * N anchors and as many means of positives. Each is compared with its partner among all
-    others: -log e^{s(e_i,e_j)/t} / sum_{k != i} e^{s(e_i,e_k)/t}. The paper sums these terms; the
-    released code averages them (`average`), which gives the masked-language loss 2 * anchors * N
-    times the weight.
-
-    Span sampling follows the released code. A document is cut into the tokenizer's word pieces. An
-    anchor lies anywhere in one of the document's windows of `longest` pieces; that window and its
-    neighbours are excluded for the next anchor (the paper: anchors are 2 * longest apart). A
-    positive may begin between its own length before the anchor's start and the anchor's end, within
-    the document. A span is decoded to text and tokenized again, to at most `longest` pieces with
-    the special ones. Anchors are encoded with their masks, in the pass that predicts the masked
-    tokens; positives are encoded without masks.
-
-    Deviations: the corpus (theirs is OpenWebText) and selection (they keep the last weights).
+    An item is a document of at least `document` word pieces. Sampling of spans follows the released
+    code. Readings, deviations: docs/methods.md#declutr.
     """
 
     name = "declutr"

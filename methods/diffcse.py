@@ -41,23 +41,11 @@ class DiffCSEHyper(ContrastiveHyper):
 
 
 class DiffCSE(Contrastive):
-    """InfoNCE plus the detection of replaced tokens by a second transformer that is given the
-    sentence vector (docs/methods.md#diffcse).
+    """InfoNCE plus the detection of replaced tokens by a second transformer, given the sentence
+    vector.
 
-    Each copy of a sentence is masked, and a frozen generator fills in all positions. A
-    discriminator, which starts as the backbone, reads the result with the sentence vector in the
-    place of its first embedding, and says of each token whether it was replaced. The projector
-    takes the place of the training head and is not scored.
-
-    The values of the settings are those of the author's thesis, appendix A, which repeats the
-    paper. `official` takes the mean over padding, too, as the code does; `paper` leaves it out. The
-    thesis sums over tokens and batch; its weight goes with the code's mean, so both settings take
-    the mean.
-
-    Interpretation: no values are given for large models and for RoBERTa's batch and epochs; they
-    are those of bert-base. Deviation: RoBERTa's padding keeps its own id where the code has the
-    first token's. On backbones with fewer than 12 layers the generator is the backbone's own masked
-    language model at the start.
+    A frozen generator fills in masked tokens; a discriminator, which starts as the backbone, reads
+    the vector in place of its first embedding. Readings, deviations: docs/methods.md#diffcse.
     """
 
     name = "diffcse"

@@ -35,21 +35,9 @@ class ESimCSEHyper(ContrastiveHyper):
 
 
 class ESimCSE(Queued):
-    """Word repetition and a momentum queue (docs/methods.md#esimcse).
+    """The second view repeats some tokens; vectors of a momentum encoder are additional negatives.
 
-    The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are
-    additional negatives.
-
-    In the released code repetitions are drawn once per sentence, and the momentum encoder is
-    initialised randomly, as the authors' logs show for all four runs. The paper draws repetitions
-    at each use, and its momentum encoder is a copy.
-
-    Interpretations: the paper's length counts tokens without the two special tokens, the code's
-    counts all. After the loss, the momentum encoder is first updated with the weights that gave the
-    loss, then encodes the batch for the queue, without dropout and through the current head. Values
-    that the paper does not give are those of the logs.
-
-    After a `+` it adds only the queue; views are those of the method written first.
+    After a `+` it adds only the queue. Readings, deviations: docs/methods.md#esimcse.
     """
 
     name = "esimcse"

@@ -195,19 +195,10 @@ class Flowed(Mapped):
 
 
 class Flow(Transform):
-    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
-    (docs/methods.md#bert-flow).
+    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u.
 
-    The official setting is the released code's as it runs: its hook for the data-dependent
-    initialisation is imported but never passed to the training, so shifts and scales start at
-    TensorFlow's default. `start=data` runs it.
-
-    Interpretations where docs/methods.md#bert-flow gives no detail: two sentences in a row of a
-    corpus are a pair; a task without pairs is cut into them.
-
-    Deviations: sentences are not truncated to 64 tokens. The released vectors are those of
-    `untrained[pooler=avg_first_last]`, the paper's `avg_top2`; any Encoder may precede the `+`. On
-    an untrained Encoder the flow is drawn once, not per seed.
+    `official` is the code as it runs: its data-dependent start (`start=data`) is never called.
+    Readings, deviations: docs/methods.md#bert-flow.
     """
 
     name = "flow"

@@ -18,17 +18,10 @@ class FocalInfoNCEHyper(ContrastiveHyper):
 
 
 class FocalInfoNCE(Contrastive):
-    """InfoNCE of s_ii^2 and s_ij (s_ij + m), with gradient through the factors
-    (docs/methods.md#focal-infonce).
+    """InfoNCE of s_ii^2 and s_ij (s_ij + m), with gradient through the factors.
 
-    The released script is for RoBERTa base (batch size 512, learning rate 1e-5); its older form is
-    for BERT base (64, 3e-5), with the same m and temperature. Both are the shared recipe. The
-    script of large models is not released; there `official` is the shared recipe, too.
-    The paper's m and temperature differ by backbone as recalled (0.2 or 0.3, and 0.05 to 0.07), so
-    that a miss there is no failed reproduction; until it is read, `paper` is `official`.
-
-    Interpretation: additional negatives of other methods are modulated as those of the batch.
-    Nothing of it can be added to another method, whose loss it would replace.
+    Additional negatives of other methods are modulated as those of the batch. Readings:
+    docs/methods.md#focal-infonce.
     """
 
     name = "focal-infonce"

@@ -95,11 +95,9 @@ class AverageOfWords:
 
 
 class GloVe(Method):
-    """The mean of word vectors, without stop words (docs/methods.md#glove).
+    """The mean of word vectors, without stop words as in Sentence-Transformers' word model.
 
-    The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors.
-    Splitting and dropping of words follow Sentence-Transformers' word model, for both settings.
-    `stop_words=true` is the plain mean, as in SentEval's bag of words.
+    `stop_words=true` is the plain mean. Source: docs/methods.md#glove.
     """
 
     name = "glove"

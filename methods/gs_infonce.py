@@ -28,10 +28,7 @@ class GSInfoNCEHyper(ContrastiveHyper):
 class GSInfoNCE(Contrastive):
     """M vectors drawn from N(0, std^2) at each step are additional negatives, without gradient.
 
-    Source: docs/methods.md#gs-infonce.
-
-    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on
-    both BERT models), batch size, learning rate and std; `official` has the values of their logs.
+    `official` has the values of the released logs. Source: docs/methods.md#gs-infonce.
     """
 
     name = "gs-infonce"

@@ -121,19 +121,10 @@ class LocalMean:
 
 
 class ISBERT(Method):
-    """Convolutions on the backbone's last layer; their mean is the sentence vector
-    (docs/methods.md#is-bert).
+    """Convolutions on the backbone's last layer; their mean is the sentence vector.
 
-    The loss maximises mutual information: the sentence vector discriminates the features of its own
-    tokens from those of the batch's other sentences, by the dot product and the Jensen-Shannon
-    bound. The scored Encoder includes the convolutions.
-
-    `paper` has ReLU as in its formula; `official` has none, since the released script takes its
-    convolutions from Sentence-Transformers. Special tokens are included in the bound and in the
-    mean, as in the code. A third of the width is rounded down.
-
-    Deviations: padding is zero for the convolutions (the code convolves the backbone's states of
-    padding, so its vectors depend on the other sentences of a batch); selection by cosine alone.
+    The loss maximises its mutual information with the features of the sentence's own tokens.
+    Readings, deviations: docs/methods.md#is-bert.
     """
 
     name = "is-bert"

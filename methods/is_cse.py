@@ -60,20 +60,10 @@ class ISCSEHyper(ContrastiveHyper):
 
 
 class ISCSE(Queued):
-    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
-    (docs/methods.md#is-cse).
+    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K.
 
-    In the released code (`current_first`) the batch enters the buffer first, the best match is
-    discarded as the row itself, and the term is added once the buffer is full. The paper's buffer
-    holds earlier steps only; `paper` is interpreted as retrieval before the batch enters, as soon
-    as the buffer has k rows.
-
-    `group=kmeans` uses h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s
-    cluster; `group=both` adds both terms, each with alpha. No code was released for these. Our
-    interpretation: spherical K-means on the buffer at each step until assignments are stable,
-    starting at the centres of the previous step (initially at randomly drawn rows); an empty
-    cluster keeps its centre; h+ belongs to the nearest centre by cosine; the buffer is filled as
-    above, with `clusters` instead of k. The default gamma is the middle of a range to sweep.
+    `group=kmeans` smooths by the centre of h+'s cluster instead, `group=both` by both; no code was
+    released for these. Readings: docs/methods.md#is-cse.
     """
 
     name = "is-cse"

@@ -33,20 +33,10 @@ class MixCSEHyper(ContrastiveHyper):
 
 
 class MixCSE(Contrastive):
-    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
-    (docs/methods.md#mixcse).
+    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor.
 
-    In the released code mixtures of the anchors are compared with all positives, too, and the
-    cosine of the cell with the larger share of the anchor's own pair is set to 0, so that it
-    stays in the softmax as e^0.
-    The paper's form is recalled: one mixture per anchor, its own, of vectors at length 1, and none
-    of anchors; `paper` has it.
-
-    Interpretations: the other sentence is the next of the batch, whose order is random. The own
-    mixture of a batch of one holds nothing but the positive, and counts as the larger share.
-
-    Deviation from the code: selection reads the vector that is scored, [CLS] without the head,
-    where the script selects with it.
+    `paper` is recalled: one mixture per anchor, its own, of vectors at length 1. Readings,
+    deviations: docs/methods.md#mixcse.
     """
 
     name = "mixcse"

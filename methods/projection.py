@@ -102,10 +102,8 @@ class ProjectionHyper(TransformHyper):
 class Projection(Transform):
     """Projection on leading directions of a corpus, or on random directions (docs/methods.md#sscl).
 
-    SSCL reports BERT at 128 and 256 dimensions and does not say how the untrained model was
-    projected; both kinds are interpretations. By default the mean is not subtracted, since an
-    orthonormal map without bias that keeps all dimensions preserves all cosines; `centred`
-    subtracts it. On an untrained Encoder a random map is drawn once, not per seed.
+    By default the mean is not subtracted, since an orthonormal map without bias preserves all
+    cosines.
     """
 
     name = "projection"

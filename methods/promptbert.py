@@ -189,25 +189,10 @@ class PromptEncoder:
 
 
 class PromptBERT(Contrastive):
-    """SimCSE's loss between the mask states of two templates around one sentence
-    (docs/methods.md#promptbert).
+    """SimCSE's loss between the mask states of two templates around one sentence.
 
-    The state of the template alone, with positions as if the sentence were there, is subtracted
-    from each view's state (denoising). Then follows the training head, which scoring omits.
-    Sentences of equal length share the template's state including its dropout mask, and gradients
-    flow through it, as in the released code. Scoring uses the first template. The released test
-    script does not denoise and adds periods, and so does `official`. `paper` adds no periods, since
-    the paper does not mention them.
-
-    On RoBERTa the released code numbers the positions of the template alone from 0 and those of
-    sentences from 2, and has a space before a sentence in scoring but not in training. So does
-    `official`.
-
-    Deviation from the released code: selection, which there denoises, adds no periods and has no
-    space, unlike its test.
-
-    A template is a text with <sentence> followed by <mask>. Extras of joined parts use the second
-    template.
+    The state of the template alone, at the same positions, is subtracted (denoising). A template is
+    a text with <sentence> followed by <mask>. Readings, deviations: docs/methods.md#promptbert.
     """
 
     name = "promptbert"

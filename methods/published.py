@@ -38,13 +38,7 @@ class PublishedHyper(HyperParameters):
 
 
 class Published(Method):
-    """A checkpoint as its authors trained it (docs/methods.md#declutr, #published); it needs no
-    backbone.
-
-    SimCSE's four unsupervised checkpoints (`princeton-nlp/unsup-simcse-...`) use
-    `cls_before_pooler`, since scoring omits the head. DeCLUTR's (`johngiorgi/declutr-base`) uses
-    `avg`.
-    """
+    """A checkpoint as its authors trained it, without a backbone (docs/methods.md#published)."""
 
     name = "published"
     title = "Published checkpoint"

@@ -46,21 +46,10 @@ class RankCSEHyper(ContrastiveHyper):
 
 
 class RankCSE(Contrastive):
-    """InfoNCE plus a divergence between both directions plus a ranking by teachers
-    (docs/methods.md#rankcse).
+    """InfoNCE plus a divergence between both directions plus a ranking by teachers.
 
-    The authors have released no code. The structure of the loss is in the README of a community
-    implementation (perceptiveshawty/RankCSE@17c5226), and the values are those of its script. What
-    the paper says beyond is **recalled**, not read: that its teachers are SimCSE's base and large
-    models, and which term has which temperature. The community code differs from the paper in ways
-    that are hyper-parameters here.
-
-    Interpretations: both terms are means over the anchors; ListNet leaves out an anchor's own
-    sentence, ListMLE keeps it; ties keep the order of the batch; teachers read the word pieces of
-    the batch without dropout, and their vector is the first token before any head. No teacher is
-    published for backbones with fewer than 12 layers; there the only one is the initial backbone,
-    with the mean over tokens, as the community code has it for models that are not trained on the
-    first.
+    No code of the authors is released: the loss is that of a community implementation
+    (perceptiveshawty/RankCSE@17c5226). Readings: docs/methods.md#rankcse.
     """
 
     name = "rankcse"

@@ -26,11 +26,7 @@ class SimCSEHyper(ContrastiveHyper):
 class SimCSE(Contrastive):
     """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe).
 
-    Paper and released code agree on the loss. The paper evaluates every 250 steps, the released
-    script every 125. `delete_word` is the paper's comparison with discrete augmentation, for which
-    no code was released.
-    Interpretations: words are separated by spaces; the deleted word is drawn once per sentence; a
-    sentence of one word keeps it.
+    `delete_word` is the paper's comparison with discrete augmentation.
     """
 
     name = "simcse"

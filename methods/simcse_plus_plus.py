@@ -33,14 +33,10 @@ class SimCSEPlusPlusHyper(ContrastiveHyper):
 
 class SimCSEPlusPlus(Contrastive):
     """Negatives are cosines of sentences encoded without dropout, and a second loss tells the
-    dimensions of both views apart (docs/methods.md#simcse).
+    dimensions of both views apart.
 
-    `official` is an older commit of the released code: the last one trains plain SimCSE. Its script
-    is for BERT base; other backbones take the shared recipe. The paper's formulas are recalled, so
-    until they are read, `paper` is `official`.
-
-    Interpretations: a batch of one has no statistics, and its second loss is 0. After a `+` both
-    parts join: the negatives without dropout replace those of the batch.
+    `official` is an older commit: the last one trains plain SimCSE. Readings:
+    docs/methods.md#simcse.
     """
 
     name = "simcse-plus-plus"

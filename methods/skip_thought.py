@@ -205,20 +205,8 @@ class SkipThoughtEncoder:
 class SkipThought(Method):
     """A GRU encodes a sentence; two more predict the previous and the next sentence from its state.
 
-    Source: docs/methods.md#skip-thought.
-
-    An item is a sentence with both neighbours in its document. The loss is the paper's sum over
-    words and items, not a mean [code], which matters for gradient clipping. `paper` has the paper's
-    equations; `official` has the released trainer's reset gate, first state, batch size and
-    clipping. The learning rate of both is the code's. The code's error in Adam's bias correction is
-    not reproduced.
-
-    Limits: this is only the uni-skip part of the published system, without combine-skip's 4,800
-    dimensions, BookCorpus or two weeks of training. Words outside the vocabulary share one vector,
-    while the original maps word2vec vectors into its space. Batches mix lengths. The encoder does
-    not read the end token, as in the paper; the code reads it in training but by default not in
-    scoring. Vectors are normalised to length 1, as in the code; a sentence without words gets the
-    zero vector.
+    An item is a sentence with both neighbours in its document. Only the uni-skip part of the
+    published system. Readings: docs/methods.md#skip-thought.
     """
 
     name = "skip-thought"

@@ -35,14 +35,9 @@ class SSCLHyper(ContrastiveHyper):
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, with the same pooling and head, are additional negatives
-    (docs/methods.md#sscl).
+    """Intermediate-layer vectors, with the same pooling and head, are additional negatives.
 
-    The paper has one negative per anchor and layer, of the anchor's own sentence. Its formula taken
-    literally would count it once for every sentence of the batch, which `paper` does not. The
-    released code uses both views of all sentences and averages two losses. SSCL-BERT ("no
-    augmentation") is `positive=self`, as in the development code: same-view positive and in-batch
-    negatives, one loss.
+    SSCL-BERT ("no augmentation") is `positive=self`. Readings: docs/methods.md#sscl.
     """
 
     name = "sscl"

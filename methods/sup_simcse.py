@@ -27,16 +27,9 @@ class SupSimCSEHyper(ContrastiveHyper):
 
 
 class SupSimCSE(Contrastive):
-    """InfoNCE over premises with their entailments, and all contradictions of the batch as further
-    negatives (docs/methods.md#supervised-simcse).
+    """InfoNCE over premises with their entailments; all contradictions of the batch are negatives.
 
-    It trains on **human labels**, so it is a control and no unsupervised method. The trained head
-    is scored, also on dev: `dimension` is the width of the backbone, and other backbones than the
-    papers' have to set it. An epoch has the triples of the corpus, one item each.
-
-    The released run has four processes that each differentiate only their own rows, and averages
-    them: a quarter of the batch's gradient. `official` takes the same steps with four times the
-    epsilon and the clipping norm. `paper` does not; all else is the same.
+    It trains on **human labels**, so it is a control. Readings: docs/methods.md#supervised-simcse.
     """
 
     name = "sup-simcse"

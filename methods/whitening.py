@@ -106,16 +106,7 @@ def fitted(vectors: np.ndarray, dimensions: int | None, device: str = "cpu") -> 
 class Whitening(Transform):
     """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1.
 
-    Source: docs/methods.md#bert-whitening.
-
-    Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this
-    factor. "target" is fitted on all sentences of a task, of all its splits, both sides of every
-    pair, with repetitions. If a transform that is fitted on each task precedes one that is fitted
-    on a corpus, the corpus counts as a task.
-
-    Deviations: sentences are not truncated to 64 tokens, and an empty one stays empty, where the
-    code inserts a period. The paper's vectors are those of `untrained[pooler=avg_first_last]`; any
-    Encoder may precede the `+`.
+    Readings, deviations: docs/methods.md#bert-whitening.
     """
 
     name = "whitening"

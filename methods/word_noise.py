@@ -35,21 +35,10 @@ class WordNoiseHyper(HyperParameters):
 
 
 class WordNoise(Method):
-    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted
-    (docs/methods.md#word-noise).
+    """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted.
 
-    Edits are made once, before training. `reading` is the interpretation of the listing. "shared"
-    edits a sentence before both views are made, the apparent intention, which changes the corpus
-    rather than the pair. "second" edits only the second view. "corpus" follows the listing
-    literally: one draw decides for all sentences; with probability 0.9 none is edited, otherwise
-    (where the listing would fail) all are. Words are jieba's in sentences with Chinese characters,
-    and separated by spaces elsewhere. A sentence of one word is unchanged by `swap` and empty after
-    `delete`, as in the listing. The report does not say which of the two its number is for.
-
-    The loss is the base code's NT-Xent over 2n vectors. Chinese BERT has the base code's mean over
-    64 positions, padding included, and the corpus and dev set of CNSD STS-B; elsewhere the mean
-    covers the sentence alone, and both are the suite's. Deviation: the base code selects on the
-    test set, here the dev set is used.
+    `reading`: "shared" edits both views, "second" one, and "corpus" draws once for all sentences,
+    as the report's listing does. Readings, deviations: docs/methods.md#word-noise.
     """
 
     name = "word-noise"
