@@ -105,7 +105,7 @@ class DCLR(Contrastive):
         super().__init__(hyper, shape)
         self.complement: Any = None
         self.false: Tensor | None = None  # false negatives of the current batch, (n, n)
-        self._context: Context | None = None
+        self._context: Any = None
 
     @classmethod
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
@@ -133,7 +133,6 @@ class DCLR(Contrastive):
         no mask tells padding from words."""
         if not self.hyper.padded:
             return tokens
-        assert self._context is not None
         pad, longest = self._context.tokenizer.pad_token_id, max(map(len, tokens))
         return [[*row, *[pad] * (longest - len(row))] for row in tokens]
 
@@ -149,7 +148,6 @@ class DCLR(Contrastive):
     def _complementary(self, tokens: Tokens, step: Step) -> Sequence[Tensor]:
         """Return the complementary model's vectors of both views, (n, d) each; without dropout they
         are the same."""
-        assert self._context is not None
         count = 2 if self.hyper.complement_dropout else 1
         self.complement.train(self.hyper.complement_dropout)
         device = torch.device(self._context.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +77,7 @@ class RankCSE(Contrastive):
         super().__init__(hyper, shape)
         self.teachers = nn.ModuleList()
         self.taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
-        self._context: Context | None = None
+        self._context: Any = None
 
     @classmethod
     def clamp_to_backbone(cls, hyper: RankCSEHyper, shape: Shape) -> RankCSEHyper:
@@ -104,7 +104,6 @@ class RankCSE(Contrastive):
         shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
         cosines = []
         for teacher, share in zip(self.teachers, shares, strict=False):
-            assert self._context is not None
             states, mask = self._context.states(tokens, teacher.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":

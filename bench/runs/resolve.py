@@ -34,6 +34,7 @@ def resolve(
     data: str,
     seed: int | None,
     recipe: Mapping[str, Any] = types.MappingProxyType({}),
+    waiting: Sequence[tuple[str, str]] = (),
 ) -> Run:
     """Turn the text of a run into a `Run`.
 
@@ -46,25 +47,12 @@ def resolve(
         seed: ignored by methods that are not trained.
         recipe: recipe fields of the suite. They override the method's own; keys in `text` override
             both.
+        waiting: texts with backbones of the runs that need this one, each needing the next.
 
     Raises:
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
-    return _resolve(text, (), backbone_name, corpus, data, seed, recipe)
-
-
-def _resolve(
-    text: str,
-    waiting: Sequence[tuple[str, str]],
-    backbone_name: str,
-    corpus: str,
-    data: str,
-    seed: int | None,
-    recipe: Mapping[str, Any],
-) -> Run:
-    """`resolve` for the last of the runs `waiting`, texts with backbones, of which each needs the
-    next."""
     parsed, setting = parse(text)
     parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
     classes = [method_class(name) for name, _ in parsed]
@@ -77,13 +65,21 @@ def _resolve(
         raise UserError(f"'{text}' cannot be run: {error}") from None
     corpus = merged.final.corpus or corpus
 
-    def resolve_needed(other: str, on: str) -> Run:
-        chain = [*waiting, (text, backbone_name)]
-        if (other, on) in chain:
-            first, *others = (f"'{each}'" for each, _ in (*chain, (other, on)))
+    def resolve_needed(needed_text: str, on: str) -> Run:
+        chain = [*waiting, (text, backbone_name), (needed_text, on)]
+        if chain[-1] in chain[:-1]:
+            first, *others = (f"'{member}'" for member, _ in chain)
             cycle = f"{first} needs {', which needs '.join(others)} again"
             raise UserError(f"{cycle}; let one of them name another encoder")
-        return _resolve(other, chain, on, corpus, data, seed, recipe)
+        return resolve(
+            needed_text,
+            backbone_name=on,
+            corpus=corpus,
+            data=data,
+            seed=seed,
+            recipe=recipe,
+            waiting=chain[:-1],
+        )
 
     needs = Needs(text, host.trained, chosen, resolve_needed)
     parts = _build_parts(text, parsed, setting, chosen, merged, needs)
