@@ -240,7 +240,7 @@ class Context(Protocol):
         """Load another, frozen Encoder: a backbone by name, a hub id or a folder.
 
         Args:
-            model: the value of a hyper-parameter with the metadata `MODEL`.
+            model: the value of a hyper-parameter with the mark `MODEL`.
             pooler: None takes the one that the model names.
             prompt: one of the model's prompts, "" for none; None takes its default.
             normalize: scale vectors to length 1.
