@@ -116,7 +116,7 @@ def _trained_to_end(trial: Trial, seed: int = 1) -> Training:
 def _different(first: Training, second: Training) -> str | None:
     """Return the name of a tensor that differs between two trainings in any bit, or None."""
     left, right = _tensors(first), _tensors(second)
-    for name in sorted(left.keys() | right.keys()):
+    for name in left | right:
         if name not in left or name not in right or not torch.equal(left[name], right[name]):
             return name
     return None

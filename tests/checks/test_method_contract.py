@@ -186,7 +186,7 @@ CLAMP = """    @classmethod
         return hyper.model_copy(update={"length": hyper.length + 1})
 
     def negatives"""
-FRAGILE = CLAMP.replace("hyper.length + 1", "4 // (hyper.length - 1)")
+FRAGILE = CLAMP.replace("hyper.length + 1", "4 // (hyper.length + 1)")
 ROWS = "torch.zeros(hyper.length, shape.width)"
 CONSTANT = [
     ("    def loss(self, views, step):", "    def step_loss(self, context, step):"),
@@ -216,7 +216,7 @@ def loss(after: str) -> list[tuple[str, str]]:
 BREACHES = [
     (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght'; did you mean 'length'?"),
     (table('{"length": "long"}'), "table_keys", "'length' should be a valid integer"),
-    (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be at least 1"),
+    (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be greater than 0"),
     ([("    def negatives", CLAMP)], "text",
      r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run"),
     ([("def after_loss", "def wieghts(self):\n        pass\n\n    def after_loss")], "slot_names",
@@ -243,8 +243,8 @@ BREACHES = [
      "something is cast to torch.float16; leave the types to the recipe"),
     ([("Field(4, ge=1)", "4")], "refusals",
      r"'queue\[length=-1\]' is accepted, and then fails with"),
-    ([("    def negatives", FRAGILE)], "refusals",
-     r"'queue\[length=1\]' raises ZeroDivisionError"),
+    ([("Field(4, ge=1)", "4"), ("    def negatives", FRAGILE)], "refusals",
+     r"'queue\[length=-1\]' raises ZeroDivisionError"),
     ([("return [Negatives(torch.cat([used, drawn.to(anchors)]))]", "return []")], "joins",
      "'simcse' with it is 'simcse' alone"),
     ([SHIFTED[0], FORGETFUL], "encoder", "its vectors differ; store"),
