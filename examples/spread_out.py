@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from methods.base import Contrastive, ContrastiveHyper, Step, cosine
+from methods.base import Contrastive, ContrastiveHyper, Field, Step, cosine
 
 
-@dataclass(frozen=True)
 class SpreadOutHyper(ContrastiveHyper):
-    strength: float = 1.0  # coefficient of the term; 0 is SimCSE
+    strength: float = Field(1.0, ge=0)  # coefficient of the term; 0 is SimCSE
 
 
 class SpreadOut(Contrastive):
@@ -26,7 +23,6 @@ class SpreadOut(Contrastive):
     title = "Spread-out"
     reference = "after Zhang et al. 2017, arXiv 1708.06320"
     Hyper = SpreadOutHyper
-    needs = ("strength >= 0",)
 
     def terms(
         self, anchors: Tensor, positives: Tensor, temperature: float, step: Step

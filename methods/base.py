@@ -6,19 +6,23 @@
 """
 # ruff: noqa: F401
 
-from methods.compose import compose, host_fields, refuse_composition
+from pydantic import Field, model_validator
+
+from methods.compose import compose, refuse_composition
 from methods.contract import (
     BASE_DEPTH,
     HOST,
     LABEL,
     LANGUAGE_MODEL,
-    LATER,
     MODEL,
     POOLERS,
     SHARED_RECIPE,
+    ComputedPooler,
     Context,
     HyperParameters,
+    Mark,
     Method,
+    Pooler,
     Refusal,
     Shape,
     Step,
@@ -28,8 +32,6 @@ from methods.contract import (
     check_vocabulary,
     fingerprint,
     frozen_model,
-    holds,
-    is_true,
     overlay,
     transformer_with,
 )

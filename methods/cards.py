@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from methods.base import (
-    POOLERS,
+    ComputedPooler,
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Shape,
     Step,
@@ -23,34 +23,23 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class CARDSHyper(ContrastiveHyper):
-    switch: float = 0.05  # share of words whose first letter changes case; 0 changes none
+    # Share of words whose first letter changes case; 0 changes none.
+    switch: float = Field(0.05, ge=0, le=1)
     # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words
     # (v1).
-    words: str = "each"
-    neighbours: int = 64  # K - 1, since the code's K includes the sentence itself; 0 retrieves none
-    retrieval: str = "avg"  # pooler of the untrained backbone for the retrieval
+    words: Literal["each", "count"] = "each"
+    # K - 1, since the code's K includes the sentence itself; 0 retrieves none.
+    neighbours: int = Field(64, ge=0)
+    retrieval: ComputedPooler = "avg"  # pooler of the untrained backbone for the retrieval
 
 
 class CARDS(Contrastive):
-    """Case switching and retrieved negatives (docs/methods.md#cards).
+    """Case switching and retrieved negatives. Readings, deviations: docs/methods.md#cards.
 
-    In the second view, some words change the case of their first letter. For each sentence one of
-    its nearest neighbours in the corpus, by the untrained backbone, is drawn; these are negatives
-    of every anchor.
-
-    As in the released code, "count" takes its share of all words and draws from those that begin
-    with a letter, and the search encodes sentences truncated to the recipe's `max_length`.
-
-    Interpretations: letters are those of Unicode. The paper's values are those of the code's table.
-
-    Deviations: one batch of 512 on one device replaces 4 x 128, with one gradient. The search
-    merges equal sentences but training uses all rows of the corpus, while the authors' file has no
-    duplicates. The search uses float64, theirs float16. Decoded text keeps spaces before
-    punctuation, which their version of the library removed.
-
-    After a `+` it adds only the retrieved negatives; views are those of the method written first.
+    In the second view some words change the case of their first letter. One of the nearest
+    neighbours of each sentence, by the untrained backbone, is a negative of every anchor. After a
+    `+` it adds only the retrieved negatives.
     """
 
     name = "cards"
@@ -70,11 +59,9 @@ class CARDS(Contrastive):
         },
     }
     paper = official
-    needs = ("0 <= switch <= 1", "neighbours >= 0")
-    choices = {"words": ("each", "count"), "retrieval": POOLERS[1:]}  # no stored pooler ("cls")
     used_if: ClassVar = {
-        "words": "switch > 0",
-        "retrieval": "neighbours > 0",
+        "words": lambda hyper: hyper.switch > 0,
+        "retrieval": lambda hyper: hyper.neighbours > 0,
     }
 
     @classmethod

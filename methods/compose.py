@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from methods.contract import Method, Refusal, Shape
@@ -26,9 +25,7 @@ def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
 
 
 def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
-    """Raise `Refusal` if a part is invalid, alone or in combination."""
-    for cls, hyper in parts:
-        cls.check(hyper)
+    """Raise `Refusal` if parts cannot be combined."""
     (first, first_hyper), *others = parts
     names = [cls.name for cls, _ in parts]
     if issubclass(first, Transform):
@@ -72,14 +69,9 @@ def _refuse_slots(cls: type[Contrastive], hyper: Any, first: Any, first_hyper: A
         raise Refusal(
             f"'{cls.name}' needs the dropout positive, and '{first.name}' with {own} has none"
         )
-    for name in host_fields(cls):
-        if getattr(hyper, name) != getattr(cls.Hyper(), name):
+    for name in cls.Hyper.marked("host"):
+        if getattr(hyper, name) != cls.Hyper.model_fields[name].default:
             raise Refusal(
                 f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; "
                 "set it there"
             )
-
-
-def host_fields(cls: type[Method]) -> list[str]:
-    """Return the hyper-parameters that only the method written first may set."""
-    return [item.name for item in fields(cls.Hyper) if item.metadata.get("host")]

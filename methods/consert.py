@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from methods.base import (
     Context,
+    Field,
     HyperParameters,
     Method,
     Refusal,
@@ -23,38 +23,23 @@ from methods.base import (
 
 # "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
 # is a recipe field.
-AUGMENTATIONS = ("plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout")
+Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout"]
 
 
-@dataclass(frozen=True)
 class ConSERTHyper(HyperParameters):
-    temperature: float = 0.1  # docs/methods.md#consert
-    first: str = "feature_cutoff"  # augmentation of the first view, one of AUGMENTATIONS
-    second: str = "shuffle"  # augmentation of the second view
-    rate: float = 0.2  # share that cutoff or dropout sets to zero, rounded down
+    temperature: float = Field(0.1, gt=0)  # docs/methods.md#consert
+    first: Augmentation = "feature_cutoff"  # of the first view
+    second: Augmentation = "shuffle"  # of the second view
+    rate: float = Field(0.2, ge=0, lt=1)  # share that cutoff or dropout sets to zero, rounded down
     # Factor of the mean loss; the released code takes 0.15 of the sum of two means.
-    scale: float = 1.0
+    scale: float = Field(1.0, gt=0)
 
 
 class ConSERT(Method):
-    """NT-Xent between two augmented views of the embedding layer's output
-    (docs/methods.md#consert).
+    """NT-Xent between two augmented views of the embedding layer's output.
 
-    It trains on the unlabelled sentences of the seven STS sets, **including the test sets** (corpus
-    "sts"), so its scores on them cannot be compared with methods that have not seen these
-    sentences.
-
-    Token shuffling permutes the position embeddings of a sentence's tokens, including special
-    tokens as in the code. A cutoff zeroes whole features or whole tokens of a sentence, including
-    special tokens, without rescaling. The backbone's own dropout is off on base models; the
-    released large run has it on, and its first view is the plain sentence. `paper` takes the mean
-    loss over both directions and uses the base augmentations on large models too. `official` uses
-    the code's scale of the loss, which affects clipping, and trains the mean of the last layer, the
-    code's pooling, of at most 67 word pieces: its library adds 3 to the 64 of the paper. Both are
-    scored, also on dev, by the mean of the last two layers, which the paper reports (the code
-    selects by the last layer).
-
-    Deviations: no selection at the end of an epoch; sentences are not cut in scoring.
+    It trains on the sentences of the seven STS sets, **test sets included**, so its scores on them
+    compare with no method that has not read them. Readings, deviations: docs/methods.md#consert.
     """
 
     name = "consert"
@@ -88,8 +73,6 @@ class ConSERT(Method):
             "roberta-large": _released,
         },
     )
-    needs = ("temperature > 0", "0 <= rate < 1", "scale > 0")
-    choices = {"first": AUGMENTATIONS, "second": AUGMENTATIONS}
 
     def prepare(self, context: Context) -> None:
         if not hasattr(getattr(context.backbone, "embeddings", None), "position_embeddings"):

@@ -8,12 +8,13 @@ computes in the dtype of the vectors it is given.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from methods.streams import stream
@@ -26,22 +27,27 @@ Table = Mapping[str, Mapping[str, Any]]
 
 # Poolings of a backbone's hidden states (docs/methods.md#vectors, #untrained);
 # `bench.models.encoder` implements them.
-POOLERS = (
-    "cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
+ComputedPooler = Literal[
+    "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
     "avg_embedding_last",
-)  # fmt: skip
+]  # fmt: skip
+Pooler = Literal["cls", ComputedPooler]  # "cls": the checkpoint's own, stored pooler
+POOLERS: tuple[str, ...] = get_args(Pooler)
 
-# Metadata of hyper-parameters: named in a run's label; set by the method written first only; added
-# later, so not part of a run's identity at its default; names another encoder, whose files are part
-# of the identity; names a masked language model, which no run of the suite keeps.
-LABEL, HOST, LATER, MODEL = {"label": True}, {"host": True}, {"later": True}, {"model": True}
-LANGUAGE_MODEL = {**MODEL, "language": True}
+# What a hyper-parameter is beside its value, as `Field(..., json_schema_extra=HOST)`: named in a
+# run's label (False: never); set by the method written first only; the name of another encoder,
+# whose files are part of the identity; that of a masked language model, which no run keeps.
+Mark = dict[str, Any]
+LABEL: Mark = {"label": True}
+HOST: Mark = {"host": True}
+MODEL: Mark = {"model": True}
+LANGUAGE_MODEL: Mark = {**MODEL, "language": True}
 
 
-def transformer_with(pooler: str) -> dict[str, Any]:
-    """Return the metadata of a hyper-parameter that names a transformer with the backbone's
-    vocabulary, as `frozen_model` needs it, and this pooler: a name of `POOLERS`, or the
-    hyper-parameter that has it."""
+def transformer_with(pooler: str) -> Mark:
+    """Return the mark of a hyper-parameter that names a transformer with the backbone's vocabulary,
+    as `frozen_model` needs it, and this pooler: a name of `POOLERS`, or the hyper-parameter that
+    has it."""
     return {**MODEL, "pooler": pooler}
 
 
@@ -234,7 +240,7 @@ class Context(Protocol):
         """Load another, frozen Encoder: a backbone by name, a hub id or a folder.
 
         Args:
-            model: the value of a hyper-parameter with the metadata `MODEL`.
+            model: the value of a hyper-parameter with the mark `MODEL`.
             pooler: None takes the one that the model names.
             prompt: one of the model's prompts, "" for none; None takes its default.
             normalize: scale vectors to length 1.
@@ -251,25 +257,33 @@ class Context(Protocol):
         """Return the exact nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 
 
-@dataclass(frozen=True)
-class HyperParameters:
-    """Base class of a method's hyper-parameters; each method extends it."""
+class HyperParameters(BaseModel):
+    """Base class of a method's hyper-parameters, each with a type, a default and its limits.
 
+    A value may be text, as in the text of a run: "3e-5", "true", or "none" where None is allowed.
+    """
 
-def holds(condition: str, values: Mapping[str, Any]) -> bool:
-    """Return whether a condition of `Method.needs` holds for hyper-parameters; one with a value
-    that is None does."""
-    return None in _used(condition, values).values() or is_true(condition, values)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+    )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _from_text(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        kinds = {annotation, *get_args(annotation)}
+        if isinstance(value, bool) and bool not in kinds:  # pydantic would read it as 0 or 1
+            raise ValueError(f"a number or a text is needed, not {value}")
+        is_none = isinstance(value, str) and value.lower() in ("none", "null")
+        return None if is_none and NoneType in kinds else value
 
-def is_true(condition: str, values: Mapping[str, Any]) -> bool:
-    """Return the value of a condition of hyper-parameters, a constant of a method's class."""
-    # Those of methods from outside are checked when they are loaded.
-    return bool(eval(condition, {}, _used(condition, values)))  # noqa: S307
-
-
-def _used(condition: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {word: values[word] for word in re.findall(r"\w+", condition) if word in values}
+    @classmethod
+    def marked(cls, mark: str) -> dict[str, Any]:
+        """Return the value of a mark, such as "host", by hyper-parameters that have it."""
+        marks: dict[str, Any] = {
+            name: field.json_schema_extra or {} for name, field in cls.model_fields.items()
+        }
+        return {name: extra[mark] for name, extra in marks.items() if mark in extra}
 
 
 class Method(nn.Module):
@@ -281,13 +295,9 @@ class Method(nn.Module):
     version: ClassVar[int] = 1  # part of a run's identity; increased when the numbers change
     reference: ClassVar[str] = ""  # paper and code
     Hyper: ClassVar[type[HyperParameters]] = HyperParameters
-    # Conditions on hyper-parameters that are not None, as Python expressions of their names; those
-    # of base classes hold too. And the values of hyper-parameters that have few.
-    needs: ClassVar[Sequence[str]] = ()
-    choices: ClassVar[Mapping[str, Sequence[str | None]]] = {}
-    # Hyper-parameters that change nothing unless a condition of others holds, such as
-    # {"clusters": "group != 'knn'"}; given without effect they are not part of a run.
-    used_if: ClassVar[Mapping[str, str]] = {}
+    # When hyper-parameters have an effect: {"clusters": lambda hyper: hyper.group != "knn"}. One
+    # that is given without effect is not part of a run.
+    used_if: ClassVar[Mapping[str, Callable[[Any], bool]]] = {}
     # Hyper-parameters and recipe fields by backbone, of the paper and of the released code (None if
     # there is none), where they are not the defaults. "*" holds on all backbones; a backbone that
     # is not listed takes the values of bert-base-uncased.
@@ -307,24 +317,6 @@ class Method(nn.Module):
     def joins(cls) -> bool:
         """Return whether it may be written after a `+`."""
         return False
-
-    @classmethod
-    def check(cls, hyper: Any) -> None:
-        """Raise `Refusal` for hyper-parameters that are invalid on every backbone."""
-        values = vars(hyper)
-        for name, known in cls.choices.items():
-            if values[name] not in known:
-                listed = ", ".join(str(one).lower() for one in known)
-                raise Refusal(f"'{name}' of '{cls.name}' is one of {listed}, not '{values[name]}'")
-        for base in cls.__mro__:
-            for condition in vars(base).get("needs", ()):
-                try:
-                    valid = holds(condition, values)
-                except (ArithmeticError, TypeError):
-                    valid = False
-                if not valid:
-                    found = " and ".join(map(str, _used(condition, values).values()))
-                    raise Refusal(f"'{cls.name}' needs {condition}, not {found}")
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:

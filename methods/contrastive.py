@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -126,18 +127,16 @@ def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple
     return torch.cat([rows.to(vectors), vectors])[-length:], filled
 
 
-@dataclass(frozen=True)
 class ContrastiveHyper(HyperParameters):
-    temperature: float = field(default=0.05, metadata=HOST)  # SimCSE section 3
+    temperature: float = Field(0.05, gt=0, json_schema_extra=HOST)  # SimCSE section 3
 
 
 class Contrastive(Method):
     """Base class of methods that fit the formula. Each slot is SimCSE's unless overridden."""
 
-    Hyper = ContrastiveHyper
+    Hyper: ClassVar[type[HyperParameters]] = ContrastiveHyper
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0
-    needs: ClassVar[Sequence[str]] = ("temperature > 0",)
 
     def __init__(self, hyper: Any, shape: Shape) -> None:
         super().__init__(hyper, shape)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from methods.base import Context, Negatives, Refusal, Step, Tokens, Views, cosine, overlay
+from methods.base import (
+    Context,
+    Field,
+    Negatives,
+    Step,
+    Tokens,
+    Views,
+    cosine,
+    model_validator,
+    overlay,
+)
 from methods.promptbert import (
     MASK,
     SENTENCE,
@@ -24,46 +33,48 @@ _MEANS = f"means {MASK} , so it can be summarized as {MASK} ."
 _OPPOSITE = f"does not mean {MASK} , so it cannot be summarized as {MASK} ."
 
 
-@dataclass(frozen=True)
 class CoTBERTHyper(PromptBERTHyper):
+    most_masks: ClassVar = 2
     # Templates of BERT (RoBERTa: below), from the released script: of the anchor and of scoring, of
     # the positive, and of the negative (None: no negative).
-    template: str = field(default=f'The sentence of "{SENTENCE}" {_MEANS}', metadata=UNLABELLED)
-    template_2: str = field(default=f'The sentence : "{SENTENCE}" {_MEANS}', metadata=UNLABELLED)
-    template_3: str | None = field(
-        default=f'The sentence : "{SENTENCE}" {_OPPOSITE}', metadata=UNLABELLED
+    template: str = Field(f'The sentence of "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED)
+    template_2: str = Field(f'The sentence : "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED)
+    template_3: str | None = Field(
+        f'The sentence : "{SENTENCE}" {_OPPOSITE}', json_schema_extra=UNLABELLED
     )
     cross: bool = True  # cosines of positive i and negative j are candidates of anchor i, too
-    denoise_by: str = "padding"  # in the sentence's place, or only its "positions" as PromptBERT
+    # "padding" in the sentence's place, or only its "positions" as PromptBERT
+    denoise_by: Literal["padding", "positions"] = "padding"
     # Positions of a template around padding are those around words. RoBERTa gives padding none, so
     # there the released code's are not.
     aligned: bool = False
-    split: int = 1  # parts of a batch that contrast alone
+    split: int = Field(1, ge=1)  # parts of a batch that contrast alone
+
+    @property
+    def templates(self) -> list[str]:
+        return [*super().templates, *([] if self.template_3 is None else [self.template_3])]
+
+    @model_validator(mode="after")
+    def _check_padding(self) -> CoTBERTHyper:
+        if self.denoise_scored and self.denoise_by == "padding":
+            raise ValueError(
+                "padding cannot be subtracted from a scored vector; set denoise_by=positions or "
+                "denoise_scored=false"
+            )
+        return self
 
 
 class CoTBERT(PromptBERT):
-    """PromptBERT's vectors at the second mask of templates in two steps, with a negative template
-    (docs/methods.md#cot-bert).
+    """PromptBERT's vectors at the second mask of templates in two steps, with a negative template.
 
-    From each vector is subtracted what its template gives around as many padding tokens as the
-    sentence has word pieces; attention reads them. Candidates of anchor i are all positives, all
-    negatives, and the cosines of positive i with all negatives. `official` has batches of 256 that
-    contrast in halves, as on the two GPUs of the released run; its seed is 0. The paper prints
-    neither batch size nor learning rate: `paper` is `official` in one part, with positions aligned
-    as the paper says, and without the period and the space that only the code adds in scoring.
-
-    Deviation from the released code: selection, which there adds no periods, scores as its test
-    does. Interpretation: a short batch is cut as `torch.chunk` cuts it, and the parts weigh the
-    same.
+    What a template gives around as many padding tokens as the sentence has pieces is subtracted.
+    Readings, deviations: docs/methods.md#cot-bert.
     """
 
     name = "cot-bert"
     title = "CoT-BERT"
     reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"
     Hyper = CoTBERTHyper
-    needs = ("split >= 1",)
-    choices: ClassVar = {"denoise_by": ("padding", "positions")}
-    most_masks = 2
     # The released scripts, the same for both backbones: code-for-BERT/train.py:487-514.
     _recipe = {"batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "drop_last": True}
     # The last blank is a token in training; a scored text is stripped (evaluation.py:228).
@@ -84,26 +95,12 @@ class CoTBERT(PromptBERT):
     )
 
     @classmethod
-    def check(cls, hyper: Any) -> None:
-        super().check(hyper)
-        if hyper.denoise_scored and hyper.denoise_by == "padding":
-            raise Refusal(
-                "'cot-bert' cannot subtract padding from a scored vector; set "
-                "denoise_by=positions or denoise_scored=false"
-            )
-
-    @classmethod
     def joins(cls) -> bool:
         return False  # its negatives need its templates
 
     @classmethod
     def in_parts(cls, hyper: CoTBERTHyper) -> str | None:
         return f"split={hyper.split}" if hyper.split > 1 else None
-
-    @classmethod
-    def templates(cls, hyper: CoTBERTHyper) -> list[str]:
-        third = [] if hyper.template_3 is None else [hyper.template_3]
-        return [*super().templates(hyper), *third]
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         return () if self.hyper.template_3 is None else (tokens,)

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Refusal, Step
+from methods.base import Context, Contrastive, ContrastiveHyper, Field, Refusal, Step
 
 
-@dataclass(frozen=True)
 class CroppingHyper(ContrastiveHyper):
-    unit: str = "document"  # what is cropped: a "document" or a "sentence"
-    lines: int = 2  # successive lines of a document in a crop
-    longest: int = 128  # word pieces of such a crop, special tokens included
-    cut: float = 0.1  # share of a sentence's words outside its crop; 0: none
+    unit: Literal["document", "sentence"] = "document"  # what is cropped
+    lines: int = Field(2, ge=1)  # successive lines of a document in a crop
+    longest: int = Field(128, ge=3)  # word pieces of such a crop, special tokens included
+    cut: float = Field(0.1, ge=0, lt=1)  # share of a sentence's words outside its crop; 0: none
 
 
 class Cropping(Contrastive):
-    """InfoNCE over two crops of a document, drawn anew in each epoch (docs/methods.md#cropping).
+    """InfoNCE over two crops of a document or sentence, drawn anew in each epoch.
 
-    A control: it tells what augmentation adds to dropout. The released code has other data
-    (abstracts) and another backbone, so nothing printed can be compared, and there is no
-    `official`. `paper` has its pooling, rate and schedule: mean over tokens, no head.
-
-    Interpretations: a crop is `lines` successive lines with different starts for both views;
-    documents of fewer than `lines` + 1 lines are left out. With `unit=sentence`, which is the
-    comparison in SimCSE's Table 1, each view is a contiguous part of the sentence's words,
-    separated by spaces, drawn for each view by itself.
+    A control without `official`, since the released code has other data. Readings:
+    docs/methods.md#cropping.
     """
 
     name = "cropping"
@@ -40,12 +33,10 @@ class Cropping(Contrastive):
     paper: ClassVar = {
         "*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}
     }
-    needs = ("lines >= 1", "longest >= 3", "0 <= cut < 1")
-    choices: ClassVar = {"unit": ("document", "sentence")}
     used_if: ClassVar = {
-        "lines": "unit == 'document'",
-        "longest": "unit == 'document'",
-        "cut": "unit == 'sentence'",
+        "lines": lambda hyper: hyper.unit == "document",
+        "longest": lambda hyper: hyper.unit == "document",
+        "cut": lambda hyper: hyper.unit == "sentence",
     }
 
     documents: Sequence[range] = ()  # with enough lines

@@ -5,35 +5,28 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, to_device
+from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, to_device
 
 
-@dataclass(frozen=True)
 class CTBERTHyper(HyperParameters):
-    negatives: int = 7  # K, negative pairs per positive pair (docs/methods.md#ct-bert)
+    # K, negative pairs per positive pair (docs/methods.md#ct-bert).
+    negatives: int = Field(7, ge=0)
     # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
     anchored: bool = True
-    drawn: int = 10_000  # positive pairs of the training: 5,000 steps of two
+    drawn: int = Field(10_000, ge=1)  # positive pairs of the training: 5,000 steps of two
 
 
 class CTBERT(Method):
-    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence"
-    (docs/methods.md#ct-bert).
+    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence".
 
-    The loss is binary cross-entropy, averaged over all pairs of a step. `batch_size` counts
-    positive pairs: 2 with K = 7 give the 16 pairs of the sources. Sentences are drawn from the
-    whole corpus with replacement, as in the code, so an epoch has `drawn` items. The better of the
-    two encoders on the dev set is kept.
-
-    `paper` pairs each drawn sentence with K other rows. The released code draws the 2K sentences of
-    the negative pairs independently, so one may meet itself.
+    The better of both encoders on the dev set is kept. `batch_size` counts positive pairs.
+    Readings: docs/methods.md#ct-bert.
     """
 
     name = "ct-bert"
@@ -60,7 +53,6 @@ class CTBERT(Method):
     official = {"*": {**_recipe, "anchored": False}}
 
     second: Any
-    needs = ("negatives >= 0", "drawn >= 1")
 
     def prepare(self, context: Context) -> None:
         if len(context.sentences()) < 2:

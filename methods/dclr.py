@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Shape,
     Step,
@@ -35,48 +35,29 @@ _SIMCSE = "princeton-nlp/unsup-simcse-"
 _SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "roberta-base"
 
 
-@dataclass(frozen=True)
 class DCLRHyper(ContrastiveHyper):
     # Threshold of the complementary model's cosine for false negatives; above 1: none.
-    phi: float = 0.9
-    noise_times: float = 1.0  # noise vectors as a multiple of the batch size
-    ascent_steps: int = 4  # released code
-    ascent_size: float = 1e-3  # step size; released code
+    phi: float = Field(0.9, gt=0)
+    noise_times: float = Field(1.0, ge=0)  # noise vectors as a multiple of the batch size
+    ascent_steps: int = Field(4, ge=0)  # released code
+    ascent_size: float = Field(1e-3, ge=0)  # step size; released code
     # An encoder, or "backbone" (its initial weights).
-    complement: str = field(default=_SIMCSE_BERT, metadata=transformer_with("cls"))
+    complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
     complement_dropout: bool = False  # whether the complementary model uses dropout
     # Only the method written first determines the form of the loss. "zeroed": logits times 0.
-    false_negatives: str = field(default="removed", metadata=HOST)
-    loss_form: str = field(default="softmax", metadata=HOST)  # or "one-vs-rest", over all cells
-    padded: bool = field(default=False, metadata=HOST)  # whether attention includes padding
+    false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
+    # "one-vs-rest": over all cells.
+    loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
+    padded: bool = Field(False, json_schema_extra=HOST)  # whether attention includes padding
     # An encoder with the initial weights.
-    start: str | None = field(default=None, metadata=HOST | MODEL)
+    start: str | None = Field(None, json_schema_extra=HOST | MODEL)
 
 
 class DCLR(Contrastive):
-    """Instance weighting and noise-based negatives (docs/methods.md#dclr).
+    """Likely false negatives get weight 0, and Gaussian vectors that ascend the loss are negatives.
 
-    In-batch negatives get weight 0 if a fixed complementary model gives them a cosine >= phi.
-    Gaussian vectors, updated by gradient ascent on the loss, are additional negatives.
-
-    In the released code the logits of false negatives are multiplied by 0, so they remain with
-    cosine 0; the loss is the mean over all cells of -[y log p + (1 - y) log(1 - p)], with p the
-    softmax; and the noise ascends the plain cross-entropy of these cosines, without weights. Both
-    models attend to padding, the complementary one uses dropout and encodes both views, and [CLS]
-    passes through the checkpoint's own pooler, on base models below a new head.
-
-    Interpretations: in the paper's form the noise ascends its own uniformity,
-    mean_i log sum_k e^{s(h_i,n_k)/t}; gradients are normalised per vector. The complementary
-    model's vector is [CLS] through its own pooler, if it has one (the published ones do: it is
-    SimCSE's head), computed from the batch's tokens. 4 x 64 sentences on four GPUs become one batch
-    of 256. Values that the paper does not give are the code's.
-
-    Deviations from the code: selection reads [CLS] without a head and without padding, as scoring
-    does. No SimCSE is published for backbones with fewer than 12 layers; there the complementary
-    model is the initial backbone.
-
-    After a `+` it adds weights and noise in the paper's form. The released form is a loss of its
-    own and is refused there.
+    `official` has the released loss, which multiplies logits by 0; after a `+` it adds weights and
+    noise in the paper's form. Readings, deviations: docs/methods.md#dclr.
     """
 
     name = "dclr"
@@ -113,26 +94,24 @@ class DCLR(Contrastive):
             "*": _released,
         },
     )
-    needs = ("noise_times >= 0", "ascent_steps >= 0", "ascent_size >= 0", "phi > 0")
-    choices = {"false_negatives": ("removed", "zeroed"), "loss_form": ("softmax", "one-vs-rest")}
     used_if: ClassVar = {
-        "complement": "phi <= 1",
-        "complement_dropout": "phi <= 1",
-        "ascent_steps": "noise_times > 0",
-        "ascent_size": "noise_times > 0 and ascent_steps > 0",
+        "complement": lambda hyper: hyper.phi <= 1,
+        "complement_dropout": lambda hyper: hyper.phi <= 1,
+        "ascent_steps": lambda hyper: hyper.noise_times > 0,
+        "ascent_size": lambda hyper: hyper.noise_times > 0 and hyper.ascent_steps > 0,
     }
 
     def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.complement: Any = None
         self.false: Tensor | None = None  # false negatives of the current batch, (n, n)
-        self._context: Context | None = None
+        self._context: Any = None
 
     @classmethod
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
         """Replace a published complementary model on backbones for which none is published."""
         if shape.depth < BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
-            return replace(hyper, complement="backbone")
+            return hyper.model_copy(update={"complement": "backbone"})
         return hyper
 
     # Views and weights
@@ -154,7 +133,6 @@ class DCLR(Contrastive):
         no mask tells padding from words."""
         if not self.hyper.padded:
             return tokens
-        assert self._context is not None
         pad, longest = self._context.tokenizer.pad_token_id, max(map(len, tokens))
         return [[*row, *[pad] * (longest - len(row))] for row in tokens]
 
@@ -170,7 +148,6 @@ class DCLR(Contrastive):
     def _complementary(self, tokens: Tokens, step: Step) -> Sequence[Tensor]:
         """Return the complementary model's vectors of both views, (n, d) each; without dropout they
         are the same."""
-        assert self._context is not None
         count = 2 if self.hyper.complement_dropout else 1
         self.complement.train(self.hyper.complement_dropout)
         device = torch.device(self._context.device)

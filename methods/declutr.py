@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -12,12 +11,14 @@ from torch.nn import functional as F
 
 from methods.base import (
     Context,
+    Field,
     HyperParameters,
     Method,
     Refusal,
     Shape,
     Step,
     Tokens,
+    model_validator,
     nt_xent,
     to_device,
 )
@@ -29,39 +30,39 @@ DRAWS, ANCHOR, POSITIVE = 5, 3, 1
 MASKED, REPLACED = 0.8, 0.1
 
 
-@dataclass(frozen=True)
 class DeCLUTRHyper(HyperParameters):
-    temperature: float = 0.05  # section 4.1
-    anchors: int = 2  # anchor spans per document, section 4.1
-    positives: int = 2  # positive spans per anchor, section 4.1
-    shortest: int = 32  # minimal word pieces of a span, section 3.2
-    longest: int = 512  # maximal word pieces of a span, section 3.2
+    temperature: float = Field(0.05, gt=0)  # section 4.1
+    anchors: int = Field(2, ge=1)  # anchor spans per document, section 4.1
+    positives: int = Field(2, ge=1)  # positive spans per anchor, section 4.1
+    shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
+    # Maximal word pieces of a span, section 3.2; at least one between two special ones.
+    longest: int = Field(512, ge=3)
     document: int = 2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
-    masked: float = 0.15  # share of an anchor's tokens that are predicted (Devlin et al. 2019)
+    # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
+    masked: float = Field(0.15, gt=0, lt=1)
     # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
-    language: float = 1.0
+    language: float = Field(1.0, ge=0)
     average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> DeCLUTRHyper:
+        if self.shortest > self.longest:
+            raise ValueError(f"'shortest' is {self.shortest}, above 'longest', {self.longest}")
+        least = 2 * self.anchors * self.longest
+        if self.document < least:
+            raise ValueError(
+                f"'document' should be at least 2 x anchors x longest = {least}, not "
+                f"{self.document}"
+            )
+        return self
 
 
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
-    loss (docs/methods.md#declutr).
+    loss.
 
-    An item is a document of at least `document` word pieces. A batch of N documents gives
-    anchors * N anchors and as many means of positives. Each is compared with its partner among all
-    others: -log e^{s(e_i,e_j)/t} / sum_{k != i} e^{s(e_i,e_k)/t}. The paper sums these terms; the
-    released code averages them (`average`), which gives the masked-language loss 2 * anchors * N
-    times the weight.
-
-    Span sampling follows the released code. A document is cut into the tokenizer's word pieces. An
-    anchor lies anywhere in one of the document's windows of `longest` pieces; that window and its
-    neighbours are excluded for the next anchor (the paper: anchors are 2 * longest apart). A
-    positive may begin between its own length before the anchor's start and the anchor's end, within
-    the document. A span is decoded to text and tokenized again, to at most `longest` pieces with
-    the special ones. Anchors are encoded with their masks, in the pass that predicts the masked
-    tokens; positives are encoded without masks.
-
-    Deviations: the corpus (theirs is OpenWebText) and selection (they keep the last weights).
+    An item is a document of at least `document` word pieces. Sampling of spans follows the released
+    code. Readings, deviations: docs/methods.md#declutr.
     """
 
     name = "declutr"
@@ -85,19 +86,7 @@ class DeCLUTR(Method):
     }
     paper = {"*": {**_recipe, "batch_size": 16}}
     official = {"*": {**_recipe, "batch_size": 4, "average": True}}
-    needs = (
-        "temperature > 0",
-        "anchors >= 1",
-        "positives >= 1",
-        "1 <= shortest <= longest",
-        "longest >= 3",  # a word piece between two special ones
-        "document >= 2 * anchors * longest",
-        "0 < masked < 1",
-        "language >= 0",
-    )
-    used_if: ClassVar = {
-        "masked": "language > 0",
-    }
+    used_if: ClassVar = {"masked": lambda hyper: hyper.language > 0}
 
     def __init__(self, hyper: DeCLUTRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +16,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Shape,
     Step,
     Tokens,
@@ -31,34 +31,21 @@ from methods.declutr import masked_pieces
 _IGNORED = -100  # label of padding that the loss leaves out
 
 
-@dataclass(frozen=True)
 class DiffCSEHyper(ContrastiveHyper):
     # A masked language model, or "backbone" (at start).
-    generator: str = field(default="distilbert-base-uncased", metadata=LANGUAGE_MODEL)
-    masked: float = 0.30  # share of the tokens that the generator fills in
-    weight: float = 0.005  # of the detection, lambda; 0: none, and no second model
+    generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
+    masked: float = Field(0.30, gt=0, lt=1)  # share of the tokens that the generator fills in
+    weight: float = Field(0.005, ge=0)  # of the detection, lambda; 0: none, and no second model
     batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
     padded: bool = False  # whether the mean of the detection includes padding
 
 
 class DiffCSE(Contrastive):
-    """InfoNCE plus the detection of replaced tokens by a second transformer that is given the
-    sentence vector (docs/methods.md#diffcse).
+    """InfoNCE plus the detection of replaced tokens by a second transformer, given the sentence
+    vector.
 
-    Each copy of a sentence is masked, and a frozen generator fills in all positions. A
-    discriminator, which starts as the backbone, reads the result with the sentence vector in the
-    place of its first embedding, and says of each token whether it was replaced. The projector
-    takes the place of the training head and is not scored.
-
-    The values of the settings are those of the author's thesis, appendix A, which repeats the
-    paper. `official` takes the mean over padding, too, as the code does; `paper` leaves it out. The
-    thesis sums over tokens and batch; its weight goes with the code's mean, so both settings take
-    the mean.
-
-    Interpretation: no values are given for large models and for RoBERTa's batch and epochs; they
-    are those of bert-base. Deviation: RoBERTa's padding keeps its own id where the code has the
-    first token's. On backbones with fewer than 12 layers the generator is the backbone's own masked
-    language model at the start.
+    A frozen generator fills in masked tokens; a discriminator, which starts as the backbone, reads
+    the vector in place of its first embedding. Readings, deviations: docs/methods.md#diffcse.
     """
 
     name = "diffcse"
@@ -73,11 +60,10 @@ class DiffCSE(Contrastive):
         "roberta-large": _roberta,
     }
     official = overlay(paper, {"*": {"padded": True}})
-    needs = ("0 < masked < 1", "weight >= 0")
     used_if: ClassVar = {
-        "generator": "weight > 0",
-        "masked": "weight > 0",
-        "padded": "weight > 0",
+        "generator": lambda hyper: hyper.weight > 0,
+        "masked": lambda hyper: hyper.weight > 0,
+        "padded": lambda hyper: hyper.weight > 0,
     }
 
     def __init__(self, hyper: DiffCSEHyper, shape: Shape) -> None:
@@ -91,7 +77,7 @@ class DiffCSE(Contrastive):
     def clamp_to_backbone(cls, hyper: DiffCSEHyper, shape: Shape) -> DiffCSEHyper:
         """Replace the published generators on backbones that cannot share their vocabulary."""
         if shape.depth < BASE_DEPTH and hyper.generator.startswith("distil"):
-            return replace(hyper, generator="backbone")
+            return hyper.model_copy(update={"generator": "backbone"})
         return hyper
 
     def prepare(self, context: Context) -> None:

@@ -3,7 +3,6 @@ negatives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from methods.base import (
     Context,
     ContrastiveHyper,
+    Field,
     Negatives,
     Queued,
     Shape,
@@ -25,31 +25,19 @@ MOST_REPEATS = 9  # released code: below min(10, ...)
 PAPER_RANGE = 2  # paper: dup_len may always reach 2
 
 
-@dataclass(frozen=True)
 class ESimCSEHyper(ContrastiveHyper):
-    rate: float = 0.32  # maximal share of tokens that are repeated; 0 repeats none
+    rate: float = Field(0.32, ge=0, le=1)  # maximal share of tokens that are repeated; 0: none
     redraw: bool = True  # draw repetitions at each step (paper) instead of once per sentence
-    queue: int = 160  # length of the queue: 2.5 batches of 64 (paper); 0 means no queue
-    momentum: float = 0.995  # of the momentum encoder (paper and code)
+    # Length of the queue: 2.5 batches of 64 (paper); 0 means no queue.
+    queue: int = Field(160, ge=0)
+    momentum: float = Field(0.995, ge=0, le=1)  # of the momentum encoder (paper and code)
     random_start: bool = False  # initialise the momentum encoder randomly instead of as a copy
 
 
 class ESimCSE(Queued):
-    """Word repetition and a momentum queue (docs/methods.md#esimcse).
+    """The second view repeats some tokens; vectors of a momentum encoder are additional negatives.
 
-    The second view repeats some tokens. Vectors of earlier batches from a momentum encoder are
-    additional negatives.
-
-    In the released code repetitions are drawn once per sentence, and the momentum encoder is
-    initialised randomly, as the authors' logs show for all four runs. The paper draws repetitions
-    at each use, and its momentum encoder is a copy.
-
-    Interpretations: the paper's length counts tokens without the two special tokens, the code's
-    counts all. After the loss, the momentum encoder is first updated with the weights that gave the
-    loss, then encodes the batch for the queue, without dropout and through the current head. Values
-    that the paper does not give are those of the logs.
-
-    After a `+` it adds only the queue; views are those of the method written first.
+    After a `+` it adds only the queue. Readings, deviations: docs/methods.md#esimcse.
     """
 
     name = "esimcse"
@@ -68,11 +56,10 @@ class ESimCSE(Queued):
         "roberta-large": {**paper["roberta-large"], "queue": 128},
         "*": {"redraw": False, "random_start": True},
     }
-    needs = ("0 <= rate <= 1", "queue >= 0", "0 <= momentum <= 1")
     used_if: ClassVar = {
-        "redraw": "rate > 0",
-        "momentum": "queue > 0",
-        "random_start": "queue > 0",
+        "redraw": lambda hyper: hyper.rate > 0,
+        "momentum": lambda hyper: hyper.queue > 0,
+        "random_start": lambda hyper: hyper.queue > 0,
     }
 
     def __init__(self, hyper: ESimCSEHyper, shape: Shape) -> None:

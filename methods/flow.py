@@ -6,16 +6,17 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import AfterValidator
 from torch import Tensor
 
 from methods.base import (
     TARGET,
     Context,
+    Field,
     Mapped,
     Shape,
     Transform,
@@ -31,17 +32,21 @@ from methods.transform import Vectors
 Draw = Callable[[Sequence[str], int], np.ndarray]  # sentences, step -> vectors (n, d)
 
 
-@dataclass(frozen=True)
 class FlowHyper(TransformHyper):
     # Defaults of the released code (docs/methods.md#bert-flow).
-    levels: int = 3
-    depth: int = 3  # flow steps per level
-    hidden: int = 32  # hidden width of the coupling networks
-    permutation: str = "reversal"  # of the dimensions, in every step; or a "random" one per step
-    start: str = "uniform"  # initial shifts and scales; "data": from the first batch
-    learning_rate: float = 1e-3
-    batch_size: int = 32  # pairs of sentences
-    epochs: int | float = 1  # a whole number is an int, as in the identities of earlier runs
+    levels: int = Field(3, ge=1)
+    depth: int = Field(3, ge=1)  # flow steps per level
+    hidden: int = Field(32, ge=1)  # hidden width of the coupling networks
+    # Of the dimensions: the same in every step, or a "random" one per step.
+    permutation: Literal["reversal", "random"] = "reversal"
+    # Initial shifts and scales; "data": from the first batch.
+    start: Literal["uniform", "data"] = "uniform"
+    learning_rate: float = Field(1e-3, gt=0)
+    batch_size: int = Field(32, ge=1)  # pairs of sentences
+    # A whole number is an int, as in the identities of earlier runs.
+    epochs: Annotated[float, AfterValidator(lambda x: int(x) if x.is_integer() else x)] = Field(
+        1, gt=0
+    )
 
 
 class BertAdam:
@@ -157,7 +162,7 @@ class Flowed(Mapped):
 
     @property
     def identity(self) -> str:
-        described = json.dumps([self.base.identity, asdict(self.hyper), self.seed])
+        described = json.dumps([self.base.identity, dict(self.hyper), self.seed])
         return fingerprint(self.kind, described, self.arrays)
 
     @property
@@ -176,7 +181,7 @@ class Flowed(Mapped):
 
     def save(self, folder: Any) -> dict[str, Any]:
         width = self.glow.width if self.glow else None
-        return {"hyper": asdict(self.hyper), "seed": self.seed, "width": width}
+        return {"hyper": dict(self.hyper), "seed": self.seed, "width": width}
 
     @classmethod
     def load(
@@ -190,19 +195,10 @@ class Flowed(Mapped):
 
 
 class Flow(Transform):
-    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
-    (docs/methods.md#bert-flow).
+    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u.
 
-    The official setting is the released code's as it runs: its hook for the data-dependent
-    initialisation is imported but never passed to the training, so shifts and scales start at
-    TensorFlow's default. `start=data` runs it.
-
-    Interpretations where docs/methods.md#bert-flow gives no detail: two sentences in a row of a
-    corpus are a pair; a task without pairs is cut into them.
-
-    Deviations: sentences are not truncated to 64 tokens. The released vectors are those of
-    `untrained[pooler=avg_first_last]`, the paper's `avg_top2`; any Encoder may precede the `+`. On
-    an untrained Encoder the flow is drawn once, not per seed.
+    `official` is the code as it runs: its data-dependent start (`start=data`) is never called.
+    Readings, deviations: docs/methods.md#bert-flow.
     """
 
     name = "flow"
@@ -213,20 +209,11 @@ class Flow(Transform):
     # Table 7 (levels), section 3.2 (random permutation; actnorm as in Glow).
     paper = {"*": {"levels": 2, "permutation": "random", "start": "data"}}
     official = {}
-    choices = {"permutation": ("reversal", "random"), "start": ("uniform", "data")}
-    needs = (
-        "levels >= 1",
-        "depth >= 1",
-        "hidden >= 1",
-        "batch_size >= 1",
-        "epochs > 0",
-        "learning_rate > 0",
-    )
 
     @classmethod
     def clamp_to_backbone(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
         levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
-        return replace(super().clamp_to_backbone(hyper, shape), levels=levels)
+        return super().clamp_to_backbone(hyper, shape).model_copy(update={"levels": levels})
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
         per_task = Flowed(encoder, self.hyper, context.seed, None, context.device)

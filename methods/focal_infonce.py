@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Negatives, cosine
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Field, Negatives, cosine
 
 
-@dataclass(frozen=True)
 class FocalInfoNCEHyper(ContrastiveHyper):
-    hardness: float = 0.3  # m; released script and default of the code
+    hardness: float = Field(0.3, ge=0)  # m; released script and default of the code
     focal_positive: bool = True  # own pair: s^2 instead of s
     focal_negative: bool = True  # all others: s (s + m) instead of s
 
 
 class FocalInfoNCE(Contrastive):
-    """InfoNCE of s_ii^2 and s_ij (s_ij + m), with gradient through the factors
-    (docs/methods.md#focal-infonce).
+    """InfoNCE of s_ii^2 and s_ij (s_ij + m), with gradient through the factors.
 
-    The released script is for RoBERTa base (batch size 512, learning rate 1e-5); its older form is
-    for BERT base (64, 3e-5), with the same m and temperature. Both are the shared recipe. The
-    script of large models is not released; there `official` is the shared recipe, too.
-    The paper's m and temperature differ by backbone as recalled (0.2 or 0.3, and 0.05 to 0.07), so
-    that a miss there is no failed reproduction; until it is read, `paper` is `official`.
-
-    Interpretation: additional negatives of other methods are modulated as those of the batch.
-    Nothing of it can be added to another method, whose loss it would replace.
+    Additional negatives of other methods are modulated as those of the batch. Readings:
+    docs/methods.md#focal-infonce.
     """
 
     name = "focal-infonce"
@@ -38,10 +29,7 @@ class FocalInfoNCE(Contrastive):
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"
     Hyper = FocalInfoNCEHyper
     paper = official = SHARED_RECIPE
-    needs = ("hardness >= 0",)
-    used_if: ClassVar = {
-        "hardness": "focal_negative",
-    }
+    used_if: ClassVar = {"hardness": lambda hyper: hyper.focal_negative}
 
     def contrast(
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None

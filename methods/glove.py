@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ def dropped_words() -> frozenset[str]:
     return ENGLISH_STOP_WORDS.union(others)
 
 
-@dataclass(frozen=True)
 class GloVeHyper(HyperParameters):
     stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
 
@@ -97,11 +95,9 @@ class AverageOfWords:
 
 
 class GloVe(Method):
-    """The mean of word vectors, without stop words (docs/methods.md#glove).
+    """The mean of word vectors, without stop words as in Sentence-Transformers' word model.
 
-    The papers report the numbers of the Sentence-BERT paper, which specifies only the vectors.
-    Splitting and dropping of words follow Sentence-Transformers' word model, for both settings.
-    `stop_words=true` is the plain mean, as in SentEval's bag of words.
+    `stop_words=true` is the plain mean. Source: docs/methods.md#glove.
     """
 
     name = "glove"

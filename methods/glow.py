@@ -6,27 +6,17 @@ Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
 from __future__ import annotations
 
 import math
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
 from methods.base import Refusal, stream
 
+if TYPE_CHECKING:
+    from methods.flow import FlowHyper
+
 FACTOR = 3.0  # a log-scale is 3 times its weight (:92, :160, :309)
-
-
-class Design(Protocol):
-    """The hyper-parameters of a flow's architecture, see `methods.flow.FlowHyper`."""
-
-    @property
-    def levels(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def hidden(self) -> int: ...
-    @property
-    def permutation(self) -> str: ...
 
 
 class ActNorm(nn.Module):
@@ -101,14 +91,14 @@ class FlowStep(nn.Module):
 
     order: Tensor
 
-    def __init__(self, width: int, design: Design, generator: torch.Generator) -> None:
+    def __init__(self, width: int, hyper: FlowHyper, generator: torch.Generator) -> None:
         super().__init__()
         self.scale = ActNorm(width, generator)
         order = torch.arange(width).flip(0)  # fixed, the same in all steps (:219-221)
-        if design.permutation == "random":
+        if hyper.permutation == "random":
             order = torch.randperm(width, generator=generator)
         self.register_buffer("order", order)
-        self.coupling = Coupling(width, design.hidden, generator)
+        self.coupling = Coupling(width, hyper.hidden, generator)
 
     def start(self, u: Tensor) -> None:
         """Initialise from a first batch (n, d)."""
@@ -136,15 +126,15 @@ class Glow(nn.Module):
     After each level half of the dimensions are final; the smaller half of an odd width continues.
     """
 
-    def __init__(self, width: int, design: Design, seed: int) -> None:
+    def __init__(self, width: int, hyper: FlowHyper, seed: int) -> None:
         super().__init__()
         if width < 2:
             raise Refusal(f"'flow' needs at least 2 dimensions, not {width}")
         self.width, self.levels = width, nn.ModuleList()
-        for level in range(possible_levels(design.levels, width)):
-            named = [stream(seed, "flow", level, step) for step in range(design.depth)]
+        for level in range(possible_levels(hyper.levels, width)):
+            named = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
             self.levels.append(
-                nn.ModuleList(FlowStep(width, design, generator) for generator in named)
+                nn.ModuleList(FlowStep(width, hyper, generator) for generator in named)
             )
             width //= 2
 

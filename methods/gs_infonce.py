@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -12,6 +11,7 @@ from methods.base import (
     SHARED_RECIPE,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Step,
     Views,
@@ -19,20 +19,16 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class GSInfoNCEHyper(ContrastiveHyper):
-    multiple: float = 3.0  # M as a multiple of the batch size; Table 3 of the paper
-    std: float = 1.0  # no effect on the cosine (docs/methods.md#gs-infonce)
-    weight: float = 1.0  # lambda of the paper; the released code has none, which is 1
+    multiple: float = Field(3.0, ge=0)  # M as a multiple of the batch size; Table 3 of the paper
+    std: float = Field(1.0, gt=0)  # no effect on the cosine (docs/methods.md#gs-infonce)
+    weight: float = Field(1.0, ge=0)  # lambda of the paper; the released code has none, which is 1
 
 
 class GSInfoNCE(Contrastive):
     """M vectors drawn from N(0, std^2) at each step are additional negatives, without gradient.
 
-    Source: docs/methods.md#gs-infonce.
-
-    The paper takes everything but M from SimCSE. The released runs also differ in dropout (0.2 on
-    both BERT models), batch size, learning rate and std; `official` has the values of their logs.
+    `official` has the values of the released logs. Source: docs/methods.md#gs-infonce.
     """
 
     name = "gs-infonce"
@@ -54,10 +50,9 @@ class GSInfoNCE(Contrastive):
         "roberta-base": {"batch_size": 64, "learning_rate": 1e-5, "std": 0.1},
         "roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "std": 0.5, "multiple": 1.5},
     }
-    needs = ("multiple >= 0", "std > 0", "weight >= 0")
     used_if: ClassVar = {
-        "std": "multiple > 0 and weight > 0",
-        "weight": "multiple > 0",
+        "std": lambda hyper: hyper.multiple > 0 and hyper.weight > 0,
+        "weight": lambda hyper: hyper.multiple > 0,
     }
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Shape, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    Shape,
+    Step,
+    fingerprint,
+    stream,
+)
 
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
 
-@dataclass(frozen=True)
 class ISBERTHyper(HyperParameters):
-    channels: int | None = None  # per convolution; None: a third of the width (code: 256 of 768)
+    # Per convolution; None: a third of the width (code: 256 of 768).
+    channels: int | None = Field(None, ge=1)
     relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
 
 
@@ -113,19 +121,10 @@ class LocalMean:
 
 
 class ISBERT(Method):
-    """Convolutions on the backbone's last layer; their mean is the sentence vector
-    (docs/methods.md#is-bert).
+    """Convolutions on the backbone's last layer; their mean is the sentence vector.
 
-    The loss maximises mutual information: the sentence vector discriminates the features of its own
-    tokens from those of the batch's other sentences, by the dot product and the Jensen-Shannon
-    bound. The scored Encoder includes the convolutions.
-
-    `paper` has ReLU as in its formula; `official` has none, since the released script takes its
-    convolutions from Sentence-Transformers. Special tokens are included in the bound and in the
-    mean, as in the code. A third of the width is rounded down.
-
-    Deviations: padding is zero for the convolutions (the code convolves the backbone's states of
-    padding, so its vectors depend on the other sentences of a batch); selection by cosine alone.
+    The loss maximises its mutual information with the features of the sentence's own tokens.
+    Readings, deviations: docs/methods.md#is-bert.
     """
 
     name = "is-bert"
@@ -151,7 +150,6 @@ class ISBERT(Method):
     }
     paper = {"*": _recipe}
     official = {"*": {**_recipe, "relu": False}}
-    needs = ("channels >= 1",)
 
     def __init__(self, hyper: ISBERTHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

@@ -4,21 +4,21 @@ positives."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import (
-    LATER,
     SHARED_RECIPE,
     ContrastiveHyper,
+    Field,
     Queued,
     Shape,
     Step,
     info_nce,
+    model_validator,
     overlay,
     to_device,
 )
@@ -26,35 +26,44 @@ from methods.base import (
 MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
 
 
-@dataclass(frozen=True)
 class ISCSEHyper(ContrastiveHyper):
-    alpha: float = 0.1  # coefficient of the smoothed term; its final value if alpha_start is set
-    alpha_start: float | None = None  # None: alpha is constant (Eq. 8 otherwise)
+    # Coefficient of the smoothed term; its final value if alpha_start is set.
+    alpha: float = Field(0.1, ge=0)
+    alpha_start: float | None = Field(None, ge=0)  # None: alpha is constant (Eq. 8 otherwise)
     buffer: int = 1024  # L, length of the buffer
     neighbours: int = 16  # k, neighbours per positive
-    beta: float = 2.0  # temperature of the attention (Eq. 4)
+    beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
     current_first: bool = True  # buffer the batch first and discard each row's best match
-    group: str = field(default="knn", metadata=LATER)  # "knn", "kmeans", or "both"
-    clusters: int = field(default=64, metadata=LATER)  # k' of K-means (Table 3)
+    group: Literal["knn", "kmeans", "both"] = "knn"
+    clusters: int = 64  # k' of K-means (Table 3)
     # Weight of h+ against its centre (Eq. 5); not published.
-    gamma: float = field(default=0.5, metadata=LATER)
+    gamma: float = Field(0.5, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _check_together(self) -> ISCSEHyper:
+        if self.group != "kmeans" and not 0 < self.neighbours < self.buffer:
+            raise ValueError(
+                f"'neighbours' should be above 0 and below 'buffer', {self.buffer}, not "
+                f"{self.neighbours}"
+            )
+        if self.group != "knn" and not 0 < self.clusters <= self.buffer:
+            raise ValueError(
+                f"'clusters' should be above 0 and at most 'buffer', {self.buffer}, not "
+                f"{self.clusters}"
+            )
+        if self.alpha_start is not None and self.alpha_start > self.alpha:
+            # Eq. 8 would fall below its end.
+            raise ValueError(
+                f"'alpha_start' should be at most 'alpha', {self.alpha}, not {self.alpha_start}"
+            )
+        return self
 
 
 class ISCSE(Queued):
-    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
-    (docs/methods.md#is-cse).
+    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K.
 
-    In the released code (`current_first`) the batch enters the buffer first, the best match is
-    discarded as the row itself, and the term is added once the buffer is full. The paper's buffer
-    holds earlier steps only; `paper` is interpreted as retrieval before the batch enters, as soon
-    as the buffer has k rows.
-
-    `group=kmeans` uses h^{s+} = gamma h+ + (1 - gamma) c+, with c+ the detached centre of h+'s
-    cluster; `group=both` adds both terms, each with alpha. No code was released for these. Our
-    interpretation: spherical K-means on the buffer at each step until assignments are stable,
-    starting at the centres of the previous step (initially at randomly drawn rows); an empty
-    cluster keeps its centre; h+ belongs to the nearest centre by cosine; the buffer is filled as
-    above, with `clusters` instead of k. The default gamma is the middle of a range to sweep.
+    `group=kmeans` smooths by the centre of h+'s cluster instead, `group=both` by both; no code was
+    released for these. Readings: docs/methods.md#is-cse.
     """
 
     name = "is-cse"
@@ -73,20 +82,11 @@ class ISCSE(Queued):
         _schedules,
         {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}},
     )
-    needs = (
-        "group == 'kmeans' or 0 < neighbours < buffer",
-        "beta > 0",
-        "alpha >= 0",
-        "0 <= alpha_start <= alpha",  # Eq. 8 would fall below its end
-        "group == 'knn' or 0 < clusters <= buffer",
-        "0 <= gamma <= 1",
-    )
-    choices = {"group": ("knn", "kmeans", "both")}
     used_if: ClassVar = {
-        "neighbours": "group != 'kmeans'",
-        "beta": "group != 'kmeans'",
-        "clusters": "group != 'knn'",
-        "gamma": "group != 'knn'",
+        "neighbours": lambda hyper: hyper.group != "kmeans",
+        "beta": lambda hyper: hyper.group != "kmeans",
+        "clusters": lambda hyper: hyper.group != "knn",
+        "gamma": lambda hyper: hyper.group != "knn",
     }
 
     centres: Tensor

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from methods.base import (
     SHARED_RECIPE,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Step,
     Views,
@@ -21,31 +21,22 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class MixCSEHyper(ContrastiveHyper):
-    share: float = 0.2  # lambda, of the own sentence in a mixture; released script
-    mixtures: str = "all"  # each anchor sees "all" of the batch, its "own" one, or "none"
+    # Lambda, of the own sentence in a mixture; released script.
+    share: float = Field(0.2, gt=0, lt=0.5)
+    # Those of the batch that an anchor sees.
+    mixtures: Literal["all", "own", "none"] = "all"
     mixed_anchors: bool = True  # mixtures of anchors face the positives, too
     # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
-    larger_share: str = "zeroed"
+    larger_share: Literal["zeroed", "removed"] = "zeroed"
     normalised: bool = False  # sentences are mixed at length 1
 
 
 class MixCSE(Contrastive):
-    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
-    (docs/methods.md#mixcse).
+    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor.
 
-    In the released code mixtures of the anchors are compared with all positives, too, and the
-    cosine of the cell with the larger share of the anchor's own pair is set to 0, so that it
-    stays in the softmax as e^0.
-    The paper's form is recalled: one mixture per anchor, its own, of vectors at length 1, and none
-    of anchors; `paper` has it.
-
-    Interpretations: the other sentence is the next of the batch, whose order is random. The own
-    mixture of a batch of one holds nothing but the positive, and counts as the larger share.
-
-    Deviation from the code: selection reads the vector that is scored, [CLS] without the head,
-    where the script selects with it.
+    `paper` is recalled: one mixture per anchor, its own, of vectors at length 1. Readings,
+    deviations: docs/methods.md#mixcse.
     """
 
     name = "mixcse"
@@ -61,14 +52,10 @@ class MixCSE(Contrastive):
     paper = overlay(SHARED_RECIPE, {"*": _recalled})
     # The script is for BERT base and asks for no mixed precision.
     official = overlay(SHARED_RECIPE, {"*": {"precision": "float32"}})
-    needs = ("0 < share < 0.5",)
-    choices = {"mixtures": ("all", "own", "none"), "larger_share": ("zeroed", "removed")}
-    used_if: ClassVar = {
-        "share": "mixtures != 'none'",
-        "mixed_anchors": "mixtures != 'none'",
-        "normalised": "mixtures != 'none'",
-        "larger_share": "mixtures != 'none'",
-    }
+    used_if: ClassVar = dict.fromkeys(
+        ("share", "mixed_anchors", "normalised", "larger_share"),
+        lambda hyper: hyper.mixtures != "none",
+    )
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if self.hyper.mixtures == "none":

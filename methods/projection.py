@@ -4,11 +4,11 @@ trained heads."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from pydantic import field_validator
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,8 +16,8 @@ from methods.base import (
     LABEL,
     TARGET,
     Context,
+    Field,
     Mapped,
-    Refusal,
     Shape,
     Transform,
     TransformHyper,
@@ -86,20 +86,24 @@ def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
     return torch.linalg.qr(drawn).Q.T.contiguous()
 
 
-@dataclass(frozen=True)
 class ProjectionHyper(TransformHyper):
-    dimensions: int = 256  # SSCL, Table 5: 128 and 256
-    kind: str = field(default="pca", metadata=LABEL)
+    dimensions: int = Field(256, ge=1)  # SSCL, Table 5: 128 and 256
+    kind: Literal["pca", "random"] = Field("pca", json_schema_extra=LABEL)
     centred: bool = False  # for pca: subtract the mean, as in standard PCA
+
+    @field_validator("source")
+    @classmethod
+    def _check_source(cls, source: str) -> str:
+        if source == TARGET:
+            raise ValueError("a projection is one map for all tasks; name a corpus, not 'target'")
+        return source
 
 
 class Projection(Transform):
     """Projection on leading directions of a corpus, or on random directions (docs/methods.md#sscl).
 
-    SSCL reports BERT at 128 and 256 dimensions and does not say how the untrained model was
-    projected; both kinds are interpretations. By default the mean is not subtracted, since an
-    orthonormal map without bias that keeps all dimensions preserves all cosines; `centred`
-    subtracts it. On an untrained Encoder a random map is drawn once, not per seed.
+    By default the mean is not subtracted, since an orthonormal map without bias preserves all
+    cosines.
     """
 
     name = "projection"
@@ -107,23 +111,16 @@ class Projection(Transform):
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"
     Hyper = ProjectionHyper
     official = {}
-    needs = ("dimensions >= 1",)
-    choices = {"kind": ("pca", "random")}
-
-    @classmethod
-    def check(cls, hyper: ProjectionHyper) -> None:
-        super().check(hyper)
-        if hyper.source == TARGET:
-            raise Refusal("'projection' is one map for all tasks; name a corpus, not 'target'")
 
     @classmethod
     def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
         """Limit the dimensions to the width; a random map reads no corpus."""
+        changes: dict[str, Any] = {}
         if shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
-            hyper = replace(hyper, dimensions=min(hyper.dimensions, shape.width))
+            changes["dimensions"] = min(hyper.dimensions, shape.width)
         if hyper.kind == "random":
-            hyper = replace(hyper, source="none", sentences=None, centred=False)
-        return hyper
+            changes |= {"source": "none", "sentences": None, "centred": False}
+        return hyper.model_copy(update=changes)
 
     @classmethod
     def corpora(cls, hyper: ProjectionHyper) -> Sequence[str]:

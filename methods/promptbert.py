@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,15 +15,17 @@ import torch
 from torch import Tensor
 
 from methods.base import (
-    LATER,
     Context,
     Contrastive,
     ContrastiveHyper,
-    Refusal,
+    Field,
+    HyperParameters,
+    Mark,
     Step,
     Tokens,
     Views,
     fingerprint,
+    model_validator,
     overlay,
     to_device,
 )
@@ -32,26 +34,43 @@ SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
 
 
-UNLABELLED = {"label": False}
-RELEASED_ROBERTA = {**UNLABELLED, **LATER}  # settings that the released code has on RoBERTa alone
+UNLABELLED: Mark = {"label": False}
 
 
-@dataclass(frozen=True)
 class PromptBERTHyper(ContrastiveHyper):
+    most_masks: ClassVar[int] = 1  # of a template
     # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
     # scoring, and of the second view. They are too long for a label.
-    template: str = field(
-        default=f'This sentence of "{SENTENCE}" means {MASK}.', metadata=UNLABELLED
+    template: str = Field(
+        f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
     )
-    template_2: str = field(
-        default=f'This sentence : "{SENTENCE}" means {MASK}.', metadata=UNLABELLED
+    template_2: str = Field(
+        f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
     )
     denoise: bool = True  # subtract the template's own state in training
     denoise_scored: bool = False  # subtract it in scoring
     period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
-    space: bool = field(default=False, metadata=RELEASED_ROBERTA)  # before a sentence in scoring
+    # A space before a sentence in scoring.
+    space: bool = Field(False, json_schema_extra=UNLABELLED)
     # Positions of the template alone begin at 0, on RoBERTa too, whose sentences begin at 2.
-    from_zero: bool = field(default=False, metadata=RELEASED_ROBERTA)
+    from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
+
+    @property
+    def templates(self) -> list[str]:
+        """Those of both views, and that of a method's own extras, if it has any."""
+        return [self.template, self.template_2]
+
+    @model_validator(mode="after")
+    def _check_templates(self) -> PromptBERTHyper:
+        for template in self.templates:
+            before, *behind = template.split(SENTENCE)
+            masks = sum(text.count(MASK) for text in behind)
+            if len(behind) != 1 or MASK in before or not 1 <= masks <= self.most_masks:
+                times = "once" if self.most_masks == 1 else f"1 to {self.most_masks} times"
+                raise ValueError(
+                    f"a template needs {SENTENCE} once, then {MASK} {times}, not '{template}'"
+                )
+        return self
 
 
 @dataclass(frozen=True)
@@ -170,31 +189,16 @@ class PromptEncoder:
 
 
 class PromptBERT(Contrastive):
-    """SimCSE's loss between the mask states of two templates around one sentence
-    (docs/methods.md#promptbert).
+    """SimCSE's loss between the mask states of two templates around one sentence.
 
-    The state of the template alone, with positions as if the sentence were there, is subtracted
-    from each view's state (denoising). Then follows the training head, which scoring omits.
-    Sentences of equal length share the template's state including its dropout mask, and gradients
-    flow through it, as in the released code. Scoring uses the first template. The released test
-    script does not denoise and adds periods, and so does `official`. `paper` adds no periods, since
-    the paper does not mention them.
-
-    On RoBERTa the released code numbers the positions of the template alone from 0 and those of
-    sentences from 2, and has a space before a sentence in scoring but not in training. So does
-    `official`.
-
-    Deviation from the released code: selection, which there denoises, adds no periods and has no
-    space, unlike its test.
-
-    A template is a text with <sentence> followed by <mask>. Extras of joined parts use the second
-    template.
+    The state of the template alone, at the same positions, is subtracted (denoising). A template is
+    a text with <sentence> followed by <mask>. Readings, deviations: docs/methods.md#promptbert.
     """
 
     name = "promptbert"
     title = "PromptBERT"
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
-    Hyper = PromptBERTHyper
+    Hyper: ClassVar[type[HyperParameters]] = PromptBERTHyper
     # The released script, for both backbones: batch size 256, learning rate 1e-5, one epoch,
     # selection every 125 steps, 32 tokens per sentence, or 34 with the special tokens that the
     # recipe counts.
@@ -214,30 +218,9 @@ class PromptBERT(Contrastive):
         official, {"*": {"period": False}, "roberta-base": _silent, "roberta-large": _silent}
     )
 
-    most_masks: ClassVar[int] = 1  # of a template
-
-    @classmethod
-    def templates(cls, hyper: Any) -> list[str]:
-        """Return the templates: of both views, and of its own extras, if it has any."""
-        return [hyper.template, hyper.template_2]
-
-    @classmethod
-    def check(cls, hyper: PromptBERTHyper) -> None:
-        super().check(hyper)
-        for template in cls.templates(hyper):
-            before, *behind = template.split(SENTENCE)
-            masks = sum(text.count(MASK) for text in behind)
-            if len(behind) != 1 or MASK in before or not 1 <= masks <= cls.most_masks:
-                times = "once" if cls.most_masks == 1 else f"1 to {cls.most_masks} times"
-                raise Refusal(
-                    f"a template of '{cls.name}' needs {SENTENCE} once, then {MASK} {times}, "
-                    f"not '{template}'"
-                )
-
     def prepare(self, context: Context) -> None:
         super().prepare(context)
-        texts = self.templates(self.hyper)
-        self.prompts = [Prompt.read(text, context.tokenizer) for text in texts]
+        self.prompts = [Prompt.read(text, context.tokenizer) for text in self.hyper.templates]
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())

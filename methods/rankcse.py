@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Shape,
     Step,
     Tokens,
@@ -28,40 +28,28 @@ _SIMCSE = "princeton-nlp/unsup-simcse-"
 _TEACHER = transformer_with("teacher_pooler")
 
 
-@dataclass(frozen=True)
 class RankCSEHyper(ContrastiveHyper):
     # An encoder, or "backbone" (its initial weights).
-    teacher: str = field(default=_SIMCSE + "bert-base-uncased", metadata=_TEACHER)
+    teacher: str = Field(_SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER)
     # None: one teacher.
-    teacher_2: str | None = field(default=_SIMCSE + "bert-large-uncased", metadata=_TEACHER)
-    teacher_pooler: str = "cls_before_pooler"  # or "avg"
-    alpha: float = 0.33  # share of the first of two teachers
-    beta: float = 1.0  # coefficient of the consistency of both directions
-    gamma: float = 1.0  # coefficient of the ranking
-    ranking: str = "listmle"  # or "listnet"
-    tau2: float = 0.05  # temperature of the student in the ranking
-    tau3: float = 0.025  # of the teachers in ListNet
+    teacher_2: str | None = Field(_SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER)
+    teacher_pooler: Literal["cls_before_pooler", "avg"] = "cls_before_pooler"
+    alpha: float = Field(0.33, ge=0, le=1)  # share of the first of two teachers
+    beta: float = Field(1.0, ge=0)  # coefficient of the consistency of both directions
+    gamma: float = Field(1.0, ge=0)  # coefficient of the ranking
+    ranking: Literal["listmle", "listnet"] = "listmle"
+    tau2: float = Field(0.05, gt=0)  # temperature of the student in the ranking
+    tau3: float = Field(0.025, gt=0)  # of the teachers in ListNet
     # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
-    consistency: str = "divergence"
-    rank_epsilon: float = 0.0
+    consistency: Literal["divergence", "entropy"] = "divergence"
+    rank_epsilon: float = Field(0.0, ge=0)
 
 
 class RankCSE(Contrastive):
-    """InfoNCE plus a divergence between both directions plus a ranking by teachers
-    (docs/methods.md#rankcse).
+    """InfoNCE plus a divergence between both directions plus a ranking by teachers.
 
-    The authors have released no code. The structure of the loss is in the README of a community
-    implementation (perceptiveshawty/RankCSE@17c5226), and the values are those of its script. What
-    the paper says beyond is **recalled**, not read: that its teachers are SimCSE's base and large
-    models, and which term has which temperature. The community code differs from the paper in ways
-    that are hyper-parameters here.
-
-    Interpretations: both terms are means over the anchors; ListNet leaves out an anchor's own
-    sentence, ListMLE keeps it; ties keep the order of the batch; teachers read the word pieces of
-    the batch without dropout, and their vector is the first token before any head. No teacher is
-    published for backbones with fewer than 12 layers; there the only one is the initial backbone,
-    with the mean over tokens, as the community code has it for models that are not trained on the
-    first.
+    No code of the authors is released: the loss is that of a community implementation
+    (perceptiveshawty/RankCSE@17c5226). Readings: docs/methods.md#rankcse.
     """
 
     name = "rankcse"
@@ -73,31 +61,23 @@ class RankCSE(Contrastive):
         {"*": {"batch_size": 128, "learning_rate": 3e-5}},  # the community script's
         {"roberta-base": _roberta, "roberta-large": _roberta},
     )
-    needs = (
-        "0 <= alpha <= 1", "beta >= 0", "gamma >= 0", "tau2 > 0", "tau3 > 0", "rank_epsilon >= 0",
-    )  # fmt: skip
-    choices: ClassVar = {
-        "ranking": ("listmle", "listnet"),
-        "consistency": ("divergence", "entropy"),
-        "teacher_pooler": ("cls_before_pooler", "avg"),
-    }
     used_if: ClassVar = {
-        "teacher": "gamma > 0",
-        "teacher_2": "gamma > 0",
-        "teacher_pooler": "gamma > 0",
-        "alpha": "gamma > 0 and teacher_2 is not None",
-        "ranking": "gamma > 0",
-        "tau2": "gamma > 0",
-        "tau3": "gamma > 0 and ranking == 'listnet'",
-        "rank_epsilon": "gamma > 0 and ranking == 'listmle'",
-        "consistency": "beta > 0",
+        "teacher": lambda hyper: hyper.gamma > 0,
+        "teacher_2": lambda hyper: hyper.gamma > 0,
+        "teacher_pooler": lambda hyper: hyper.gamma > 0,
+        "alpha": lambda hyper: hyper.gamma > 0 and hyper.teacher_2 is not None,
+        "ranking": lambda hyper: hyper.gamma > 0,
+        "tau2": lambda hyper: hyper.gamma > 0,
+        "tau3": lambda hyper: hyper.gamma > 0 and hyper.ranking == "listnet",
+        "rank_epsilon": lambda hyper: hyper.gamma > 0 and hyper.ranking == "listmle",
+        "consistency": lambda hyper: hyper.beta > 0,
     }
 
     def __init__(self, hyper: RankCSEHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.teachers = nn.ModuleList()
         self.taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
-        self._context: Context | None = None
+        self._context: Any = None
 
     @classmethod
     def clamp_to_backbone(cls, hyper: RankCSEHyper, shape: Shape) -> RankCSEHyper:
@@ -105,9 +85,10 @@ class RankCSE(Contrastive):
         if shape.depth >= BASE_DEPTH:
             return hyper
         if (hyper.teacher_2 or "").startswith(_SIMCSE):
-            hyper = replace(hyper, teacher_2=None)
+            hyper = hyper.model_copy(update={"teacher_2": None})
         if hyper.teacher.startswith(_SIMCSE):
-            hyper = replace(hyper, teacher="backbone", teacher_pooler="avg")
+            own = {"teacher": "backbone", "teacher_pooler": "avg"}
+            hyper = hyper.model_copy(update=own)
         return hyper
 
     def prepare(self, context: Context) -> None:
@@ -123,7 +104,6 @@ class RankCSE(Contrastive):
         shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
         cosines = []
         for teacher, share in zip(self.teachers, shares, strict=False):
-            assert self._context is not None
             states, mask = self._context.states(tokens, teacher.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":

@@ -4,12 +4,10 @@ negatives."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import torch
 
 from methods.base import (
-    LATER,
     SHARED_RECIPE,
     Context,
     Contrastive,
@@ -21,19 +19,14 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = field(default=False, metadata=LATER)  # in the second view
+    delete_word: bool = False  # in the second view
 
 
 class SimCSE(Contrastive):
     """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe).
 
-    Paper and released code agree on the loss. The paper evaluates every 250 steps, the released
-    script every 125. `delete_word` is the paper's comparison with discrete augmentation, for which
-    no code was released.
-    Interpretations: words are separated by spaces; the deleted word is drawn once per sentence; a
-    sentence of one word keeps it.
+    `delete_word` is the paper's comparison with discrete augmentation.
     """
 
     name = "simcse"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -15,6 +14,7 @@ from methods.base import (
     SHARED_RECIPE,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Step,
     Tokens,
@@ -23,25 +23,20 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class SimCSEPlusPlusHyper(ContrastiveHyper):
     off_dropout: bool = True  # in-batch negatives come from a pass without dropout
     # p, factor of the positive cosine; 1 in the script of both terms, 0.9 in that of the first.
-    positive_factor: float = field(default=1.0, metadata=HOST)
-    weight: float = 0.1  # of the contrast of dimensions; released script
-    feature_temperature: float = 5.0  # T; released code
+    positive_factor: float = Field(1.0, gt=0, json_schema_extra=HOST)
+    weight: float = Field(0.1, ge=0)  # of the contrast of dimensions; released script
+    feature_temperature: float = Field(5.0, gt=0)  # T; released code
 
 
 class SimCSEPlusPlus(Contrastive):
     """Negatives are cosines of sentences encoded without dropout, and a second loss tells the
-    dimensions of both views apart (docs/methods.md#simcse).
+    dimensions of both views apart.
 
-    `official` is an older commit of the released code: the last one trains plain SimCSE. Its script
-    is for BERT base; other backbones take the shared recipe. The paper's formulas are recalled, so
-    until they are read, `paper` is `official`.
-
-    Interpretations: a batch of one has no statistics, and its second loss is 0. After a `+` both
-    parts join: the negatives without dropout replace those of the batch.
+    `official` is an older commit: the last one trains plain SimCSE. Readings:
+    docs/methods.md#simcse.
     """
 
     name = "simcse-plus-plus"
@@ -49,10 +44,7 @@ class SimCSEPlusPlus(Contrastive):
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
     Hyper = SimCSEPlusPlusHyper
     paper = official = SHARED_RECIPE
-    needs = ("positive_factor > 0", "weight >= 0", "feature_temperature > 0")
-    used_if: ClassVar = {
-        "feature_temperature": "weight > 0",
-    }
+    used_if: ClassVar = {"feature_temperature": lambda hyper: hyper.weight > 0}
 
     def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         return (tokens,) if self.hyper.off_dropout else ()

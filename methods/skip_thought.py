@@ -5,29 +5,40 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, HyperParameters, Method, Refusal, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    Refusal,
+    Step,
+    fingerprint,
+    stream,
+)
 
 # Ids of the end token, of unknown words, and of the most frequent word [code].
 END, UNKNOWN, FIRST = 0, 1, 2
 
 
-@dataclass(frozen=True)
 class SkipThoughtHyper(HyperParameters):
-    units: int = 2400  # size of every GRU and of a sentence vector (uni-skip; paper and code)
-    width: int = 620  # size of a word vector (code)
-    vocabulary: int = 20_000  # words including the two special ids (paper and code)
-    longest: int = 30  # triples with a sentence of so many words are excluded (code)
-    condition: str = "every"  # decoders see it at "every" word (paper) or as "first" state (code)
-    reset: str = "before"  # reset gate "before" (paper) or "after" (code) the recurrent matrix
+    # Size of every GRU and of a sentence vector (uni-skip; paper and code).
+    units: int = Field(2400, ge=1)
+    width: int = Field(620, ge=1)  # size of a word vector (code)
+    # Words including the two special ids (paper and code).
+    vocabulary: int = Field(20_000, ge=3)
+    longest: int = Field(30, ge=2)  # triples with a sentence of so many words are excluded (code)
+    # Decoders see the sentence at "every" word (paper) or as "first" state (code).
+    condition: Literal["every", "first"] = "every"
+    # Reset gate before (paper) or after (code) the recurrent matrix.
+    reset: Literal["before", "after"] = "before"
 
 
 def tokenize(sentence: str) -> list[str]:
@@ -194,20 +205,8 @@ class SkipThoughtEncoder:
 class SkipThought(Method):
     """A GRU encodes a sentence; two more predict the previous and the next sentence from its state.
 
-    Source: docs/methods.md#skip-thought.
-
-    An item is a sentence with both neighbours in its document. The loss is the paper's sum over
-    words and items, not a mean [code], which matters for gradient clipping. `paper` has the paper's
-    equations; `official` has the released trainer's reset gate, first state, batch size and
-    clipping. The learning rate of both is the code's. The code's error in Adam's bias correction is
-    not reproduced.
-
-    Limits: this is only the uni-skip part of the published system, without combine-skip's 4,800
-    dimensions, BookCorpus or two weeks of training. Words outside the vocabulary share one vector,
-    while the original maps word2vec vectors into its space. Batches mix lengths. The encoder does
-    not read the end token, as in the paper; the code reads it in training but by default not in
-    scoring. Vectors are normalised to length 1, as in the code; a sentence without words gets the
-    zero vector.
+    An item is a sentence with both neighbours in its document. Only the uni-skip part of the
+    published system. Readings: docs/methods.md#skip-thought.
     """
 
     name = "skip-thought"
@@ -221,8 +220,6 @@ class SkipThought(Method):
     official = {
         "*": {**_recipe, "batch_size": 64, "clip": 5.0, "condition": "first", "reset": "after"}
     }
-    needs = ("units >= 1", "width >= 1", "vocabulary >= 3", "longest >= 2")
-    choices = {"condition": ("every", "first"), "reset": ("before", "after")}
     backbone_free = True
     reader: Reader
     decoders: Decoders

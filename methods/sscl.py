@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from methods.base import (
     SHARED_RECIPE,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Shape,
     Step,
@@ -21,27 +21,23 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class SSCLHyper(ContrastiveHyper):
-    stack: int = 2  # number of last intermediate layers (Figure 3b: 2 is best)
-    layer: int | None = None  # one layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none
-    positive: str = "dropout"  # "dropout": the other view; "self": the vector itself (SSCL-BERT)
+    stack: int = Field(2, ge=0)  # number of last intermediate layers (Figure 3b: 2 is best)
+    # One layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none.
+    layer: int | None = Field(None, ge=0)
+    # "dropout": the other view; "self": the vector itself (SSCL-BERT).
+    positive: Literal["dropout", "self"] = "dropout"
     # Layer vectors of "all" sentences of the batch, or only of the anchor's "own".
-    negatives: str = "all"
-    sides: str = "both"  # layer vectors of "both" views, or of the anchor's view ("one")
+    negatives: Literal["all", "own"] = "all"
+    sides: Literal["both", "one"] = "both"  # layer vectors of both views, or of the anchor's
     detach: bool = False  # no gradient of the negatives to the lower layers
     average: bool = False  # average the losses with and without layer negatives
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, with the same pooling and head, are additional negatives
-    (docs/methods.md#sscl).
+    """Intermediate-layer vectors, with the same pooling and head, are additional negatives.
 
-    The paper has one negative per anchor and layer, of the anchor's own sentence. Its formula taken
-    literally would count it once for every sentence of the batch, which `paper` does not. The
-    released code uses both views of all sentences and averages two losses. SSCL-BERT ("no
-    augmentation") is `positive=self`, as in the development code: same-view positive and in-batch
-    negatives, one loss.
+    SSCL-BERT ("no augmentation") is `positive=self`. Readings: docs/methods.md#sscl.
     """
 
     name = "sscl"
@@ -51,21 +47,15 @@ class SSCL(Contrastive):
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
     official = overlay(SHARED_RECIPE, {"*": {"average": True}})
-    needs = ("layer >= 0", "stack >= 0")
-    choices = {
-        "positive": ("dropout", "self"),
-        "negatives": ("all", "own"),
-        "sides": ("both", "one"),
-    }
-    used_if: ClassVar = {
-        "stack": "layer is None",
-    }
+    used_if: ClassVar = {"stack": lambda hyper: hyper.layer is None}
 
     @classmethod
     def clamp_to_backbone(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
         """Limit the stack to layers from 1 on; SSCL-BERT has one loss and nothing to average."""
-        hyper = replace(hyper, stack=min(hyper.stack, shape.depth - 1))
-        return replace(hyper, average=False) if hyper.positive == "self" else hyper
+        changes: dict[str, Any] = {"stack": min(hyper.stack, shape.depth - 1)}
+        if hyper.positive == "self":
+            changes["average"] = False
+        return hyper.model_copy(update=changes)
 
     @classmethod
     def skip(cls, hyper: SSCLHyper, shape: Shape) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -13,6 +13,7 @@ from methods.base import (
     Context,
     Contrastive,
     ContrastiveHyper,
+    Field,
     Negatives,
     Step,
     Views,
@@ -20,23 +21,15 @@ from methods.base import (
 )
 
 
-@dataclass(frozen=True)
 class SupSimCSEHyper(ContrastiveHyper):
     contradictions: bool = True  # whether they are negatives; without them, only pairs
-    own_weight: float = 1.0  # of an anchor's own contradiction
+    own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
 
 
 class SupSimCSE(Contrastive):
-    """InfoNCE over premises with their entailments, and all contradictions of the batch as further
-    negatives (docs/methods.md#supervised-simcse).
+    """InfoNCE over premises with their entailments; all contradictions of the batch are negatives.
 
-    It trains on **human labels**, so it is a control and no unsupervised method. The trained head
-    is scored, also on dev: `dimension` is the width of the backbone, and other backbones than the
-    papers' have to set it. An epoch has the triples of the corpus, one item each.
-
-    The released run has four processes that each differentiate only their own rows, and averages
-    them: a quarter of the batch's gradient. `official` takes the same steps with four times the
-    epsilon and the clipping norm. `paper` does not; all else is the same.
+    It trains on **human labels**, so it is a control. Readings: docs/methods.md#supervised-simcse.
     """
 
     name = "sup-simcse"
@@ -53,10 +46,7 @@ class SupSimCSE(Contrastive):
         "roberta-large": _large,
     }
     official = overlay(paper, {"*": {"epsilon": 4e-8, "clip": 4.0}})
-    needs = ("own_weight >= 0",)
-    used_if: ClassVar = {
-        "own_weight": "contradictions",
-    }
+    used_if: ClassVar = {"own_weight": lambda hyper: hyper.contradictions}
 
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from methods.contract import LABEL, Context, HyperParameters, Method, Refusal, Shape
@@ -72,20 +72,19 @@ class Mapped:
         return lambda texts: mapped.through(below(texts))
 
 
-@dataclass(frozen=True)
 class TransformHyper(HyperParameters):
     # Fitted on "target", all sentences of each task, or on a corpus: "nli" in SimCSE's table
     # (docs/methods.md#bert-flow, #bert-whitening).
-    source: str = field(default="nli", metadata=LABEL)
-    sentences: int | None = None  # the first so many of the corpus; None: all, as in the papers
+    source: str = Field("nli", json_schema_extra=LABEL)
+    # The first so many of the corpus; None: all, as in the papers.
+    sentences: int | None = Field(None, ge=2)
 
 
 class Transform(Method):
     """Base class of transforms. The method written first provides the Encoder."""
 
-    Hyper = TransformHyper
+    Hyper: ClassVar[type[HyperParameters]] = TransformHyper
     trained = False
-    needs: ClassVar[Sequence[str]] = ("sentences >= 2",)
 
     @classmethod
     def joins(cls) -> bool:
@@ -93,7 +92,7 @@ class Transform(Method):
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
-        return replace(hyper, sentences=None) if hyper.source == TARGET else hyper
+        return hyper.model_copy(update={"sentences": None}) if hyper.source == TARGET else hyper
 
     @classmethod
     def corpora(cls, hyper: Any) -> Sequence[str]:

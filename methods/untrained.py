@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from methods.base import LABEL, POOLERS, Context, HyperParameters, Method
+from methods.base import LABEL, Context, Field, HyperParameters, Method, Pooler
 
 
-@dataclass(frozen=True)
 class UntrainedHyper(HyperParameters):
     # The default reproduces the published 56.70 (docs/methods.md#untrained).
-    pooler: str = field(default="avg_embedding_last", metadata=LABEL)
+    pooler: Pooler = Field("avg_embedding_last", json_schema_extra=LABEL)
 
 
 class Untrained(Method):
@@ -22,7 +20,6 @@ class Untrained(Method):
     reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"
     Hyper = UntrainedHyper
     trained = False
-    choices = {"pooler": POOLERS}
 
     def encoder(self, context: Context) -> Any:
         return context.encoder(self.hyper.pooler)

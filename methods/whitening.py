@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Mapped, Shape, Transform, TransformHyper, fingerprint, in_chunks
+from methods.base import (
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    TransformHyper,
+    fingerprint,
+    in_chunks,
+)
 from methods.transform import Vectors, scatter
 
 
-@dataclass(frozen=True)
 class WhiteningHyper(TransformHyper):
-    dimensions: int | None = None  # columns of W; None: all. Su et al.: 256 (base), 384 (large)
+    # Columns of W; None: all. Su et al.: 256 (base), 384 (large).
+    dimensions: int | None = Field(None, ge=0)
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
@@ -98,16 +106,7 @@ def fitted(vectors: np.ndarray, dimensions: int | None, device: str = "cpu") -> 
 class Whitening(Transform):
     """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1.
 
-    Source: docs/methods.md#bert-whitening.
-
-    Interpretations: the covariance is that of the sample (n - 1); the normalisation cancels this
-    factor. "target" is fitted on all sentences of a task, of all its splits, both sides of every
-    pair, with repetitions. If a transform that is fitted on each task precedes one that is fitted
-    on a corpus, the corpus counts as a task.
-
-    Deviations: sentences are not truncated to 64 tokens, and an empty one stays empty, where the
-    code inserts a period. The paper's vectors are those of `untrained[pooler=avg_first_last]`; any
-    Encoder may precede the `+`.
+    Readings, deviations: docs/methods.md#bert-whitening.
     """
 
     name = "whitening"
@@ -116,14 +115,14 @@ class Whitening(Transform):
     reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
     Hyper = WhiteningHyper
     official = {}
-    needs = ("dimensions >= 0",)
 
     @classmethod
     def clamp_to_backbone(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
         dimensions = hyper.dimensions or None
         if dimensions and shape.width:  # 0 without a backbone: the width is not known yet
             dimensions = min(dimensions, shape.width)
-        return replace(super().clamp_to_backbone(hyper, shape), dimensions=dimensions)
+        changes = {"dimensions": dimensions}
+        return super().clamp_to_backbone(hyper, shape).model_copy(update=changes)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
         vectors, options = self.vectors(encoder, context), (self.hyper.dimensions, context.device)

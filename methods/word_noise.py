@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 from methods.base import (
     LABEL,
     Context,
+    Field,
     HyperParameters,
     Method,
     Refusal,
@@ -23,35 +23,22 @@ from methods.base import (
     stream,
 )
 
-READINGS = ("shared", "second", "corpus")
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
-@dataclass(frozen=True)
 class WordNoiseHyper(HyperParameters):
-    # "swap" or "delete"; the report does not say which. None: no edits.
-    noise: str | None = field(default="swap", metadata=LABEL)
-    probability: float = 0.1  # probability that a sentence is edited, once
-    reading: str = "shared"  # one of READINGS
-    temperature: float = 0.05  # base code
+    # The report does not say which. None: no edits.
+    noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
+    probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
+    reading: Literal["shared", "second", "corpus"] = "shared"
+    temperature: float = Field(0.05, gt=0)  # base code
 
 
 class WordNoise(Method):
-    """SimCSE with one in ten sentences edited: two words swapped, or one word deleted
-    (docs/methods.md#word-noise).
+    """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted.
 
-    Edits are made once, before training. `reading` is the interpretation of the listing. "shared"
-    edits a sentence before both views are made, the apparent intention, which changes the corpus
-    rather than the pair. "second" edits only the second view. "corpus" follows the listing
-    literally: one draw decides for all sentences; with probability 0.9 none is edited, otherwise
-    (where the listing would fail) all are. Words are jieba's in sentences with Chinese characters,
-    and separated by spaces elsewhere. A sentence of one word is unchanged by `swap` and empty after
-    `delete`, as in the listing. The report does not say which of the two its number is for.
-
-    The loss is the base code's NT-Xent over 2n vectors. Chinese BERT has the base code's mean over
-    64 positions, padding included, and the corpus and dev set of CNSD STS-B; elsewhere the mean
-    covers the sentence alone, and both are the suite's. Deviation: the base code selects on the
-    test set, here the dev set is used.
+    `reading`: "shared" edits both views, "second" one, and "corpus" draws once for all sentences,
+    as the report's listing does. Readings, deviations: docs/methods.md#word-noise.
     """
 
     name = "word-noise"
@@ -82,11 +69,9 @@ class WordNoise(Method):
     }
 
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
-    needs = ("temperature > 0", "0 <= probability <= 1")
-    choices = {"noise": ("swap", "delete", None), "reading": READINGS}
     used_if: ClassVar = {
-        "probability": "noise is not None",
-        "reading": "noise is not None",
+        "probability": lambda hyper: hyper.noise is not None,
+        "reading": lambda hyper: hyper.noise is not None,
     }
 
     def prepare(self, context: Context) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from methods.base import Context, HyperParameters, Method
+from methods.base import Context, Field, HyperParameters, Method
 
 
-@dataclass(frozen=True)
 class WordOverlapHyper(HyperParameters):
-    width: int = 2048  # random signs per word; the cosine's error is about 1 / sqrt(width) = 0.02
+    # Random signs per word; the cosine's error is about 1 / sqrt(width) = 0.02.
+    width: int = Field(2048, ge=1)
 
 
 class BagOfWords:

@@ -7,7 +7,6 @@ model that a method asks for, so nothing is downloaded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.registry.backbones import backbone
-from bench.registry.values import type_name
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
@@ -64,12 +62,10 @@ class Trial:
     Attributes:
         cls: the method.
         suite: the folder of a suite.
-        fields: types of the hyper-parameters, as words, by name.
     """
 
     def __init__(self, cls: type[Method], suite: Path) -> None:
         self.cls, self.suite = cls, suite
-        self.fields = {item.name: type_name(item.type) for item in fields(cls.Hyper)}
 
     def text(self, **keys: str) -> str:
         """Return the text of a run of the method with these hyper-parameters; a transform follows

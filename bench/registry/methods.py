@@ -49,18 +49,19 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
         module = importlib.import_module(f"methods.{module_info.name}")
         classes |= {cls.name: cls for cls in methods_in(module, module.__name__)}
     origins: dict[str, Origin] = {}
-    for origin, own in external_methods(paths):
-        for cls in own:
-            if other := classes.get(cls.name):
-                place = origins[cls.name].place if cls.name in origins else other.__module__
+    built_in = {cls.title: name for name, cls in classes.items()}
+    for origin, found in external_methods(paths):
+        for cls in found:
+            if cls.name in classes:
+                known = origins.get(cls.name)
+                first = known.place if known else classes[cls.name].__module__
                 raise UserError(
-                    f"two methods have the name '{cls.name}', in {place} and in {origin.place}; "
+                    f"two methods have the name '{cls.name}', in {first} and in {origin.place}; "
                     "rename yours"
                 )
-            own_titles = (one for name, one in classes.items() if name not in origins)
-            if same := next((one for one in own_titles if one.title == cls.title), None):
+            if cls.title in built_in:
                 raise UserError(
-                    f"'{cls.name}' in {origin.place} has the title of '{same.name}', "
+                    f"'{cls.name}' in {origin.place} has the title of '{built_in[cls.title]}', "
                     f"'{cls.title}'; give it another, so that tables tell them apart"
                 )
             classes[cls.name], origins[cls.name] = cls, origin

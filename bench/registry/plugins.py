@@ -13,7 +13,6 @@ import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +108,6 @@ def load_file(path: Path) -> Found:
         # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
         code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
-    except KeyboardInterrupt as error:  # of the keyboard, or raised by the file
-        raise KeyboardInterrupt(f"in the import of {path} ({describe_error(error)})") from None
     except FAILURES as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
@@ -213,6 +210,7 @@ def _package_sha256(module: types.ModuleType) -> str:
 
 
 def _checked(classes: list[type[Method]], place: str) -> list[type[Method]]:
-    for fault in chain.from_iterable(map(interface_errors, classes)):
-        raise UserError(f"{place}: {fault}")
+    for cls in classes:
+        for fault in interface_errors(cls):
+            raise UserError(f"{place}: class {cls.__name__}: {fault}")
     return classes

@@ -1,4 +1,4 @@
-"""Runs that a run needs first: hyper-parameters with the metadata `MODEL` name their encoders.
+"""Runs that a run needs first: hyper-parameters with the mark `MODEL` name their encoders.
 
 The value is `run:TEXT`, or `run:TEXT on BACKBONE`. Such a run has the corpus, data and seed of the
 run that needs it, and the suite's recipe.
@@ -7,7 +7,8 @@ run that needs it, and the suite's recipe.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from bench.models.transformer import load_tokenizer
@@ -45,23 +46,25 @@ class Needs:
         """
         values = {key: getattr(hyper, key) for key in model_fields(cls)}
         runs = {key: self._spelling(value) for key, value in values.items() if is_run(value)}
-        return replace(hyper, **runs) if runs else hyper
+        return hyper.model_copy(update=runs)
 
     def check(self, hyper: Any) -> None:
         """Raise `UserError` if the encoder of a run is not what the hyper-parameter needs that
         names it."""
-        for item in fields(hyper):
-            if run := self.found.get(getattr(hyper, item.name)):
-                self._check(item.name, item.metadata, hyper, run)
+        for key in hyper.marked("model"):
+            run = self.found.get(getattr(hyper, key))
+            if run is not None:
+                self._check(key, hyper, run)
 
-    def _check(self, key: str, marks: Mapping[str, Any], hyper: Any, run: Run) -> None:
-        told = f"'{key}' in '{self.text}'"
-        if marks.get("language"):
+    def _check(self, key: str, hyper: Any, run: Run) -> None:
+        subject = f"'{key}' in '{self.text}'"
+        if key in hyper.marked("language"):
             raise UserError(
-                f"{told} needs a masked language model, and '{run.text}' keeps no head of one; "
+                f"{subject} needs a masked language model, and '{run.text}' keeps no head of one; "
                 "name a folder or a model of the hub"
             )
-        if not (pooler := marks.get("pooler")):
+        pooler = hyper.marked("pooler").get(key)
+        if pooler is None:
             return
         needed = getattr(hyper, pooler, pooler)
         if run.transformer_pooler != needed:
@@ -69,13 +72,14 @@ class Needs:
             has = f"has the pooler '{kept}'" if kept else "has an encoder of its own kind"
             remedy = f"set {pooler}={kept}" if pooler != needed and kept else "name another"
             raise UserError(
-                f"{told} needs a transformer with the pooler '{needed}', and '{run.text}' {has}; "
-                f"{remedy}"
+                f"{subject} needs a transformer with the pooler '{needed}', and "
+                f"'{run.text}' {has}; {remedy}"
             )
         if run.backbone != self.chosen and _vocabularies_differ(run.backbone, self.chosen):
             raise UserError(
-                f"{told} reads the tokens of '{self.chosen.name}', and '{run.backbone.name}' has "
-                "another vocabulary; name a run on a backbone with the same one"
+                f"{subject} reads the tokens of '{self.chosen.name}', and "
+                f"'{run.backbone.name}' has another vocabulary; "
+                "name a run on a backbone with the same one"
             )
 
     def _spelling(self, value: str) -> str:
@@ -93,9 +97,9 @@ class Needs:
                 f"'{value}' in '{self.text}' is not trained; name a method that is trained, a "
                 "folder, or a model of the hub"
             )
-        elsewhere = run.backbone not in (self.chosen, NO_BACKBONE)
         spelling = f"{RUN}{run.text}@{run.setting}"
-        spelling += f" on {run.backbone.reference}" * elsewhere
+        if run.backbone not in (self.chosen, NO_BACKBONE):
+            spelling += f" on {run.backbone.reference}"
         self.found[spelling] = run
         return spelling
 
@@ -109,8 +113,8 @@ def _vocabularies_differ(first: Backbone, second: Backbone) -> bool:
     """Whether two transformers have different vocabularies, as far as both are on this machine."""
     if not (first.is_here() and second.is_here()):
         return False
-    one, other = (load_tokenizer(each.folder()).get_vocab() for each in (first, second))
-    return bool(one != other)
+    vocabularies = [load_tokenizer(backbone.folder()).get_vocab() for backbone in (first, second)]
+    return bool(vocabularies[0] != vocabularies[1])
 
 
 def is_run(value: Any) -> bool:
@@ -148,11 +152,11 @@ def overridden(needed: Mapping[str, Run]) -> dict[str, Any]:
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
     """Runs and those that they need, each once and after what it needs."""
-    found: dict[str, Run] = {}
+    ordered: dict[str, Run] = {}
     for run in runs:
-        for one in (*in_order(run.needs.values()), run):
-            found.setdefault(one.id, one)
-    return list(found.values())
+        for needed in (*in_order(run.needs.values()), run):
+            ordered.setdefault(needed.id, needed)
+    return list(ordered.values())
 
 
 def chains(entries: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -160,11 +164,12 @@ def chains(entries: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     process takes a group."""
     groups: list[list[dict[str, Any]]] = []
     for entry in entries:
-        needs = set((entry.get("needs") or {}).values())
-        mine = [one for one in groups if needs and needs & {other["id"] for other in one}]
-        if not mine:
+        needed = set((entry.get("needs") or {}).values())
+        joined = [group for group in groups if needed & {member["id"] for member in group}]
+        if not joined:
             groups.append([entry])
             continue
-        mine[0] += [*(other for one in mine[1:] for other in one), entry]
-        groups = [one for one in groups if not any(one is other for other in mine[1:])]
+        first, *others = joined
+        groups = [group for group in groups if group not in others]
+        first += [*chain.from_iterable(others), entry]
     return groups

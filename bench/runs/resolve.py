@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
 from bench.registry.methods import method_class, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
-from bench.registry.values import convert, format_value
+from bench.registry.values import format_value
 from bench.runs.needs import Needs, impossible, overridden, recipe_changes
 from bench.runs.recipe import Recipe, convert_recipe
 from bench.runs.run import Run, cut_shape
-from bench.runs.settings import hyper_types, setting_rows, typed
+from bench.runs.settings import hyper_parameters, setting_rows
 from bench.runs.text import Keys, parse, spell
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import Method, Refusal, Shape, host_fields, is_true, refuse_composition
+from methods.base import Method, Refusal, Shape, refuse_composition
 
 
 def resolve(
@@ -34,6 +34,7 @@ def resolve(
     data: str,
     seed: int | None,
     recipe: Mapping[str, Any] = types.MappingProxyType({}),
+    waiting: Sequence[tuple[str, str]] = (),
 ) -> Run:
     """Turn the text of a run into a `Run`.
 
@@ -46,25 +47,12 @@ def resolve(
         seed: ignored by methods that are not trained.
         recipe: recipe fields of the suite. They override the method's own; keys in `text` override
             both.
+        waiting: texts with backbones of the runs that need this one, each needing the next.
 
     Raises:
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
-    return _resolve(text, (), backbone_name, corpus, data, seed, recipe)
-
-
-def _resolve(
-    text: str,
-    waiting: Sequence[tuple[str, str]],
-    backbone_name: str,
-    corpus: str,
-    data: str,
-    seed: int | None,
-    recipe: Mapping[str, Any],
-) -> Run:
-    """`resolve` for the last of the runs `waiting`, texts with backbones, of which each needs the
-    next."""
     parsed, setting = parse(text)
     parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
     classes = [method_class(name) for name, _ in parsed]
@@ -77,13 +65,21 @@ def _resolve(
         raise UserError(f"'{text}' cannot be run: {error}") from None
     corpus = merged.final.corpus or corpus
 
-    def resolve_needed(other: str, on: str) -> Run:
-        chain = [*waiting, (text, backbone_name)]
-        if (other, on) in chain:
-            first, *others = (f"'{each}'" for each, _ in (*chain, (other, on)))
+    def resolve_needed(needed_text: str, on: str) -> Run:
+        chain = [*waiting, (text, backbone_name), (needed_text, on)]
+        if chain[-1] in chain[:-1]:
+            first, *others = (f"'{member}'" for member, _ in chain)
             cycle = f"{first} needs {', which needs '.join(others)} again"
             raise UserError(f"{cycle}; let one of them name another encoder")
-        return _resolve(other, chain, on, corpus, data, seed, recipe)
+        return resolve(
+            needed_text,
+            backbone_name=on,
+            corpus=corpus,
+            data=data,
+            seed=seed,
+            recipe=recipe,
+            waiting=chain[:-1],
+        )
 
     needs = Needs(text, host.trained, chosen, resolve_needed)
     parts = _build_parts(text, parsed, setting, chosen, merged, needs)
@@ -192,7 +188,7 @@ def _merge_recipe(
     rows = setting_rows(host, setting, chosen.name)
     own = Recipe(**{key: value for key, value in rows.items() if key in Recipe.model_fields})
     of_suite = convert_recipe(suite_recipe)
-    recipe_keys = Recipe.model_fields.keys() - {item.name for item in fields(host.Hyper)}
+    recipe_keys = Recipe.model_fields.keys() - host.Hyper.model_fields
     given = {key: value for key, value in keys.items() if key in recipe_keys}
     of_text = convert_recipe(given) if host.trained else {}
     layers = {**of_suite, **of_text}.get("layers")
@@ -278,10 +274,7 @@ def _build_parts(
         for name, keys in parsed:
             cls, is_host = method_class(name), not parts
             rows = setting_rows(cls, setting, chosen.name)
-            try:
-                given = _convert_keys(cls, keys, host, is_host)
-            except UserError as error:
-                raise UserError(f"'{text}' cannot be run: {error}") from None
+            given = _hyper_keys(cls, keys, host, is_host)
             recipe_keys = merged.shown_of_text if is_host else {}
             parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host, needs))
         refuse_composition([(part.cls, part.requested) for part in parts])
@@ -292,35 +285,30 @@ def _build_parts(
     except FAILURES as error:
         if not any(method_origin(name) for name, _ in parsed):
             raise
-        told = f"'{text}' cannot be run: {describe_error(error)}"
-        raise BrokenMethod(f"{told}; fix its code") from error
+        raise BrokenMethod(
+            f"'{text}' cannot be run: {describe_error(error)}; fix its code"
+        ) from error
     return parts
 
 
-def _convert_keys(
-    cls: type[Method], keys: Keys, host: type[Method], is_host: bool
-) -> dict[str, Any]:
-    """The hyper-parameters among the keys of a part, with their types. Others are recipe fields."""
-    annotations = hyper_types(cls)
-    converted: dict[str, Any] = {}
-    for key, value in keys.items():
-        if key in annotations:
-            known = value in cls.choices.get(key, ())  # "none" may be one
-            converted[key] = value if known else convert(value, annotations[key], key)
-        elif not (key in Recipe.model_fields and cls.trained):
-            valid = [*annotations, *(Recipe.model_fields if is_host and cls.trained else ())]
-            raise UserError(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
-        elif not is_host:
-            raise UserError(
+def _hyper_keys(cls: type[Method], keys: Keys, host: type[Method], is_host: bool) -> Keys:
+    """The hyper-parameters among the keys of a part. Others are recipe fields."""
+    names = cls.Hyper.model_fields
+    for key in keys.keys() - names:
+        if key not in Recipe.model_fields or not cls.trained:
+            valid = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
+            raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
+        if not is_host:
+            raise Refusal(
                 f"'{key}' is a recipe field, which only the first method may set; "
                 f"set it in '{host.name}[...]'"
             )
-    return converted
+    return {key: value for key, value in keys.items() if key in names}
 
 
 def _build_part(
     cls: type[Method],
-    given: Mapping[str, Any],
+    given: Keys,
     recipe_keys: Mapping[str, Any],
     rows: Mapping[str, Any],
     shape: Shape,
@@ -338,52 +326,55 @@ def _build_part(
         is_host: whether this is the first part.
         needs: the runs that hyper-parameters name.
     """
-    names = hyper_types(cls)
-    defaults = {key: value for key, value in rows.items() if key in names}
+    defaults = {key: value for key, value in rows.items() if key in cls.Hyper.model_fields}
 
-    def hyper_of(values: Mapping[str, Any]) -> Any:
-        return needs.spelled(cls, typed(cls, cls.Hyper(**{**defaults, **values})))
+    def hyper_of(keys: Keys) -> Any:
+        return needs.spelled(cls, hyper_parameters(cls, {**defaults, **keys}))
 
     def clamp(hyper: Any) -> Any:
-        return typed(cls, cls.clamp_to_backbone(hyper, shape))
+        return hyper_parameters(cls, dict(cls.clamp_to_backbone(hyper, shape)))
 
     requested = hyper_of(given)
-    cls.check(requested)
     clamped = clamp(requested)
-    if unused := {key for key in given if not _is_used(cls, key, clamped)}:
+    unused = {key for key in given if key in cls.used_if and not cls.used_if[key](clamped)}
+    if unused:
         given = {key: value for key, value in given.items() if key not in unused}
         requested = hyper_of(given)
         clamped = clamp(requested)
     needs.check(clamped)
-    skip = cls.skip(clamped, shape)
-    decided = () if is_host else host_fields(cls)  # by the host: not part of the identity
-    hyper = {key: value for key, value in asdict(clamped).items() if key not in decided}
 
     def has_effect(key: str) -> bool:
-        others = {other: value for other, value in given.items() if other != key}
-        return clamp(hyper_of(others)) != clamped
+        others = {name: value for name, value in given.items() if name != key}
+        try:
+            return bool(clamp(hyper_of(others)) != clamped)
+        except Refusal:  # the others need it
+            return True
 
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     shown = {key: getattr(clamped, key) for key in given if has_effect(key)} | dict(recipe_keys)
-    label = _label(cls, requested, clamped, shown)
-    return _Part(cls, requested, hyper, skip, spell(cls.name, shown), label)
-
-
-def _is_used(cls: type[Method], key: str, hyper: Any) -> bool:
-    return key not in cls.used_if or is_true(cls.used_if[key], vars(hyper))
+    # What only the first method decides is no part of the identity of the others.
+    decided = {} if is_host else cls.Hyper.marked("host")
+    return _Part(
+        cls=cls,
+        requested=requested,
+        hyper={key: value for key, value in clamped if key not in decided},
+        skip=cls.skip(clamped, shape),
+        spelling=spell(cls.name, shown),
+        label=_label(cls, requested, clamped, shown),
+    )
 
 
 def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:
     """The method's title and what differs from its setting, with a note on clamped values."""
-    marks = {item.name: item.metadata.get("label") for item in fields(clamped)}
-    always = {name: getattr(clamped, name) for name, mark in marks.items() if mark}
+    marks = cls.Hyper.marked("label")
+    always = {key: getattr(clamped, key) for key, is_shown in marks.items() if is_shown}
     notes = {
         key: f"{key}={format_value(value)}"
         for key, value in {**always, **shown}.items()
         if marks.get(key) is not False
     }
-    for item in fields(requested):
-        before, after = getattr(requested, item.name), getattr(clamped, item.name)
-        if before != after and isinstance(before, int) and not isinstance(before, bool):
-            notes[item.name] = f"{item.name}={after}, the most this backbone has (of {before})"
+    for key, before in requested:
+        after = getattr(clamped, key)
+        if before != after and type(before) is int:
+            notes[key] = f"{key}={after}, the most this backbone has (of {before})"
     return f"{cls.title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else cls.title

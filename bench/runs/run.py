@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -225,7 +225,7 @@ class Run:
 
 def model_fields(cls: type[Method]) -> list[str]:
     """The hyper-parameters of a method that name other encoders."""
-    return [item.name for item in fields(cls.Hyper) if item.metadata.get("model")]
+    return list(cls.Hyper.marked("model"))
 
 
 def cut_shape(backbone: Backbone, recipe: Recipe) -> Shape:

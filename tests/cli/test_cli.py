@@ -157,7 +157,7 @@ def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
             "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?",
         ),
         ("simcse[batch_size=0]", "'batch_size' should be greater than 0, not '0'"),
-        ("sscl[layer=-1]", "'sscl' needs layer >= 0, not -1"),
+        ("sscl[layer=-1]", "'layer' should be greater than or equal to 0, not '-1'"),
     ],
 )
 def test_a_mistaken_run_is_one_sentence(

@@ -18,7 +18,7 @@ from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Negatives, Step, Views
-from methods.cot_bert import CoTBERT
+from methods.cot_bert import CoTBERT, CoTBERTHyper
 from methods.promptbert import Prompt, PromptBERT
 from tests.methods.outside import Patch, run_of
 from tests.methods.test_promptbert import gradients, other_state
@@ -117,12 +117,12 @@ def _first_mask(patch: Patch) -> None:
 
 
 def _roles(order: tuple[int, ...]) -> Callable[[Patch], None]:
-    plain = CoTBERT.templates.__func__  # type: ignore[attr-defined]
+    plain: Any = CoTBERTHyper.templates
 
-    def templates(cls: Any, hyper: Any) -> list[str]:
-        return [plain(cls, hyper)[place] for place in order]
+    def templates(hyper: CoTBERTHyper) -> list[str]:
+        return [plain.fget(hyper)[place] for place in order]
 
-    return lambda patch: patch.setattr(CoTBERT, "templates", classmethod(templates))
+    return lambda patch: patch.setattr(CoTBERTHyper, "templates", property(templates))
 
 
 def _crossed_with_the_anchor(patch: Patch) -> None:
@@ -245,7 +245,7 @@ def released_vector(base: Any, text: str) -> np.ndarray:
 def test_on_roberta_templates_and_scores_are_the_released_ones() -> None:
     hyper = run_of("cot-bert@official", "roberta-base").build().hyper
     base = load_encoder(TOY_FOLDER / "toy-roberta", pooler="avg")
-    for template, released in zip(CoTBERT.templates(hyper), RELEASED, strict=True):
+    for template, released in zip(hyper.templates, RELEASED, strict=True):
         prompt = Prompt.read(template, base.tokenizer)
         found = [list(prompt.before), list(prompt.behind)]
         assert found == released_parts(released, base.tokenizer)

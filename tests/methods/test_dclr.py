@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -109,7 +108,8 @@ def another_stream(method: Any, patch: Any) -> None:
 
 
 def counted_by_the_full_batch(method: Any, patch: Any) -> None:
-    method.hyper = replace(method.hyper, noise_times=method.hyper.noise_times * BATCH_SIZE / N)
+    times = method.hyper.noise_times * BATCH_SIZE / N
+    method.hyper = method.hyper.model_copy(update={"noise_times": times})
 
 
 def sigmoid(plain: Any, logits: Tensor, labels: Tensor) -> Tensor:

@@ -201,7 +201,7 @@ def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None
         ("glove", "toy-bert", "needs a table of word vectors, but 'toy-bert' is a transformer;"),
         ("simcse", "toy-glove", "needs a transformer, but 'toy-glove' is a table of word vectors;"),
         ("glove", "none", "needs a table of word vectors, but 'none' is no backbone; choose"),
-        ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be true or false"),
+        ("glove[stop_words=perhaps]", "toy-glove", "'stop_words' should be a valid boolean"),
         ("glove+is-cse", "toy-glove", "'glove' is not trained, so nothing can be added to it"),
     ],
 )

@@ -43,7 +43,7 @@ def kernels(seed: int = 1) -> list[Tensor]:
 
 
 def own(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tensor:
-    method = ISBERT(ISBERTHyper(CHANNELS, relu), Shape(WIDTH, 2))
+    method = ISBERT(ISBERTHyper(channels=CHANNELS, relu=relu), Shape(WIDTH, 2))
     weights = dict(
         zip((name for name, _ in method.local.named_parameters()), leaves[1:], strict=True)
     )

@@ -151,7 +151,7 @@ def test_mixtures_raise_the_loss() -> None:
 def test_with_a_whole_share_mixtures_are_the_sentences() -> None:
     """lambda = 1, which a run may not have: m_j = z'_j, so block B is the batch's own cosines."""
     method = build((MixCSE, {}))
-    method.hyper = replace(method.hyper, share=1.0)
+    method.hyper = method.hyper.model_copy(update={"share": 1.0})
     first, second = batch("random", 0).views
     views = Views((first, second), lambda layer: ())
     for group, larger in zip(method.negatives(first, views, step(0)), (-1, 1), strict=True):

@@ -11,7 +11,6 @@ import pytest
 
 from bench.models.load import load_encoder
 from bench.training.context import RunContext
-from bench.utils.errors import UserError
 from tests.methods.outside import run_of
 
 
@@ -58,8 +57,3 @@ def test_checkpoints_that_the_documentation_lists_can_be_written_as_runs() -> No
     for model, pooler in models.items():
         hyper = run_of(f"published[model={model},pooler={pooler}]").build().hyper
         assert (hyper.model, hyper.pooler) == (model, pooler)
-
-
-def test_an_unknown_pooler_is_refused() -> None:
-    with pytest.raises(UserError, match="'pooler' of 'published' is one of"):
-        run_of("published[pooler=cls_mlp]")

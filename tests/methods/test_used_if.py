@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.checks.method_checks import weight_sums
+from bench.checks.method_contract import weight_sums
 from bench.checks.method_trial import Trial
 from bench.registry.methods import method_class, method_classes
 from bench.runs.run import Run

@@ -30,7 +30,7 @@ def override(part: Any, name: str, value: Any) -> None:
 
 
 def set_hyper(part: Any, **changes: Any) -> None:
-    part.hyper = replace(part.hyper, **changes)
+    part.hyper = part.hyper.model_copy(update=changes)
 
 
 def part(method: Any, name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from bench.runs.run import Run
 from bench.runs.text import parse
 from bench.stages.jobs import planned
 from bench.utils.errors import UserError
-from methods.base import MODEL, ContrastiveHyper
+from methods.base import MODEL, ContrastiveHyper, Field
 
 STUDENT = "rankcse[teacher=run:simcse]"
 
@@ -179,10 +178,6 @@ def test_a_run_with_the_pooler_that_is_asked_for_is_taken() -> None:
         ("rankcse[teacher=Run:simcse]", "'Run:simcse' is neither a folder"),
         ("published[model=published]", "'published' is neither a folder"),
         ("published[model=/]", "/ holds no config.json; give a folder in Hugging Face"),
-        (
-            "rankcse[teacher=run:" * 400 + "simcse" + "]" * 400,
-            r"'rankcse.*\.\.\.' has more than 20 brackets inside each other",
-        ),
     ],
 )
 def test_a_name_of_no_encoder_is_refused_when_planned(text: str, message: str) -> None:
@@ -193,9 +188,8 @@ def test_a_name_of_no_encoder_is_refused_when_planned(text: str, message: str) -
 def test_a_cycle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only defaults can make one, since a text cannot contain itself."""
 
-    @dataclass(frozen=True)
     class Own(ContrastiveHyper):
-        teacher: str = field(default="run:rankcse", metadata=MODEL)
+        teacher: str = Field("run:rankcse", json_schema_extra=MODEL)
 
     monkeypatch.setattr(simcse.SimCSE, "Hyper", Own)
     monkeypatch.setattr(simcse.SimCSE, "clamp_to_backbone", lambda hyper, shape: hyper)

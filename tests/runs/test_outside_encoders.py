@@ -132,7 +132,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
          "'b (outside encoder)' is the same as 'a (outside encoder)'; remove one"),
         ([{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
          "'SimCSE' has the name of a method; give it another 'label'"),
-        ([{"model": "{model}", "pooler": "mean"}], "'pooler' of 'published' is one of"),
+        ([{"model": "{model}", "pooler": "mean"}], "'pooler' should be 'cls', "),
         ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
          "'pooler' uses only the transformer of {model}, without prompts; omit 'prompt'"),
         (["bert-base-uncasd"], "did you mean 'bert-base-uncased'"),

@@ -407,7 +407,7 @@ def test_a_run_resolves_from_its_own_arguments(
         ("simcse[temperature=0]", "temperature"),
         ("simcse[batch_size=many]", "'batch_size' should be a valid integer, not 'many'"),
         ("sscl[positive=random]", "'positive'"),
-        ("is-cse[neighbours=2000]", "neighbours < buffer"),
+        ("is-cse[neighbours=2000]", "'neighbours' should be above 0 and below 'buffer'"),
         ("gs-infonce+simcse", "'simcse' adds nothing to another method"),
         ("untrained+gs-infonce", "'untrained' is not trained"),
         ("gs-infonce+sscl+sscl", "'sscl' appears twice"),
@@ -426,7 +426,7 @@ def test_a_run_resolves_from_its_own_arguments(
         ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp', not 'avg'"),
         ("promptbert[dimension=128]", "builds its own encoder, which 'dimension' does not affect"),
         ("ct-bert[scored_layers=3]", "its own encoder, which 'scored_layers' does not affect"),
-        ("untrained+projection[source=target]", "'projection' is one map for all tasks; name a"),
+        ("untrained+projection[source=target]", "a projection is one map for all tasks; name a"),
     ],
 )  # fmt: skip
 def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
