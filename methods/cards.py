@@ -1,9 +1,7 @@
 """CARDS: a positive with switched capitals, and negatives retrieved from the whole corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -59,7 +57,7 @@ class CARDS(Contrastive):
         },
     }
     paper = official
-    used_if: ClassVar = {
+    used_if = {
         "words": lambda hyper: hyper.switch > 0,
         "retrieval": lambda hyper: hyper.neighbours > 0,
     }

@@ -1,7 +1,5 @@
 """Composition: methods written with `+`, and the rules for what can be combined."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

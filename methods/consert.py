@@ -1,7 +1,5 @@
 """ConSERT: two views of a sentence by cutoff or shuffling of its embeddings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal

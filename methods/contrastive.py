@@ -8,8 +8,6 @@ s is the cosine and t the temperature. A method overrides slots: `pairs` (h and 
 the first one determines the pairs and the recipe.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -160,7 +158,7 @@ class Contrastive(Method):
         return None
 
     @property
-    def slots(self) -> list[Contrastive]:
+    def slots(self) -> "list[Contrastive]":
         """This method and the methods joined to it with `+`."""
         return [self, *self.parts]
 

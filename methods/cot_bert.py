@@ -1,9 +1,7 @@
 """CoT-BERT: PromptBERT with templates of two steps, and one that says the opposite."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -55,7 +53,7 @@ class CoTBERTHyper(PromptBERTHyper):
         return [*super().templates, *([] if self.template_3 is None else [self.template_3])]
 
     @model_validator(mode="after")
-    def _check_padding(self) -> CoTBERTHyper:
+    def _check_padding(self) -> Self:
         if self.denoise_scored and self.denoise_by == "padding":
             raise ValueError(
                 "padding cannot be subtracted from a scored vector; set denoise_by=positions or "

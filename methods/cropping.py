@@ -1,10 +1,8 @@
 """Cropping: two crops of one document are a positive pair, without or beside dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -30,10 +28,8 @@ class Cropping(Contrastive):
     title = "Cropping"
     reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
     Hyper = CroppingHyper
-    paper: ClassVar = {
-        "*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}
-    }
-    used_if: ClassVar = {
+    paper = {"*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}}
+    used_if = {
         "lines": lambda hyper: hyper.unit == "document",
         "longest": lambda hyper: hyper.unit == "document",
         "cut": lambda hyper: hyper.unit == "sentence",

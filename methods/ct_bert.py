@@ -1,8 +1,6 @@
 """CT-BERT: Contrastive Tension between two encoders, whose vectors agree only for equal
 sentences."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -1,10 +1,8 @@
 """DCLR: likely false negatives are masked, and adversarial noise vectors are added as negatives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -94,7 +92,7 @@ class DCLR(Contrastive):
             "*": _released,
         },
     )
-    used_if: ClassVar = {
+    used_if = {
         "complement": lambda hyper: hyper.phi <= 1,
         "complement_dropout": lambda hyper: hyper.phi <= 1,
         "ascent_steps": lambda hyper: hyper.noise_times > 0,

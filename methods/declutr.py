@@ -1,9 +1,7 @@
 """DeCLUTR: contrastive learning of spans of a document, with a masked-language loss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +43,7 @@ class DeCLUTRHyper(HyperParameters):
     average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
 
     @model_validator(mode="after")
-    def _check_lengths(self) -> DeCLUTRHyper:
+    def _check_lengths(self) -> Self:
         if self.shortest > self.longest:
             raise ValueError(f"'shortest' is {self.shortest}, above 'longest', {self.longest}")
         least = 2 * self.anchors * self.longest
@@ -86,7 +84,7 @@ class DeCLUTR(Method):
     }
     paper = {"*": {**_recipe, "batch_size": 16}}
     official = {"*": {**_recipe, "batch_size": 4, "average": True}}
-    used_if: ClassVar = {"masked": lambda hyper: hyper.language > 0}
+    used_if = {"masked": lambda hyper: hyper.language > 0}
 
     def __init__(self, hyper: DeCLUTRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)

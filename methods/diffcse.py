@@ -1,10 +1,8 @@
 """DiffCSE: the sentence vector helps to find which words of the sentence were replaced."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,7 +58,7 @@ class DiffCSE(Contrastive):
         "roberta-large": _roberta,
     }
     official = overlay(paper, {"*": {"padded": True}})
-    used_if: ClassVar = {
+    used_if = {
         "generator": lambda hyper: hyper.weight > 0,
         "masked": lambda hyper: hyper.weight > 0,
         "padded": lambda hyper: hyper.weight > 0,

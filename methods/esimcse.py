@@ -1,9 +1,7 @@
 """ESimCSE: word repetition in the second view, and a queue of momentum vectors as additional
 negatives."""
 
-from __future__ import annotations
-
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,7 +54,7 @@ class ESimCSE(Queued):
         "roberta-large": {**paper["roberta-large"], "queue": 128},
         "*": {"redraw": False, "random_start": True},
     }
-    used_if: ClassVar = {
+    used_if = {
         "redraw": lambda hyper: hyper.rate > 0,
         "momentum": lambda hyper: hyper.queue > 0,
         "random_start": lambda hyper: hyper.queue > 0,

@@ -1,7 +1,5 @@
 """BERT-flow: an invertible map that is trained to make vectors standard normal."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -174,7 +172,7 @@ class Flowed(Mapped):
         assert glow is not None
         return in_chunks(vectors, lambda chunk: glow(chunk)[0], self.device)
 
-    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Flowed:
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Flowed":
         draw = drawn(self.base, vectors, self.seed)
         glow = fitted(draw, sentences, self.hyper, self.seed, self.device)
         return Flowed(self.base, self.hyper, self.seed, glow, self.device)
@@ -186,7 +184,7 @@ class Flowed(Mapped):
     @classmethod
     def load(
         cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
-    ) -> Flowed:
+    ) -> "Flowed":
         hyper, seed, glow = FlowHyper(**stored["hyper"]), stored["seed"], None
         if arrays:
             glow = Glow(stored["width"], hyper, seed).requires_grad_(False).to(device)

@@ -1,9 +1,5 @@
 """Focal-InfoNCE: cosines are modulated by themselves, so that hard negatives weigh more."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -29,7 +25,7 @@ class FocalInfoNCE(Contrastive):
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"
     Hyper = FocalInfoNCEHyper
     paper = official = SHARED_RECIPE
-    used_if: ClassVar = {"hardness": lambda hyper: hyper.focal_negative}
+    used_if = {"hardness": lambda hyper: hyper.focal_negative}
 
     def contrast(
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None

@@ -1,13 +1,11 @@
 """GloVe: the mean of a sentence's word vectors."""
 
-from __future__ import annotations
-
 import hashlib
 import string
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -89,7 +87,7 @@ class AverageOfWords:
         return {"stop_words": self.stop_words}
 
     @classmethod
-    def load(cls, folder: Path, stored: Any, *, arrays: Any, **_: Any) -> AverageOfWords:
+    def load(cls, folder: Path, stored: Any, *, arrays: Any, **_: Any) -> Self:
         words = (folder / "words.txt").read_bytes().decode().split("\n")
         return cls(words, arrays["vectors"].numpy(), stored["stop_words"])
 

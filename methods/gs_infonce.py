@@ -1,9 +1,5 @@
 """GS-InfoNCE: Gaussian vectors as additional negatives."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -50,7 +46,7 @@ class GSInfoNCE(Contrastive):
         "roberta-base": {"batch_size": 64, "learning_rate": 1e-5, "std": 0.1},
         "roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "std": 0.5, "multiple": 1.5},
     }
-    used_if: ClassVar = {
+    used_if = {
         "std": lambda hyper: hyper.multiple > 0 and hyper.weight > 0,
         "weight": lambda hyper: hyper.multiple > 0,
     }

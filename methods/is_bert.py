@@ -1,10 +1,8 @@
 """IS-BERT: mutual information between a sentence vector and the local features of its tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -113,7 +111,7 @@ class LocalMean:
     @classmethod
     def load(
         cls, folder: Path, stored: Any, *, base: Any, arrays: Any, device: str = "cpu"
-    ) -> LocalMean:
+    ) -> Self:
         channels, width, _ = arrays["convolutions.0.weight"].shape
         local = LocalFeatures(width, channels, stored["relu"])
         local.load_state_dict(arrays)

@@ -1,10 +1,8 @@
 """IS-CSE: a second positive, smoothed by its neighbours or its cluster in a buffer of earlier
 positives."""
 
-from __future__ import annotations
-
 import math
-from typing import ClassVar, Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
@@ -40,7 +38,7 @@ class ISCSEHyper(ContrastiveHyper):
     gamma: float = Field(0.5, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _check_together(self) -> ISCSEHyper:
+    def _check_together(self) -> Self:
         if self.group != "kmeans" and not 0 < self.neighbours < self.buffer:
             raise ValueError(
                 f"'neighbours' should be above 0 and below 'buffer', {self.buffer}, not "
@@ -82,7 +80,7 @@ class ISCSE(Queued):
         _schedules,
         {"bert-base-uncased": {"precision": "float32"}, "roberta-base": {"precision": "float32"}},
     )
-    used_if: ClassVar = {
+    used_if = {
         "neighbours": lambda hyper: hyper.group != "kmeans",
         "beta": lambda hyper: hyper.group != "kmeans",
         "clusters": lambda hyper: hyper.group != "knn",

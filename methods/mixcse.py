@@ -1,8 +1,6 @@
 """MixCSE: mixtures of a positive and another sentence are additional, harder negatives."""
 
-from __future__ import annotations
-
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -52,7 +50,7 @@ class MixCSE(Contrastive):
     paper = overlay(SHARED_RECIPE, {"*": _recalled})
     # The script is for BERT base and asks for no mixed precision.
     official = overlay(SHARED_RECIPE, {"*": {"precision": "float32"}})
-    used_if: ClassVar = dict.fromkeys(
+    used_if = dict.fromkeys(
         ("share", "mixed_anchors", "normalised", "larger_share"),
         lambda hyper: hyper.mixtures != "none",
     )

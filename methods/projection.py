@@ -1,10 +1,8 @@
 """Linear projection of vectors to fewer dimensions, and the affine Encoder that it shares with
 trained heads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -58,9 +56,7 @@ class Affine(Mapped):
         return {"tanh": self.tanh}
 
     @classmethod
-    def load(
-        cls, folder: Any, stored: Any, *, base: Any, arrays: Any, device: str = "cpu"
-    ) -> Affine:
+    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any, device: str = "cpu") -> Self:
         return cls(base, arrays["weight"], arrays["bias"], stored["tanh"], device)
 
 

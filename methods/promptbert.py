@@ -1,14 +1,12 @@
 """PromptBERT: the backbone's state at the mask of a template that contains the sentence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -61,7 +59,7 @@ class PromptBERTHyper(ContrastiveHyper):
         return [self.template, self.template_2]
 
     @model_validator(mode="after")
-    def _check_templates(self) -> PromptBERTHyper:
+    def _check_templates(self) -> Self:
         for template in self.templates:
             before, *behind = template.split(SENTENCE)
             masks = sum(text.count(MASK) for text in behind)
@@ -82,7 +80,7 @@ class Prompt:
     place: int  # position of the last mask, counted from the end
 
     @classmethod
-    def read(cls, template: str, tokenizer: Any) -> Prompt:
+    def read(cls, template: str, tokenizer: Any) -> Self:
         """Tokenize a template; its two parts are tokenized separately."""
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
@@ -184,7 +182,7 @@ class PromptEncoder:
         return self._stored
 
     @classmethod
-    def load(cls, folder: Path, stored: Any, *, base: Any, **_: Any) -> PromptEncoder:
+    def load(cls, folder: Path, stored: Any, *, base: Any, **_: Any) -> Self:
         return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
 
 

@@ -1,8 +1,6 @@
 """Published checkpoints."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 from methods.base import (
     LABEL,
@@ -28,7 +26,7 @@ class PublishedHyper(HyperParameters):
     normalize: bool = False  # scale vectors to length 1
 
     @model_validator(mode="after")
-    def _check_prompt(self) -> PublishedHyper:
+    def _check_prompt(self) -> Self:
         if self.prompt and self.pooler:
             raise ValueError(
                 f"a pooler uses only the transformer of '{self.model}', without prompts; "

@@ -1,10 +1,8 @@
 """RankCSE: the order of a batch's similarities, learnt from frozen teachers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +59,7 @@ class RankCSE(Contrastive):
         {"*": {"batch_size": 128, "learning_rate": 3e-5}},  # the community script's
         {"roberta-base": _roberta, "roberta-large": _roberta},
     )
-    used_if: ClassVar = {
+    used_if = {
         "teacher": lambda hyper: hyper.gamma > 0,
         "teacher_2": lambda hyper: hyper.gamma > 0,
         "teacher_pooler": lambda hyper: hyper.gamma > 0,

@@ -1,8 +1,6 @@
 """SimCSE: two dropout views of a sentence are a positive pair, other sentences of the batch are
 negatives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

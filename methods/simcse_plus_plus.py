@@ -1,9 +1,6 @@
 """SimCSE++: negatives without dropout noise, and a contrast of feature dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -44,7 +41,7 @@ class SimCSEPlusPlus(Contrastive):
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
     Hyper = SimCSEPlusPlusHyper
     paper = official = SHARED_RECIPE
-    used_if: ClassVar = {"feature_temperature": lambda hyper: hyper.weight > 0}
+    used_if = {"feature_temperature": lambda hyper: hyper.weight > 0}
 
     def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         return (tokens,) if self.hyper.off_dropout else ()

@@ -1,12 +1,10 @@
 """Skip-thought: a sentence vector must predict the neighbouring sentences."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -195,7 +193,7 @@ class SkipThoughtEncoder:
         return {"reset": self.reader.gru.reset}
 
     @classmethod
-    def load(cls, folder: Path, stored: Any, *, device: str, arrays: Any) -> SkipThoughtEncoder:
+    def load(cls, folder: Path, stored: Any, *, device: str, arrays: Any) -> Self:
         vocabulary, width = arrays["embedding"].shape
         reader = Reader(vocabulary, width, len(arrays["gru.candidate"]), stored["reset"])
         reader.load_state_dict(arrays)

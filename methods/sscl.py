@@ -1,9 +1,7 @@
 """SSCL: vectors of lower layers are additional negatives."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -47,7 +45,7 @@ class SSCL(Contrastive):
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
     official = overlay(SHARED_RECIPE, {"*": {"average": True}})
-    used_if: ClassVar = {"stack": lambda hyper: hyper.layer is None}
+    used_if = {"stack": lambda hyper: hyper.layer is None}
 
     @classmethod
     def clamp_to_backbone(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:

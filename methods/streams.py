@@ -1,8 +1,6 @@
 """Named random streams: every draw has its own generator, so no draw shifts the stream of
 another."""
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

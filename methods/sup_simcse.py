@@ -1,10 +1,7 @@
 """Supervised SimCSE: entailments are positives and contradictions negatives, from labelled NLI."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -46,7 +43,7 @@ class SupSimCSE(Contrastive):
         "roberta-large": _large,
     }
     official = overlay(paper, {"*": {"epsilon": 4e-8, "clip": 4.0}})
-    used_if: ClassVar = {"own_weight": lambda hyper: hyper.contradictions}
+    used_if = {"own_weight": lambda hyper: hyper.contradictions}
 
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 

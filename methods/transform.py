@@ -1,7 +1,5 @@
 """Transforms: maps of finished sentence vectors, written after a `+`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -50,7 +48,7 @@ class Mapped:
         """Map vectors (n, d) by a fixed map."""
         raise NotImplementedError
 
-    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Mapped:
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Mapped":
         """Return this Encoder with a map that is fitted on sentences, of which two in a row are a
         pair. `vectors` are those of `base`, finished."""
         raise NotImplementedError

@@ -1,7 +1,5 @@
 """The untrained backbone with any pooler."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from methods.base import LABEL, Context, Field, HyperParameters, Method, Pooler

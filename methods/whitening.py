@@ -1,7 +1,5 @@
 """BERT-whitening: a linear map that makes the covariance of vectors the identity."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -82,7 +80,7 @@ class Whitened(Mapped):
         arrays = {name: array.to(self.device) for name, array in self.arrays.items()}
         return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **arrays), self.device)
 
-    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Whitened:
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Whitened":
         arrays = fitted(vectors(sentences), self.dimensions, self.device)
         return Whitened(self.base, self.dimensions, arrays, self.device)
 
@@ -92,7 +90,7 @@ class Whitened(Mapped):
     @classmethod
     def load(
         cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
-    ) -> Whitened:
+    ) -> "Whitened":
         return cls(base, stored["dimensions"], arrays or {}, device)
 
 

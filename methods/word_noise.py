@@ -1,11 +1,9 @@
 """SimCSE with discrete noise: words are swapped or deleted before encoding."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -69,7 +67,7 @@ class WordNoise(Method):
     }
 
     edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
-    used_if: ClassVar = {
+    used_if = {
         "probability": lambda hyper: hyper.noise is not None,
         "reading": lambda hyper: hyper.noise is not None,
     }

@@ -1,12 +1,10 @@
 """Word overlap: the cosine of two bags of words, a lower bound for encoders."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -55,7 +53,7 @@ class BagOfWords:
         return {"width": self.width}
 
     @classmethod
-    def load(cls, folder: Path, stored: dict[str, Any], **_: Any) -> BagOfWords:
+    def load(cls, folder: Path, stored: dict[str, Any], **_: Any) -> Self:
         width = stored.get("width")
         if type(width) is not int or width < 1:
             raise ValueError(f"width is {width!r}")

@@ -1,8 +1,6 @@
 """Methods from outside: found, named, identified, and tried on what every method owes, where each
 breach is noticed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Every method, switch and composition with its oracle, hard inputs, a measure of differences."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Runs of a method on either tiny backbone, and these with a masked-language head."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

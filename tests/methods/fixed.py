@@ -1,7 +1,5 @@
 """Vectors with a mean and correlations, an Encoder of fixed ones, and what it is mapped on."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Shared by the tests of methods outside the formula, and runs on the tiny backbones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

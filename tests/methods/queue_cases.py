@@ -1,7 +1,5 @@
 """ESimCSE and DCLR as cases: their second models are tables of vectors, filled from each batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """CARDS: its loss, the switched words, and the retrieved sentences, never one's own."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace

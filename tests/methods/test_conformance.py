@@ -1,7 +1,5 @@
 """Every method, switch and composition equals its oracle in loss and gradient, step after step."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

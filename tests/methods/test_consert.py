@@ -1,7 +1,5 @@
 """ConSERT against its oracle: loss, augmented embeddings, a whole step; mutations; its corpus."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CoT-BERT: a step against an oracle of one sentence at a time; its limits and its texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

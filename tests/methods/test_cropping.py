@@ -1,7 +1,5 @@
 """Cropping: which words are in a crop, its limit SimCSE, and what its documents are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path

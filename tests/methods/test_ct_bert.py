@@ -1,7 +1,5 @@
 """CT-BERT against its oracle: loss, drawn pairs, a whole step; mutations; both copies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DCLR in both forms: loss, noise and weights against an oracle; its complementary model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """DCLR: a step of the released code (tokens, both models, heads, loss) on the tiny backbones,
 and trainings with checkpoints other than the backbone's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """DeCLUTR: its loss against an oracle, where its spans lie, what is masked, and a training."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DeCLUTR's spans and optimiser against the released code, restated in `tests.oracles.spans`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

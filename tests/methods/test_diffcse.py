@@ -1,7 +1,5 @@
 """DiffCSE: a step against an oracle with transformers' own passes, its limits, its models."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

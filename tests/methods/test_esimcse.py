@@ -1,7 +1,5 @@
 """ESimCSE: its queue against an oracle, its repetitions by what they must leave, its trainings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

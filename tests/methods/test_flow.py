@@ -1,7 +1,5 @@
 """The flow against plain loops: cost, gradient, training, inverse, determinant, likelihood."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Focal-InfoNCE: its loss against an oracle, mistakes that it must catch, and its gradients."""
 
-from __future__ import annotations
-
 import math
 from operator import attrgetter
 from typing import Any

@@ -1,7 +1,5 @@
 """GloVe averages equal the rule by the letter; the Encoder is saved, loaded and scored."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

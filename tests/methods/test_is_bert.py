@@ -1,7 +1,5 @@
 """IS-BERT against its oracle; its mutations; its Encoder, alone, stored and trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """IS-CSE smoothed by K-means, alone or beside its neighbours: oracle, mutations, limits, state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise

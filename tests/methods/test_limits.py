@@ -1,7 +1,5 @@
 """Limits and known answers: what a method becomes when a part is switched off, bit for bit."""
 
-from __future__ import annotations
-
 import math
 from operator import attrgetter
 from typing import Any

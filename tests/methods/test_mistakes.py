@@ -4,8 +4,6 @@ Each mistake spoils one thing of methods, poolers, classifiers, task files; the 
 pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MixCSE: its loss against an oracle, mistakes that it must catch, and the cells by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """The oracles are tested themselves: every mistake in `mutations` must make the comparison fail."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.methods.cases import BY_NAME, is_caught

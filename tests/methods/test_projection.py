@@ -1,7 +1,5 @@
 """Projections against numpy's singular values, scikit-learn's components and plain loops."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PromptBERT: a step against an oracle of one sentence at a time, and its Encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Published checkpoints as untrained runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

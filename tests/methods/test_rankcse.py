@@ -1,7 +1,5 @@
 """RankCSE: both terms against an oracle, its limits, and its teachers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """What ConSERT and IS-BERT take from Sentence-Transformers 0.3: how sentences are cut, and the
 weights that decay (`tests.oracles.library`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

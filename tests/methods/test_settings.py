@@ -3,8 +3,6 @@
 Source: docs/methods.md.
 """
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SimCSE's second view without a word: what is left out, what is encoded."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

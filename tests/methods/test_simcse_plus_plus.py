@@ -1,7 +1,5 @@
 """SimCSE++: its losses against an oracle, mistakes that it must catch, its pass without dropout."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from operator import attrgetter

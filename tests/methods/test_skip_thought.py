@@ -1,7 +1,5 @@
 """Skip-thought equals its printed equations in loss and gradient, is saved, continued, trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Named random streams, and what `methods.base` exports."""
 
-from __future__ import annotations
-
 import torch
 
 from bench.registry.methods import method_classes

@@ -1,7 +1,5 @@
 """Supervised SimCSE: its loss against loops over scalars, its triples, and its limit SimCSE."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Trainings: the same twice, finished, and with an encoder that scores what the outcome says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import mean
 from typing import Any

@@ -1,7 +1,5 @@
 """Hyper-parameters without effect (`Method.used_if`) change no weight and make no other run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

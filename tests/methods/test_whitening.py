@@ -1,7 +1,5 @@
 """Whitening against plain loops and Jacobi's rotations; its properties, limits, refusals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SimCSE with word noise: loss and edits equal their oracle; without noise it is the base code."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
