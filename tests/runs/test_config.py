@@ -86,8 +86,8 @@ def simcse(**keys: Any) -> dict[str, Any]:
         (simcse(sweep={"x": [1, 1]}), "methods.0.sweep.x: 1 is listed twice; keep one"),
         (simcse(settings=["offical"]), "'methods.0.settings.0' should be 'paper' or 'official', n"),
         (simcse(analyses=["layer"]), "unknown analysis 'layer'; did you mean 'layers'"),
-        ({"recipe": {"batch_sise": 3}}, "unknown key 'batch_sise'; did you mean 'batch_size'?"),
-        ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a valid integer, not 'many'"),
+        ({"recipe": {"batch_sise": 3}}, "recipe: unknown key 'batch_sise'; did you mean 'batch_si"),
+        ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a valid integer, not "),
         ({"compare": {"basline": "simcse"}}, "compare: unknown key 'basline'; did you mean 'basel"),
         ({"stand_ins": {"toy-bart": "roberta-base"}}, "'stand_ins.toy-bart' is not among the suit"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
@@ -158,9 +158,9 @@ def test_errors_of_runs_name_the_key(
         (b"suite: !!python/object/apply:os.mkdir ['ran']", "is not YAML"),
         (
             b"suite: mine\nseeds: [1]\nseeds: [3]",
-            r"\.yaml, line 3: duplicate key 'seeds'; keep one",
+            r"\.yaml: line 3: duplicate key 'seeds'; keep one",
         ),
-        (b"a: &a {x: 1}\nb: {<<: *a, y: 2, y: 3}", r"\.yaml, line 2: duplicate key 'y'; keep one"),
+        (b"a: &a {x: 1}\nb: {<<: *a, y: 2, y: 3}", r"\.yaml: line 2: duplicate key 'y'; keep one"),
     ],
 )
 def test_files_that_cannot_be_read(
@@ -175,7 +175,7 @@ def test_files_that_cannot_be_read(
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"missing\.yaml cannot be read \(No such file"):
+    with pytest.raises(UserError, match=r"missing\.yaml: it cannot be read \(No such file"):
         suites.load(tmp_path / "missing.yaml")
 
 

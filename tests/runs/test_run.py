@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.recipe import Recipe
-from bench.runs.resolve import resolve, run_of
+from bench.runs.resolve import parse, resolve, run_of
 from bench.runs.run import LATER, Run
-from bench.runs.text import parse
 from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
@@ -443,9 +442,9 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"lr": 1}, "unknown key 'lr'; did you mean 'learning_rate'?"),
         ({"batch_size": 0}, "'batch_size' should be greater than 0, not 0"),
         ({"batch_size": 1.5}, "'batch_size' should be a valid integer, got a number with a fract"),
-        ({"batch_size": True}, "'batch_size' should not be true or false"),
-        ({"learning_rate": False}, "'learning_rate' should not be true or false"),
-        ({"patience": True}, "'patience' should not be true or false"),
+        ({"batch_size": True}, "batch_size: a number or a text is needed, not True"),
+        ({"learning_rate": False}, "learning_rate: a number or a text is needed, not False"),
+        ({"patience": True}, "patience: a number or a text is needed, not True"),
         ({"batch_size": "none"}, "'batch_size' should be a valid integer, not 'none'"),
         ({"max_length": 2}, "'max_length' should be greater than or equal to 3, not 2"),
         ({"max_length": 65, "pooler": "avg_first_last_64"},
