@@ -37,7 +37,7 @@ from bench.registry import plugins
 from bench.registry.methods import method_class, method_classes
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
-from bench.runs.settings import checked_tables
+from bench.runs.resolve import checked_tables
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
 from bench.utils.errors import UserError

@@ -173,7 +173,8 @@ def plan(
     exactly_one(config=config, suite=suite, json=text)
     if text is None:
         file = config or _shipped(suite or "")
-        content = configurations.read(file)
+        with errors_of(f"configuration {file}"):
+            content = configurations.read(file)
     else:
         content = read_json_text(text)
     with errors_of(f"configuration {'in --json' if text is not None else file}"):

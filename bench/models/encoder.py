@@ -81,15 +81,9 @@ class TransformerEncoder:
         cached_tokens: Mapping[str, list[int]] | None = None,
         work: Work | None = None,
     ) -> None:
-        """Take a Hugging Face transformer, its fast tokenizer, and a name of `POOLERS`.
-
-        Args:
-            cached_tokens: token ids of sentences that are encoded repeatedly.
-            work: counts the FLOP of `encode`.
-
-        Raises:
-            UserError: the pooler takes the first token of a decoder.
-        """
+        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLERS`, token ids of
+        sentences that are encoded repeatedly, and what counts the FLOP of `encode`; `UserError` if
+        the pooler takes the first token of a decoder."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
         self._cached_tokens, self._work = {} if cached_tokens is None else cached_tokens, work
         self._positions = POSITIONS.get(pooler)
@@ -139,18 +133,14 @@ class TransformerEncoder:
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
     ) -> np.ndarray:
-        """Encode tokenized sentences.
+        """Encode tokenized sentences, special tokens included: float32 (n, width), in order.
 
         Args:
-            tokens: token ids of each sentence, special tokens included.
+            tokens: token ids of each sentence.
             progress: called with the number of sentences of each batch; on a GPU that may be before
                 it is finished.
-            pool: replaces the pooler; maps all hidden states and the attention mask to vectors (n,
-                width).
+            pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
-
-        Returns:
-            float32 (n, width), in the order of `tokens`.
         """
         device = next(self.model.parameters()).device
         shape = len(tokens), width or self.model.config.hidden_size
@@ -161,18 +151,17 @@ class TransformerEncoder:
             budget = TOKEN_BUDGET.get(device.type, 4096)
             positions = self._positions if pool is None else None
             batches = list(length_batches([positions or len(row) for row in tokens], budget))
-            order = torch.tensor([row for rows in batches for row in rows])
-            places = to_device(order, device)
+            order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
 
             @torch.inference_mode()
             def encode(part: tuple[list[int], Tensor], _: object) -> int:
-                rows, own = part
-                some, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
-                batch = Batch.of(some, pad_id, device, positions)
-                vectors.index_copy_(0, own, self._pooled(batch, pool).float())
+                rows, index = part
+                sequences, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
+                batch = Batch.of(sequences, pad_id, device, positions)
+                vectors.index_copy_(0, index, self._pooled(batch, pool).float())
                 return len(rows)
 
-            parts = [*zip(batches, places.split([*map(len, batches)]), strict=True)]
+            parts = [*zip(batches, order.split([*map(len, batches)]), strict=True)]
             # Nothing says that a model's own forward pass may run in several threads.
             at_once = AT_ONCE if device.type == "cpu" and is_packed(self.model) else 1
             side_by_side(encode, parts, at_once, progress or (lambda count: None))
@@ -192,8 +181,7 @@ class TransformerEncoder:
             seed_torch(seed, device)
             self.model.train()
             try:
-                tokens = self.tokenize(sentences)
-                pad_id = self.tokenizer.pad_token_id
+                tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
                 batch = Batch.of(tokens, pad_id, device, self._positions)
                 return self._pooled(batch, None).float().cpu().numpy()
             finally:
@@ -223,10 +211,11 @@ class TransformerEncoder:
 def read_tokens(encoder: Encoder, sentences: Sequence[str], folder: Path) -> None:
     """Have the transformer under an encoder, if any, take token ids of distinct sentences from a
     file that all runs of a suite share."""
-    while base := getattr(encoder, "base", None):
-        encoder = base
-    if isinstance(encoder, TransformerEncoder):
-        encoder.read_tokens(sentences, folder)
+    base: Any = encoder
+    while getattr(base, "base", None):
+        base = base.base
+    if isinstance(base, TransformerEncoder):
+        base.read_tokens(sentences, folder)
 
 
 def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Vectors], Vectors] | None:

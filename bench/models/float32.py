@@ -2,8 +2,7 @@
 
 TF32 is several times as fast. Models in float32 train in it, and selection encodes in it. Reported
 scores do not: by TF32 scores of vectors in a narrow cone, such as [CLS] of an untrained backbone,
-move by more than `verify` allows (tests/models/test_float32.py). Nor do losses and exact
-neighbours.
+move by more than `verify` allows (tests/models/test_float32.py). Nor do losses.
 """
 
 from __future__ import annotations

@@ -38,26 +38,18 @@ OPTIONS = re.compile(r"(?P<source>.+)\[(?P<options>[^][]*)\]")
 
 @dataclass(frozen=True)
 class Model:
-    """A model to score.
+    """A model to score; `pooler` and `prompt` as in `load_encoder`."""
 
-    Attributes:
-        source: hub id, folder, name of a backbone, `module:function`, or a function.
-        pooler: as in `load_encoder`.
-        prompt: as in `load_encoder`.
-        normalize: scale vectors to length 1.
-    """
-
-    source: str | Function
+    source: str | Function  # hub id, folder, name of a backbone, `module:function`, or a function
     pooler: str | None = None
     prompt: str | None = None
-    normalize: bool = False
+    normalize: bool = False  # scale vectors to length 1
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
         """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line.
 
-        The options of `common` apply unless `word` sets them. Unknown options raise
-        `UserError`.
+        The options of `common` apply unless `word` sets them.
         """
         model = replace(common, source=word) if common else cls(word)
         match = OPTIONS.fullmatch(word)
@@ -80,11 +72,8 @@ class Model:
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
-        """The model that a file of results describes (see `describe`).
-
-        Raises:
-            UserError: the model is a function. Code that a file names is never run.
-        """
+        """The model that a file of results describes (see `describe`); `UserError` if it is a
+        function, since code that a file names is never run."""
         options = {key: described.get(key) for key in ("pooler", "prompt")}
         model = cls(described["model"], **options, normalize=bool(described.get("normalize")))
         if described.get("function") or model.is_function:
@@ -155,11 +144,7 @@ class Model:
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:
-    """Models by the names of their files of results, unique by as many parents as needed.
-
-    Raises:
-        UserError: the names cannot be made unique.
-    """
+    """Models by the names of their files of results, unique by as many parents as needed."""
     for above in range(max(len(Path(model.name).resolve().parts) for model in models)):
         by_file = {model.file(above): model for model in models}
         if len(by_file) == len(models):
@@ -202,17 +187,14 @@ class FunctionEncoder:
 
     def __init__(self, function: Function, name: str) -> None:
         self.function, self.name = function, name
-        own = getattr(function, "identity", None)
-        self.lasting = isinstance(own, str)
-        text = f"{name}\n{own}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
+        identity = getattr(function, "identity", None)
+        self.lasting = isinstance(identity, str)
+        text = f"{name}\n{identity}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
         self.identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of the sentences, float32 (n, d), in order.
-
-        Raises:
-            UserError: the function fails, or does not return one vector per sentence.
-        """
+        """Vectors of the sentences, float32 (n, d), in order; `UserError` if the function fails, or
+        does not return one vector per sentence."""
         if not sentences:
             return np.zeros((0, 0), dtype=np.float32)
         try:

@@ -8,8 +8,6 @@ wraps) and `arrays.safetensors` (its tensors).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.poolers import POOLER_NAMES, check_pooler
 from bench.models.transformer import check_folder
 from bench.registry.backbones import UnknownBackbone, backbone
-from bench.registry.encoders import SAVED, encoder_folder
+from bench.registry.encoders import MODULES, SAVED, TRANSFORMER, encoder_folder, folder_kind
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder, read_json, write_json
@@ -67,46 +65,53 @@ def load_encoder(
     if pooler is not None:
         check_pooler(pooler)
     folder = find_model(model)
-    check_files(folder, pooler, prompt)
-    if (folder / SAVED).is_file():
-        return _load_saved(folder, device)
-    if pooler is None and (folder / sentence_transformers.LIST).is_file():
-        with _parts_fit(folder):
+    kind = check_files(folder, pooler, prompt)
+    if kind == TRANSFORMER:
+        if pooler is None:
+            what = f"{model} stores no pooler"
+            raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
+        return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+    try:
+        with float32_products(ELSEWHERE):
+            if kind == SAVED:
+                return _load_saved(folder, device)
             encoder: Encoder = sentence_transformers.load_modular(folder, prompt, device)
             encoder.encode(["a"])
-        return encoder
-    if pooler is None:
-        what = f"{model} stores no pooler"
-        raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
-    return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+            return encoder
+    except (SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
+        if is_memory_full(error):
+            raise
+        reason = str(error).partition("\n")[0]
+        what = f"the parts of the encoder in {folder} are damaged or do not fit ({reason})"
+        raise UserError(f"{what}; save or download it again") from error
 
 
-def check_files(folder: Path, pooler: str | None, prompt: str | None) -> None:
-    """Raise `UserError` if `load_encoder` would refuse a folder for what its files are, without its
-    weights."""
-    if (folder / SAVED).is_file():
+def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
+    """Return how `load_encoder` reads a folder with these options, of `KINDS`; `UserError` if it
+    would refuse it for what its files are, without its weights."""
+    kind = folder_kind(folder)
+    if kind == MODULES and pooler is None:
+        sentence_transformers.read_modules(folder)
+        sentence_transformers.read_prompt(folder, prompt)
+        return kind
+    if kind == SAVED:
         stored = read_json(folder / SAVED)
         if pooler not in (None, stored.get("pooler")):
             has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
             what = f"{folder} was saved with {has}, not with pooler '{pooler}'"
             raise UserError(f"{what}; omit --pooler, or write pooler=none")
-    elif pooler is None and (folder / sentence_transformers.LIST).is_file():
-        sentence_transformers.read_modules(folder)
-        sentence_transformers.read_prompt(folder, prompt)
-        return
     else:
         check_folder(folder)
+        kind = TRANSFORMER
     if prompt:
         what = f"--pooler uses only the transformer of {folder}, without prompts"
         raise UserError(f"{what if pooler else f'{folder} has no prompts'}; omit --prompt")
+    return kind
 
 
 def find_model(model: str | Path) -> Path:
-    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download;
+    `UserError` if there is none."""
     name = str(model)
     folder = encoder_folder(name)
     if folder is not None:
@@ -123,40 +128,23 @@ def find_model(model: str | Path) -> Path:
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
-    """Load a folder that `save_encoder` wrote."""
+    """Load a folder that `save_encoder` wrote. Its encoder is one of ours, or of a method's."""
     stored, parts = read_json(folder / SAVED), dict[str, Any]()
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
-    encoder_class = _encoder_class(stored["kind"], folder / SAVED)
-    with _parts_fit(folder):
-        if (folder / ARRAYS).is_file():
-            parts["arrays"] = load_file(folder / ARRAYS)
-        encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
-        if parts:
-            encoder.encode(["a"])
-    return encoder
-
-
-@contextmanager
-def _parts_fit(folder: Path) -> Iterator[None]:
-    """Turn errors of parts that are damaged, or whose shapes do not fit, into `UserError`."""
-    try:
-        with float32_products(ELSEWHERE):
-            yield
-    except (SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
-        if is_memory_full(error):
-            raise
-        reason = str(error).partition("\n")[0]
-        what = f"the parts of the encoder in {folder} are damaged or do not fit ({reason})"
-        raise UserError(f"{what}; save or download it again") from error
-
-
-def _encoder_class(kind: str, source: Path) -> Any:
-    """The class of a kind of encoder: of this package, else of the module of a method."""
-    modules = [importlib.import_module(cls.__module__) for cls in method_classes().values()]
-    for module in [importlib.import_module(__name__), sentence_transformers, *modules]:
-        for value in vars(module).values():
-            if isinstance(value, type) and getattr(value, "kind", None) == kind:
-                return value
-    what = f"{source} names an encoder of kind '{kind}', which no installed method defines"
-    raise UserError(f"{what}; load it with the version that saved it")
+    if (folder / ARRAYS).is_file():
+        parts["arrays"] = load_file(folder / ARRAYS)
+    names = [__name__, sentence_transformers.__name__]
+    names += [cls.__module__ for cls in method_classes().values()]
+    for name in names:
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, type) and getattr(value, "kind", None) == stored["kind"]:
+                encoder_class: Any = value
+                encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
+                if parts:
+                    encoder.encode(["a"])
+                return encoder
+    what = (
+        f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method"
+    )
+    raise UserError(f"{what} defines; load it with the version that saved it")

@@ -175,12 +175,8 @@ class Batch:
     ) -> Batch:
         """Pad at least one non-empty token sequence with `pad_id` and copy it to a device.
 
-        Args:
-            positions: pad to this length and compute the states of padding too; by default the
-                longest sequence's length, with padding skipped.
-
-        Raises:
-            UserError: a sequence is longer than `positions`.
+        With `positions`, pad to this length and compute the states of padding too; `UserError` if a
+        sequence is longer. By default the length is the longest one, and padding is skipped.
         """
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
         if positions is not None and lengths.max() > positions:

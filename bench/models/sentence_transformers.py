@@ -21,13 +21,12 @@ from torch.nn import functional as F
 from bench.models.encoder import TransformerEncoder
 from bench.models.transformer import load_backbone, refuse_pickled, summary
 from bench.registry.backbones import refuse_own_code
-from bench.registry.encoders import files_sum
+from bench.registry.encoders import MODULES, files_sum
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
 from bench.utils.memory import is_memory_full
 from methods.base import Mapped
 
-LIST = "modules.json"
 PROMPTS = "config_sentence_transformers.json"
 POOLERS = {"mean": "avg", "cls": "cls_before_pooler"}  # the library's modes, and ours
 READ = (".json", ".safetensors", ".txt", ".model")  # ends of names: files that decide the vectors
@@ -36,18 +35,18 @@ USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
     """The entries of modules.json; `UserError` if one needs code of its own or is pickled."""
-    entries: list[dict[str, Any]] = read_json(folder / LIST)
+    entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
-        place = folder / entry["path"]
-        config = place / "config.json"
-        refuse_own_code(place)
+        module = folder / entry["path"]
+        refuse_own_code(module)
+        refuse_pickled(module)
+        config = module / "config.json"
         # The library would take tanh for an activation that is not torch's.
         activation = read_json(config).get("activation_function") if config.is_file() else None
         for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
             if name and not name.startswith(package):
                 what = f"{folder} needs '{name}', code of the model's own, which is not run"
                 raise UserError(f"{what}; {USE_POOLER}")
-        refuse_pickled(place)
     return entries
 
 
@@ -56,51 +55,43 @@ def read_prompt(folder: Path, name: str | None) -> str:
     folder has no such prompt."""
     path = folder / PROMPTS
     described = read_json(path) if path.is_file() else {}
-    chosen, prompts = name, described.get("prompts") or {}
-    if name is None:
-        chosen = described.get("default_prompt_name")
-    if chosen and chosen not in prompts:
-        hint = did_you_mean(chosen, prompts)
-        raise UserError(f"{folder} has no prompt '{chosen}'{hint}; an empty --prompt uses none")
-    return (prompts[chosen] if chosen else None) or ""
+    prompts = described.get("prompts") or {}
+    name = described.get("default_prompt_name") if name is None else name
+    if not name:
+        return ""
+    if name not in prompts:
+        hint = did_you_mean(name, prompts)
+        raise UserError(f"{folder} has no prompt '{name}'{hint}; an empty --prompt uses none")
+    return prompts[name] or ""
 
 
 def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
-    """Load the encoder of a folder.
-
-    Args:
-        folder: of a model.
-        prompt: name of one of the folder's prompts, or "" for no prompt; None uses the folder's
-            default.
-        device: where it runs.
+    """Load the encoder of a folder, with a prompt as `read_prompt` takes it.
 
     Raises:
         UserError: as `read_modules`, `read_prompt` and `load_backbone`, or the library cannot read
             the folder.
     """
     entries, text = read_modules(folder), read_prompt(folder, prompt)
-    is_transformer = entries[0]["type"].endswith(".Transformer")
     model: Any = None
-    if is_transformer:  # before the library, which would draw missing weights at random
+    if entries[0]["type"].endswith(".Transformer"):
+        # Before the library, which would draw missing weights at random.
         model, _ = load_backbone(folder / entries[0]["path"])
 
     # Here, because importing it takes seconds.
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    # A folder may name code of the hub for its attention, and a shorter type.
+    options = {"dtype": torch.float32, "use_safetensors": True, "attn_implementation": None}
     try:
         library = SentenceTransformer(
             str(folder),
             device="cpu",
             local_files_only=True,
             trust_remote_code=False,
-            # A folder may name code of the hub for its attention, and a shorter type.
-            model_kwargs={
-                "dtype": torch.float32,
-                "use_safetensors": True,
-                "attn_implementation": None,
-            },
+            model_kwargs=options,
         )
     except Exception as error:  # of any kind, for whatever the files say
         if is_memory_full(error):
@@ -110,10 +101,18 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     while isinstance(library[-1], Normalize):
         library.pop(-1)
     library.eval()
-    pooler = _pooler(library, bool(text)) if is_transformer else None
+
+    # Our pooler, where the first two modules are a transformer's last states and that pooler.
+    pooler, plain = None, {"method": "forward", "method_output_name": "last_hidden_state"}
+    pooling: Any = library[1] if len(library) > 1 else None
+    if model is not None and isinstance(pooling, Pooling):
+        first: Any = library[0]
+        is_plain = first.modality_config.get("text") == plain and not first.processing_kwargs
+        if is_plain and (pooling.include_prompt or not text):
+            pooler = POOLERS.get(pooling.pooling_mode)
     if pooler is None:
         return ModularEncoder(folder, text, library.to(device))
-    width = library[1].embedding_dimension
+    width = pooling.embedding_dimension
     if width != model.config.hidden_size:
         what = f"the pooling of {folder} is of width {width}, and the transformer's vectors of"
         raise UserError(f"{what} {model.config.hidden_size}; correct it, or {USE_POOLER}")
@@ -122,18 +121,6 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     if not text and not len(behind):
         return transformer
     return ModularEncoder(folder, text, behind, transformer)
-
-
-def _pooler(library: Any, is_prompted: bool) -> str | None:
-    """Our pooler where the first two modules are a transformer's last states and that pooler."""
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
-    first, pooling = library[0], library[1] if len(library) > 1 else None
-    if not isinstance(pooling, Pooling) or (is_prompted and not pooling.include_prompt):
-        return None
-    plain = {"method": "forward", "method_output_name": "last_hidden_state"}
-    is_plain = first.modality_config.get("text") == plain and not first.processing_kwargs
-    return POOLERS.get(pooling.pooling_mode) if is_plain else None
 
 
 class ModularEncoder:

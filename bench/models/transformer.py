@@ -26,31 +26,17 @@ from bench.utils.memory import is_memory_full
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-)
+    "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
+)  # fmt: skip
 
-# Names of rates of dropout in configurations.
+# Names of rates of dropout in configurations: BERT and most encoders; DistilBERT, ModernBERT and
+# decoders; T5; GPT-2.
 DROPOUTS = (
-    # BERT and most encoders
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    # DistilBERT, ModernBERT and decoders
-    "dropout",
-    "attention_dropout",
-    "hidden_dropout",
-    "embedding_dropout",
-    "mlp_dropout",
-    # T5
+    "hidden_dropout_prob", "attention_probs_dropout_prob",
+    "dropout", "attention_dropout", "hidden_dropout", "embedding_dropout", "mlp_dropout",
     "dropout_rate",
-    # GPT-2
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-)
+    "resid_pdrop", "embd_pdrop", "attn_pdrop",
+)  # fmt: skip
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
@@ -94,17 +80,9 @@ def load_backbone(
 ) -> tuple[Any, Any]:
     """Load a transformer and its fast tokenizer from a local folder, in float32.
 
-    Args:
-        folder: in Hugging Face format, with safetensors weights.
-        dropout: sets hidden and attention dropout; None keeps the model's own.
-        pooling_layer: also load the model's own pooler (dense + tanh).
-
-    Returns:
-        The model and the tokenizer.
-
-    Raises:
-        UserError: files are missing, pickled or broken, or weights, configuration and tokenizer do
-            not fit together.
+    `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
+    the model's own pooler (dense + tanh) is loaded, too. `UserError` if files are missing, pickled
+    or broken, or weights, configuration and tokenizer do not fit together.
     """
     from transformers.utils import logging
 
@@ -114,7 +92,12 @@ def load_backbone(
     try:
         config = _read_config(folder)
         if dropout is not None:
-            _set_dropout(folder, config, dropout)
+            names = [name for name in DROPOUTS if hasattr(config, name)]
+            if not names:
+                what = f"the {config.model_type} in {folder} has no dropout that could be set"
+                raise UserError(f"{what}; leave out 'dropout'")
+            for name in names:
+                setattr(config, name, dropout)
         loader, model_class = _loader(config)
         options = {} if pooling_layer else without_pooler(model_class)
         model, loading = loader.from_pretrained(
@@ -168,20 +151,15 @@ def _read_config(folder: Path) -> Any:
 
 
 def _loader(config: Any) -> tuple[Any, Any]:
-    """The automatic class that loads a model, and the model's own class.
-
-    Of T5 and its relatives only the encoder is loaded.
-    """
+    """The automatic class that loads a model, and the model's own class. Of T5 and its relatives
+    only the encoder is loaded."""
     from transformers import AutoModel, AutoModelForTextEncoding
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_TEXT_ENCODING_MAPPING,
-        MODEL_MAPPING,
-    )
+    from transformers.models.auto import modeling_auto
 
-    encoder = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
+    encoder = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
     if encoder:
         return AutoModelForTextEncoding, encoder
-    return AutoModel, MODEL_MAPPING.get(type(config), None)
+    return AutoModel, modeling_auto.MODEL_MAPPING.get(type(config), None)
 
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
@@ -190,15 +168,6 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
         callable(model_class) and "add_pooling_layer" in inspect.signature(model_class).parameters
     )
     return {"add_pooling_layer": False} if has_option else {}
-
-
-def _set_dropout(folder: Path, config: Any, rate: float) -> None:
-    names = [name for name in DROPOUTS if hasattr(config, name)]
-    if not names:
-        what = f"the {config.model_type} in {folder} has no dropout that could be set"
-        raise UserError(f"{what}; leave out 'dropout'")
-    for name in names:
-        setattr(config, name, rate)
 
 
 def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
@@ -290,9 +259,7 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
     """Load the masked-language-model head of a checkpoint: last hidden states to logits.
 
     Where the checkpoint ties them, the head's decoder shares the input embeddings of `backbone`.
-
-    Raises:
-        UserError: the checkpoint stores no such head, or one that is not a single module.
+    `UserError` if the checkpoint stores no such head, or one that is not a single module.
     """
     model = load_masked_language_model(folder)
     heads = [module for module in model.children() if module is not model.base_model]

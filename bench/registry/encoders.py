@@ -11,9 +11,19 @@ from bench.registry.methods import method_classes
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
 
-SAVED = "encoder.json"  # in a folder that `bench.models.load.save_encoder` wrote
+# What a folder is, by the file that says so: an encoder that `bench.models.load.save_encoder`
+# wrote, modules of sentence-transformers, or a transformer.
+KINDS = SAVED, MODULES, TRANSFORMER = "encoder.json", "modules.json", "config.json"
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
+
+
+def folder_kind(folder: Path) -> str:
+    """Return the kind of a folder, of `KINDS`; `UserError` if it is none of them."""
+    for kind in KINDS:
+        if (folder / kind).is_file():
+            return kind
+    raise UserError(f"{folder} holds no {TRANSFORMER}; give a folder in Hugging Face format")
 
 
 def encoder_folder(name: str) -> Path | None:
@@ -21,15 +31,17 @@ def encoder_folder(name: str) -> Path | None:
     None for one of the hub.
 
     Raises:
-        UserError: the name is empty, a file, a path where no folder is, or no name of a model.
+        UserError: the name is empty, a file, a path where no model is, or no name of a model.
     """
     folder = Path(name)
     if not name or folder.is_file():
         what = f"{name} is a file" if name else "the name of an encoder is empty"
         raise UserError(f"{what}; give the folder of a model or a hub id")
     if folder.is_dir():
-        is_run = (folder / "encoder" / SAVED).is_file()
-        return folder / "encoder" if is_run else folder
+        if (folder / "encoder" / SAVED).is_file():
+            return folder / "encoder"
+        folder_kind(folder)
+        return folder
     # An id of the hub has at most one "/", and an owner that is no folder here.
     owner, slash, rest = name.partition("/")
     is_here = bool(slash) and Path(owner).is_dir()

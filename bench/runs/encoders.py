@@ -11,18 +11,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from bench.registry.backbones import backbone
-from bench.registry.encoders import SAVED, encoder_folder
+from bench.registry.encoders import TRANSFORMER, encoder_folder
 from bench.registry.methods import method_classes
 from bench.results.records import OUTSIDE
-from bench.runs.resolve import resolve
+from bench.runs.resolve import resolve, spell
 from bench.runs.run import Run
-from bench.runs.text import spell
 from bench.utils.errors import UserError, errors_of
 from bench.utils.validation import Model
 from methods.base import POOLERS
-
-# Where a folder says how its vectors are pooled: the suite's own, and sentence-transformers'.
-_NAMES_POOLER = (SAVED, "modules.json")
 
 
 def _one_line(label: str) -> str:
@@ -65,22 +61,17 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     labels: set[str] = set()
     for entry in encoders:
         label = entry.label or Path(entry.model).name or Path(entry.model).resolve().name
-        where = f"the encoder '{label}'"
+        subject = f"the encoder '{label}'"
         if re.split(r"[\[+@]", label.lower())[0] in taken:
-            raise UserError(f"{where} has the name of a method; give it another 'label'")
+            raise UserError(f"{subject} has the name of a method; give it another 'label'")
         if label.lower() in labels:
-            raise UserError(f"{where} is listed twice; give each a 'label' of its own")
+            raise UserError(f"{subject} is listed twice; give each a 'label' of its own")
         labels.add(label.lower())
         keys = {"pooler": None} | entry.model_dump(exclude={"label"}, exclude_none=True)
-        with errors_of(where):
+        text = f"{spell('published', keys)}@paper"
+        with errors_of(subject):
             _check_model(entry)
-            run = resolve(
-                f"{spell('published', keys)}@paper",
-                backbone_name="none",
-                corpus="",
-                data=data,
-                seed=None,
-            )
+            run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
         yield replace(run, label=f"{label}{OUTSIDE}")
 
 
@@ -94,9 +85,9 @@ def _check_model(entry: EncoderEntry) -> None:
     from bench.models.load import check_files  # imports torch's models
 
     try:
-        check_files(folder, entry.pooler, entry.prompt)
+        kind = check_files(folder, entry.pooler, entry.prompt)
     except UserError as error:  # whose options are the keys of a configuration
         raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
-    if not (entry.pooler or any((folder / name).is_file() for name in _NAMES_POOLER)):
+    if kind == TRANSFORMER and not entry.pooler:
         listed = ", ".join(POOLERS)
         raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")

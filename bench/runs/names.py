@@ -9,8 +9,7 @@ from typing import Any
 
 from bench.datasets.tasks import boards_of, expand_tasks
 from bench.results.records import OUTSIDE, is_outside
-from bench.runs.resolve import resolve, suite_recipe
-from bench.runs.text import Keys, parse, spell
+from bench.runs.resolve import Keys, parse, resolve, spell, suite_recipe
 from bench.utils.errors import UserError, did_you_mean, suggestion
 
 Plan = Mapping[str, Any]  # a run, as `Run.describe` describes it
@@ -53,21 +52,23 @@ def compared_boards(baseline: str, plans: Sequence[Plan]) -> list[str]:
     Raises:
         UserError: there is none, or no run is of the baseline.
     """
-    found = named(baseline, plans)
-    first = min(found, key=lambda plan: plan["setting"] != "official")  # if it has both settings
-    ours = [plan for plan in found if plan["setting"] == first["setting"]]
-    rest = [plan for plan in plans if plan not in ours]
+    ours = named(baseline, plans)
+    if any(plan["setting"] == "official" for plan in ours):
+        ours = [plan for plan in ours if plan["setting"] == "official"]
     shared: set[str] = set()
-    for (backbone, tasks), (other, others_tasks) in itertools.product(_scored(ours), _scored(rest)):
-        if backbone == other or "none" in (backbone, other):
-            shared |= set(expand_tasks(tasks)) & set(expand_tasks(others_tasks))
+    # Distinct backbones and tasks: a plan may have thousands of runs.
+    others = {_scored(plan) for plan in plans if plan not in ours}
+    for (backbone, tasks), (compared, more) in itertools.product(set(map(_scored, ours)), others):
+        if backbone == compared or "none" in (backbone, compared):
+            shared |= set(expand_tasks(tasks)) & set(expand_tasks(more))
     boards = boards_of(expand_tasks([task for plan in plans for task in plan["tasks"]]))
-    if names := [name for name, board in boards.items() if shared & set(board.tasks)]:
-        return names
-    raise UserError(
-        f"no other method is scored on the tasks and a backbone of '{baseline}'; add one to "
-        "'methods', or remove 'compare'"
-    )
+    names = [name for name, board in boards.items() if shared & set(board.tasks)]
+    if not names:
+        raise UserError(
+            f"no other method is scored on the tasks and a backbone of '{baseline}'; add one to "
+            "'methods', or remove 'compare'"
+        )
+    return names
 
 
 def _outside_label(plan: Plan) -> str:
@@ -79,9 +80,9 @@ def _name(plan: Plan) -> tuple[str, str, str]:
     return plan["method"], plan["setting"], plan["backbone"]
 
 
-def _scored(plans: Sequence[Plan]) -> set[tuple[str, tuple[str, ...]]]:
-    """Backbones with the tasks that runs are scored on."""
-    return {(plan["backbone"], tuple(plan["tasks"])) for plan in plans}
+def _scored(plan: Plan) -> tuple[str, tuple[str, ...]]:
+    """The backbone and the tasks that a run is scored on."""
+    return plan["backbone"], tuple(plan["tasks"])
 
 
 def _spelling(parts: list[tuple[str, Keys]]) -> str:

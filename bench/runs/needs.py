@@ -29,14 +29,14 @@ class Needs:
         trained: whether it is trained.
         chosen: its backbone.
         resolve: makes a run from its text and the name of its backbone.
-        found: those that were named, by their only spelling.
+        runs: those that were named, by their only spelling.
     """
 
     text: str
     trained: bool
     chosen: Backbone
     resolve: Callable[[str, str], Run]
-    found: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
 
     def spelled(self, cls: type[Method], hyper: Any) -> Any:
         """Hyper-parameters of a method in which every needed run has its only spelling.
@@ -44,15 +44,39 @@ class Needs:
         Raises:
             UserError: a value names no run, one that is not trained, or one that needs itself.
         """
-        values = {key: getattr(hyper, key) for key in model_fields(cls)}
-        runs = {key: self._spelling(value) for key, value in values.items() if is_run(value)}
-        return hyper.model_copy(update=runs)
+        spellings = {}
+        for key in model_fields(cls):
+            value = getattr(hyper, key)
+            if isinstance(value, str) and value.startswith(RUN):
+                run = self._named(value)
+                spellings[key] = f"{RUN}{run.text}@{run.setting}"
+                if run.backbone not in (self.chosen, NO_BACKBONE):
+                    spellings[key] += f" on {run.backbone.reference}"
+                self.runs[spellings[key]] = run
+        return hyper.model_copy(update=spellings)
+
+    def _named(self, value: str) -> Run:
+        text, backbone_name = split_run(value)
+        if not text:
+            raise UserError(f"'{value}' in '{self.text}' names no run; write run:METHOD")
+        if not self.trained:
+            raise UserError(
+                f"'{self.text}' is not trained, so it cannot use '{value}'; the run itself is a "
+                "row of the suite where 'methods' lists it"
+            )
+        run = self.resolve(text, backbone_name or self.chosen.reference)
+        if not run.trained:
+            raise UserError(
+                f"'{value}' in '{self.text}' is not trained; name a method that is trained, a "
+                "folder, or a model of the hub"
+            )
+        return run
 
     def check(self, hyper: Any) -> None:
         """Raise `UserError` if the encoder of a run is not what the hyper-parameter needs that
         names it."""
         for key in hyper.marked("model"):
-            run = self.found.get(getattr(hyper, key))
+            run = self.runs.get(getattr(hyper, key))
             if run is not None:
                 self._check(key, hyper, run)
 
@@ -66,60 +90,29 @@ class Needs:
         pooler = hyper.marked("pooler").get(key)
         if pooler is None:
             return
-        needed = getattr(hyper, pooler, pooler)
-        if run.transformer_pooler != needed:
-            kept = run.transformer_pooler
+        needed, kept = getattr(hyper, pooler, pooler), run.transformer_pooler
+        if kept != needed:
             has = f"has the pooler '{kept}'" if kept else "has an encoder of its own kind"
             remedy = f"set {pooler}={kept}" if pooler != needed and kept else "name another"
             raise UserError(
                 f"{subject} needs a transformer with the pooler '{needed}', and "
                 f"'{run.text}' {has}; {remedy}"
             )
-        if run.backbone != self.chosen and _vocabularies_differ(run.backbone, self.chosen):
+        # Vocabularies are compared as far as both backbones are on this machine.
+        if run.backbone == self.chosen or not (run.backbone.is_here() and self.chosen.is_here()):
+            return
+        tokenizers = [load_tokenizer(used.folder()) for used in (run.backbone, self.chosen)]
+        if tokenizers[0].get_vocab() != tokenizers[1].get_vocab():
             raise UserError(
                 f"{subject} reads the tokens of '{self.chosen.name}', and "
                 f"'{run.backbone.name}' has another vocabulary; "
                 "name a run on a backbone with the same one"
             )
 
-    def _spelling(self, value: str) -> str:
-        text, on = split_run(value)
-        if not text:
-            raise UserError(f"'{value}' in '{self.text}' names no run; write run:METHOD")
-        if not self.trained:
-            raise UserError(
-                f"'{self.text}' is not trained, so it cannot use '{value}'; the run itself is a "
-                "row of the suite where 'methods' lists it"
-            )
-        run = self.resolve(text, on or self.chosen.reference)
-        if not run.trained:
-            raise UserError(
-                f"'{value}' in '{self.text}' is not trained; name a method that is trained, a "
-                "folder, or a model of the hub"
-            )
-        spelling = f"{RUN}{run.text}@{run.setting}"
-        if run.backbone not in (self.chosen, NO_BACKBONE):
-            spelling += f" on {run.backbone.reference}"
-        self.found[spelling] = run
-        return spelling
-
     def of(self, parts: Iterable[tuple[type[Method], Mapping[str, Any]]]) -> dict[str, Run]:
         """Those that the final hyper-parameters of methods name, by their spelling."""
         values = [hyper.get(key) for cls, hyper in parts for key in model_fields(cls)]
-        return {value: self.found[value] for value in values if value in self.found}
-
-
-def _vocabularies_differ(first: Backbone, second: Backbone) -> bool:
-    """Whether two transformers have different vocabularies, as far as both are on this machine."""
-    if not (first.is_here() and second.is_here()):
-        return False
-    vocabularies = [load_tokenizer(backbone.folder()).get_vocab() for backbone in (first, second)]
-    return bool(vocabularies[0] != vocabularies[1])
-
-
-def is_run(value: Any) -> bool:
-    """Whether a value names a run of the suite."""
-    return isinstance(value, str) and value.startswith(RUN)
+        return {value: self.runs[value] for value in values if value in self.runs}
 
 
 def split_run(value: str) -> tuple[str, str]:
@@ -128,26 +121,11 @@ def split_run(value: str) -> tuple[str, str]:
     >>> split_run("run:simcse@paper on roberta-base")
     ('simcse@paper', 'roberta-base')
     """
-    text, on, backbone = value.removeprefix(RUN).rpartition(" on ")
-    if not on or set(backbone) & set("[]"):  # the word is part of the text
-        return value.removeprefix(RUN).strip(), ""
+    value = value.removeprefix(RUN)
+    text, separator, backbone = value.rpartition(" on ")
+    if not separator or set(backbone) & set("[]"):  # the word is part of the text
+        return value.strip(), ""
     return text.strip(), backbone.strip()
-
-
-def impossible(needed: Mapping[str, Run]) -> str | None:
-    """Why a run is impossible since one that it needs is; None if none is."""
-    reasons = [f"it needs {name}: {run.skip}" for name, run in needed.items() if run.skip]
-    return reasons[0] if reasons else None
-
-
-def recipe_changes(needed: Mapping[str, Run]) -> dict[str, Any]:
-    """The fields that the suite changes in the recipes of needed runs."""
-    return {key: value for run in needed.values() for key, value in run.recipe_changes.items()}
-
-
-def overridden(needed: Mapping[str, Run]) -> dict[str, Any]:
-    """The fields of the suite's recipe that the texts of needed runs override."""
-    return {key: value for run in needed.values() for key, value in run.overridden.items()}
 
 
 def in_order(runs: Iterable[Run]) -> list[Run]:
@@ -166,10 +144,9 @@ def chains(entries: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     for entry in entries:
         needed = set((entry.get("needs") or {}).values())
         joined = [group for group in groups if needed & {member["id"] for member in group}]
-        if not joined:
+        if joined:
+            joined[0] += [*chain.from_iterable(joined[1:]), entry]
+            groups = [group for group in groups if group not in joined[1:]]
+        else:
             groups.append([entry])
-            continue
-        first, *others = joined
-        groups = [group for group in groups if group not in others]
-        first += [*chain.from_iterable(others), entry]
     return groups

@@ -62,15 +62,8 @@ def scoring_folder(suite_dir: Path, run_id: str) -> Path:
 
 
 def data_folder(name: str, suite_dir: Path) -> Path:
-    """The folder of an evaluation data set.
-
-    Args:
-        name: "world" (the embedded world), "senteval" (from BENCH_DATA, else downloaded), or a
-            path.
-
-    Raises:
-        UserError: the folder does not exist or has another layout.
-    """
+    """The folder of evaluation data: "world" (the embedded world), "senteval" (from BENCH_DATA,
+    else downloaded), or a path, whose layout is checked."""
     if name == "senteval":
         return download.fetch_senteval()
     if name == "world":
@@ -94,17 +87,13 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
         name: of `corpora.WORLDS` (in the embedded world), of `corpora.MADE` (built in the suite
             folder), another name (from BENCH_DATA, else downloaded), or a path.
         data_name: the evaluation data from which corpora of `corpora.MADE` are built.
-
-    Raises:
-        UserError: the corpus does not exist.
     """
     if name in corpora.WORLDS:
         return world.data_folder() / corpora.WORLDS[name]
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
-        text = "".join(
-            f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name, suite_dir))
-        )
+        sentences = corpora.MADE[name](data_folder(data_name, suite_dir))
+        text = "".join(f"{sentence}\n" for sentence in sentences)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
         return path
@@ -113,12 +102,10 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
 
 def data_sums(folder: Path) -> dict[str, Any]:
     """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
-    parts = (folder / "downstream", folder / "probing")
-    files = sorted(path for part in parts for path in part.rglob("*") if path.is_file())
-    sums = "\n".join(
-        f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files
-    )
-    return {"files": len(files), "sha256": sha256_text(sums)}
+    files = [*(folder / "downstream").rglob("*"), *(folder / "probing").rglob("*")]
+    files = sorted(path for path in files if path.is_file())
+    sums = [f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files]
+    return {"files": len(files), "sha256": sha256_text("\n".join(sums))}
 
 
 def describe_input(
@@ -137,8 +124,8 @@ def describe_input(
         UserError: the input does not exist, cannot be downloaded, or fails its checks.
     """
     if kind == "data":
-        folder = data_folder(name, suite_dir)
-        check_listed(names := expand_tasks(tasks), folder)
+        folder, names = data_folder(name, suite_dir), expand_tasks(tasks)
+        check_listed(names, folder)
         for task in names:
             if task in probing.FILES:
                 download.probing_file(probing.FILES[task], folder)
@@ -148,11 +135,7 @@ def describe_input(
     used = backbone(name)
     if used.source == "toy":
         world.check(TOY_FOLDER, f"{name}/")
-    weights = (
-        [used.table()] if used.kind == "words" else sorted(used.folder().glob("*.safetensors"))
-    )
-    return {
-        "kind": kind,
-        "name": name,
-        "weights": {path.name: sha256_file(path) for path in weights},
-    }
+    is_table = used.kind == "words"
+    weights = [used.table()] if is_table else sorted(used.folder().glob("*.safetensors"))
+    sums = {path.name: sha256_file(path) for path in weights}
+    return {"kind": kind, "name": name, "weights": sums}

@@ -1,29 +1,40 @@
-"""Resolve the text of a run (`bench.runs.text`): choose setting and backbone, merge the recipe,
-build and spell its parts.
+"""From the text of a run to a `Run`: parse it, choose setting and backbone, merge the recipe, build
+and spell its parts.
 
-Keys are hyper-parameters of the part they follow. After the first part they may also be recipe
-fields. All parts but the first are sorted, and keys that change nothing are left out, so that a run
-has exactly one spelling in a suite.
+A text is `method[key=value,...]+ingredient[key=value,...]@paper|official`. A value may have
+brackets of its own, such as the text of another run. `""` is the empty text. Keys are
+hyper-parameters of the part they follow; after the first part they may also be recipe fields. All
+parts but the first are sorted, and keys that change nothing are left out, so that a run has exactly
+one spelling in a suite.
 """
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
-from bench.registry.methods import method_class, method_origin
+from bench.registry.methods import method_class, method_classes, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
-from bench.runs.needs import Needs, impossible, overridden, recipe_changes
+from bench.runs.needs import Needs
 from bench.runs.recipe import Recipe, convert_recipe
 from bench.runs.run import Run, cut_shape
-from bench.runs.settings import hyper_parameters, setting_rows
-from bench.runs.text import Keys, parse, spell
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition
+
+SETTINGS = ("paper", "official")
+EMPTY = '""'
+
+Keys = dict[str, str]
+Row = dict[str, Any]  # hyper-parameters and recipe fields
 
 
 def resolve(
@@ -39,8 +50,7 @@ def resolve(
     """Turn the text of a run into a `Run`.
 
     Args:
-        text: see `bench.runs.text`. Without `@`, the setting is `official` if every part has
-            released code, else `paper`.
+        text: without `@`, the setting is `official` if every part has released code, else `paper`.
         backbone_name: ignored by methods that use no backbone.
         corpus: training corpus, unless the method always trains on a corpus of its own.
         data: evaluation data.
@@ -59,22 +69,17 @@ def resolve(
     host = classes[0]
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
-    try:
-        merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
-    except UserError as error:
-        raise UserError(f"'{text}' cannot be run: {error}") from None
-    corpus = merged.final.corpus or corpus
 
-    def resolve_needed(needed_text: str, on: str) -> Run:
-        chain = [*waiting, (text, backbone_name), (needed_text, on)]
+    def resolve_needed(needed_text: str, needed_backbone: str) -> Run:
+        chain = [*waiting, (text, backbone_name), (needed_text, needed_backbone)]
         if chain[-1] in chain[:-1]:
-            first, *others = (f"'{member}'" for member, _ in chain)
-            cycle = f"{first} needs {', which needs '.join(others)} again"
+            first, *rest = (f"'{member}'" for member, _ in chain)
+            cycle = f"{first} needs {', which needs '.join(rest)} again"
             raise UserError(f"{cycle}; let one of them name another encoder")
         return resolve(
             needed_text,
-            backbone_name=on,
-            corpus=corpus,
+            backbone_name=needed_backbone,
+            corpus=merged.final.corpus or corpus,
             data=data,
             seed=seed,
             recipe=recipe,
@@ -82,9 +87,35 @@ def resolve(
         )
 
     needs = Needs(text, host.trained, chosen, resolve_needed)
-    parts = _build_parts(text, parsed, setting, chosen, merged, needs)
+    parts: list[_Part] = []
+    try:
+        merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
+        shape = cut_shape(chosen, merged.final)
+        for cls, (_, keys) in zip(classes, parsed, strict=True):
+            given = _hyper_keys(cls, keys, host, is_host=not parts)
+            rows = setting_rows(cls, setting, chosen.name)
+            recipe_keys = {} if parts else merged.shown_of_text
+            parts.append(_build_part(cls, given, recipe_keys, rows, shape, not parts, needs))
+        refuse_composition([(part.cls, part.requested) for part in parts])
+    except Refusal as refusal:
+        raise UserError(f"'{text}' cannot be run: {refusal}") from None
+    except UserError:
+        raise
+    except FAILURES as error:
+        if not any(method_origin(cls.name) for cls in classes):
+            raise
+        raise BrokenMethod(
+            f"'{text}' cannot be run: {describe_error(error)}; fix its code"
+        ) from error
+
     needed = needs.of((part.cls, part.hyper) for part in parts)
-    own_corpus = merged.final.corpus is not None and merged.final.corpus == merged.own.corpus
+    skips = [part.skip for part in parts if part.skip]
+    skips += [f"it needs {name}: {run.skip}" for name, run in needed.items() if run.skip]
+    changes, overridden = dict[str, Any](), dict[str, Any]()
+    for run in needed.values():
+        changes |= run.recipe_changes
+        overridden |= run.overridden
+    own_corpus = merged.own.corpus is not None and merged.final.corpus == merged.own.corpus
     note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
     return Run(
         text="+".join(part.spelling for part in parts),
@@ -92,14 +123,14 @@ def resolve(
         label=" + ".join([parts[0].label + note, *(part.label for part in parts[1:])]),
         parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
         backbone=chosen,
-        corpus=corpus,
+        corpus=merged.final.corpus or corpus,
         data=data,
         seed=seed if host.trained else None,
         own_corpus=own_corpus,
         recipe=merged.final,
-        recipe_changes=recipe_changes(needed) | merged.changed_by_suite,
-        overridden=overridden(needed) | merged.overridden,
-        skip=next((part.skip for part in parts if part.skip), None) or impossible(needed),
+        recipe_changes=changes | merged.changed_by_suite,
+        overridden=overridden | merged.overridden,
+        skip=skips[0] if skips else None,
         needs=needed,
     )
 
@@ -107,16 +138,10 @@ def resolve(
 def run_of(
     description: Mapping[str, Any], *, corpus: str | None = None, data: str | None = None
 ) -> Run:
-    """The run that `Run.describe` described, as this version resolves it.
+    """The run that `Run.describe` described, as this version resolves it; compare `id` to see if it
+    is unchanged.
 
-    Compare `id` to see if it is unchanged.
-
-    Args:
-        corpus: replaces the corpus of the description; needed where the description has none.
-        data: replaces the data of the description.
-
-    Raises:
-        UserError: this version cannot resolve the run.
+    `corpus` and `data` replace those of the description, which may have no corpus.
     """
     return resolve(
         f"{description['method']}@{description['setting']}",
@@ -132,6 +157,71 @@ def suite_recipe(description: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe fields of the suite that the run of a description was resolved with, those that
     are the method's own left out."""
     return {**(description.get("recipe_changes") or {}), **description.get("overridden", {})}
+
+
+# Text
+
+
+def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
+    """Split the text of a run into parts with their keys, and the setting.
+
+    >>> parse("gs-infonce[multiple=1]+is-cse@paper")
+    ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
+    """
+    body, *rest = _split(text.strip(), "@")
+    setting = "@".join(rest) if rest else None
+    if setting not in (None, *SETTINGS):
+        raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
+    return [_parse_part(part, text) for part in _split(body, "+")], setting
+
+
+def spell(name: str, keys: Mapping[str, Any]) -> str:
+    """The text of a part, with its keys sorted."""
+    texts = [f"{key}={format_value(value) or EMPTY}" for key, value in sorted(keys.items())]
+    return f"{name}[{','.join(texts)}]" if texts else name
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """The pieces of a text between a mark outside brackets."""
+    pieces, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if depth < 0:
+            break
+        if letter == mark and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+    if depth != 0:
+        raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
+    return pieces
+
+
+def _parse_part(part: str, text: str) -> tuple[str, Keys]:
+    match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[(.*)\])?\s*", part, re.DOTALL)
+    if not match:
+        context = f" in '{text}'" if part != text else ""
+        remedy = _meant(text) or _meant(part)
+        remedy = remedy or "; write method[key=value,...]+method@paper|official"
+        raise UserError(f"cannot read '{part}'{context}{remedy}")
+    keys: Keys = {}
+    for item in filter(None, _split(match[2] or "", ",")):
+        key, equals, value = (word.strip() for word in item.partition("="))
+        if not equals or not key or not value:
+            raise UserError(f"cannot read '{item}' in '{text}'; write key=value")
+        if key in keys:
+            raise UserError(f"'{key}' is given twice in '{text}'; give it once")
+        keys[key] = "" if value == EMPTY else value
+    return match[1], keys
+
+
+def _meant(part: str) -> str:
+    """Suggest the name of the method whose title or name a part begins with, written otherwise."""
+    written = part.partition("[")[0].strip().lower()
+    titles = {cls.title.lower(): name for name, cls in method_classes().items()}
+    plain = re.sub(r"[^a-z0-9]+", "-", written).strip("-")
+    name = titles.get(written) or (plain if plain in method_classes() else None)
+    return f"; did you mean '{name}'?" if name else ""
 
 
 # Setting and backbone
@@ -160,6 +250,64 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
     return chosen
 
 
+# Settings: the methods' tables `paper` and `official`
+
+
+@contextmanager
+def _refused(model: type[BaseModel]) -> Iterator[None]:
+    """Let invalid values of a model be a `Refusal`."""
+    try:
+        yield
+    except ValidationError as error:
+        raise Refusal(explain(error, model.model_fields)) from None
+
+
+def setting_rows(cls: type[Method], setting: str, backbone_name: str) -> Row:
+    """Return the hyper-parameters and recipe fields of a setting for a backbone, else those for
+    BERT base."""
+    table = checked_tables(cls)["paper" if cls.official is None else setting]
+    for name in (backbone_name, "bert-base-uncased", "*"):
+        if name in table:
+            return table[name]
+    return {}
+
+
+def checked_tables(cls: type[Method]) -> dict[str, dict[str, Row]]:
+    """Return the tables of a method by setting and row, with the values of "*" in every row.
+
+    Raises:
+        UserError: a table has an unknown key or an invalid value, or a hyper-parameter has the name
+            of a recipe field, which it would hide.
+    """
+    origin = method_origin(cls.name)
+    source = f"{origin.place}: " if origin else ""
+    hidden = sorted(cls.Hyper.model_fields.keys() & Recipe.model_fields)
+    if cls.trained and hidden:
+        raise UserError(
+            f"{source}'{hidden[0]}' of {cls.Hyper.__name__} is a recipe field; use that, or "
+            "another name"
+        )
+    tables: dict[str, dict[str, Row]] = {"paper": {}, "official": {}}
+    known = {**cls.Hyper.model_fields, **Recipe.model_fields}
+    for setting, table in (("paper", cls.paper), ("official", cls.official or {})):
+        for name, values in table.items():
+            row = {**table.get("*", {}), **values}
+            given = {key: value for key, value in row.items() if key in cls.Hyper.model_fields}
+            try:
+                for key in row:
+                    if key not in known:
+                        raise Refusal(f"unknown key '{key}'{did_you_mean(key, known)}")
+                with _refused(cls.Hyper):
+                    hyper = cls.Hyper(**given)
+                with _refused(Recipe):
+                    recipe = convert_recipe({key: row[key] for key in row if key not in given})
+            except Refusal as refusal:
+                where = f"the row '{name}' of '{setting}' of {cls.__name__}"
+                raise UserError(f"{source}{where} is invalid: {refusal}") from None
+            tables[setting][name] = {key: getattr(hyper, key) for key in given} | recipe
+    return tables
+
+
 # Recipe
 
 
@@ -185,16 +333,22 @@ class _Merged:
 def _merge_recipe(
     host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
 ) -> _Merged:
+    """Merge the recipes of the method, the suite and the text; `Refusal` for what cannot be."""
     rows = setting_rows(host, setting, chosen.name)
     own = Recipe(**{key: value for key, value in rows.items() if key in Recipe.model_fields})
-    of_suite = convert_recipe(suite_recipe)
     recipe_keys = Recipe.model_fields.keys() - host.Hyper.model_fields
-    given = {key: value for key, value in keys.items() if key in recipe_keys}
-    of_text = convert_recipe(given) if host.trained else {}
-    layers = {**of_suite, **of_text}.get("layers")
-    for cuts in (of_suite, of_text):
-        _drop_idle_cuts(cuts, host, chosen, layers)
-    final = own.changed(**{**of_suite, **of_text})
+    keys = {key: value for key, value in keys.items() if key in recipe_keys and host.trained}
+    with _refused(Recipe):
+        of_suite, of_text = convert_recipe(suite_recipe), convert_recipe(keys)
+    # A cut that changes nothing is None: all layers kept, or a method that trains no transformer.
+    depth, can_cut = chosen.shape.depth, host.trained and chosen.kind == "transformer"
+    layers = {**of_suite, **of_text}.get("layers") or depth
+    for given in (of_suite, of_text):
+        for name, whole in (("layers", depth), ("scored_layers", layers), ("dimension", None)):
+            if name in given and (given[name] == whole or not can_cut):
+                given[name] = None
+    with _refused(Recipe):
+        final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
     _check_cuts(final, host, chosen)
 
     def differing(given: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
@@ -206,36 +360,23 @@ def _merge_recipe(
     return _Merged(own, final, differing(of_text, own.model_copy(update=of_suite)), kept, lost)
 
 
-def _drop_idle_cuts(
-    given: dict[str, Any], host: type[Method], chosen: Backbone, layers: int | None
-) -> None:
-    """Set cuts to None that change nothing: all `layers` kept (None: the backbone's), or a method
-    that trains no transformer.
-    """
-    can_cut = host.trained and chosen.kind == "transformer"
-    depth = chosen.shape.depth
-    for name, whole in (("layers", depth), ("scored_layers", layers or depth), ("dimension", None)):
-        if name in given and (given[name] == whole or not can_cut):
-            given[name] = None
-
-
 def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
-    """Raise `UserError` for a cut that the backbone is too shallow for or that scoring ignores."""
+    """Raise `Refusal` for a cut that the backbone is too shallow for or that scoring ignores."""
     depth = chosen.shape.depth
     if recipe.layers and recipe.layers > depth:
-        raise UserError(
+        raise Refusal(
             f"'layers' is {recipe.layers}, but '{chosen.name}' has {depth}; "
             "omit it to keep all layers"
         )
     if recipe.scored_layers and recipe.scored_layers > (recipe.layers or depth):
-        raise UserError(
+        raise Refusal(
             f"'scored_layers' is {recipe.scored_layers}, but only {recipe.layers or depth} are "
             "trained; omit it to score with all of them"
         )
     if (host.encoder, host.encoders) != (Method.encoder, Method.encoders):
         for name in ("scored_layers", "dimension"):
             if getattr(recipe, name):
-                raise UserError(
+                raise Refusal(
                     f"'{host.name}' builds its own encoder, which '{name}' does not affect; omit it"
                 )
 
@@ -253,42 +394,6 @@ class _Part:
     skip: str | None
     spelling: str
     label: str
-
-
-def _build_parts(
-    text: str,
-    parsed: Sequence[tuple[str, Keys]],
-    setting: str,
-    chosen: Backbone,
-    merged: _Merged,
-    needs: Needs,
-) -> list[_Part]:
-    """All parts of a run, checked for being compatible with each other.
-
-    Raises:
-        UserError: a method refuses its hyper-parameters or the other parts.
-    """
-    host, shape = method_class(parsed[0][0]), cut_shape(chosen, merged.final)
-    try:
-        parts: list[_Part] = []
-        for name, keys in parsed:
-            cls, is_host = method_class(name), not parts
-            rows = setting_rows(cls, setting, chosen.name)
-            given = _hyper_keys(cls, keys, host, is_host)
-            recipe_keys = merged.shown_of_text if is_host else {}
-            parts.append(_build_part(cls, given, recipe_keys, rows, shape, is_host, needs))
-        refuse_composition([(part.cls, part.requested) for part in parts])
-    except Refusal as refusal:
-        raise UserError(f"'{text}' cannot be run: {refusal}") from None
-    except UserError:
-        raise
-    except FAILURES as error:
-        if not any(method_origin(name) for name, _ in parsed):
-            raise
-        raise BrokenMethod(
-            f"'{text}' cannot be run: {describe_error(error)}; fix its code"
-        ) from error
-    return parts
 
 
 def _hyper_keys(cls: type[Method], keys: Keys, host: type[Method], is_host: bool) -> Keys:
@@ -329,10 +434,12 @@ def _build_part(
     defaults = {key: value for key, value in rows.items() if key in cls.Hyper.model_fields}
 
     def hyper_of(keys: Keys) -> Any:
-        return needs.spelled(cls, hyper_parameters(cls, {**defaults, **keys}))
+        with _refused(cls.Hyper):
+            return needs.spelled(cls, cls.Hyper(**{**defaults, **keys}))
 
     def clamp(hyper: Any) -> Any:
-        return hyper_parameters(cls, dict(cls.clamp_to_backbone(hyper, shape)))
+        with _refused(cls.Hyper):
+            return cls.Hyper(**dict(cls.clamp_to_backbone(hyper, shape)))
 
     requested = hyper_of(given)
     clamped = clamp(requested)

@@ -46,8 +46,6 @@ LATER: dict[str, tuple[str, ...]] = {
 class Run:
     """One training, or one untrained encoder, and the data it is scored on.
 
-    Every field is resolved.
-
     Attributes:
         text: canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`.
         setting: "paper" or "official".
@@ -131,10 +129,15 @@ class Run:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that affects the run's scores."""
-        identity: dict[str, Any] = {
-            "parts": [_part_identity(*part, self.models) for part in self.parts],
-            "data": self.data,
-        }
+        parts = []
+        for name, version, hyper in self.parts:
+            cls, origin = method_class(name), method_origin(name)
+            models = {key: hyper[key] for key in model_fields(cls) if key in hyper}
+            named = {key: self.models.get(model, model) for key, model in models.items()}
+            part = [name, version, _identified(name, {**hyper, **named}, cls.Hyper())]
+            # The author of a plugin may forget to raise its version.
+            parts.append([*part, origin.sha256] if origin else part)
+        identity: dict[str, Any] = {"parts": parts, "data": self.data}
         # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
         paths = [name for name in self.corpora if "/" in name and name != self.corpus]
         if paths:
@@ -143,14 +146,10 @@ class Run:
             identity["backbone"] = self.backbone.fingerprint
         if self.trained:
             identity["loop"] = LOOP_VERSION
-            identity |= {
-                "corpus": corpus_fingerprint(self.corpus),
-                "seed": self.seed,
-                # The corpus has an entry of its own.
-                "recipe": _identified(
-                    "recipe", self.recipe.model_dump(exclude={"corpus"}), Recipe()
-                ),
-            }
+            identity["corpus"] = corpus_fingerprint(self.corpus)
+            identity["seed"] = self.seed
+            recipe = self.recipe.model_dump(exclude={"corpus"})
+            identity["recipe"] = _identified("recipe", recipe, Recipe())
         return identity
 
     @cached_property
@@ -168,8 +167,6 @@ class Run:
 
     def describe(self) -> dict[str, Any]:
         """The run as JSON-serialisable data, for plans and provenance."""
-        origins = {name: method_origin(name) for name, _, _ in self.parts}
-        plugins = {name: asdict(origin) for name, origin in origins.items() if origin}
         description: dict[str, Any] = {
             "id": self.id,
             "method": self.text,
@@ -198,6 +195,8 @@ class Run:
         }
         if local:
             description["models"] = local
+        origins = {name: method_origin(name) for name, _, _ in self.parts}
+        plugins = {name: asdict(origin) for name, origin in origins.items() if origin}
         if plugins:
             description["outside"] = plugins
         return description
@@ -209,18 +208,16 @@ class Run:
         words += ["--corpus", self.corpus, "--data", self.data]
         if self.seed is not None:
             words += ["--seed", str(self.seed)]
-        changes = self.recipe_changes | self.overridden if self.trained else {}
-        if changes:
-            pairs = sorted(changes.items())
-            words += ["--recipe", *(f"{key}={format_value(value)}" for key, value in pairs)]
+        changes = self.recipe_changes | self.overridden
+        if self.trained and changes:
+            pairs = [f"{key}={format_value(value)}" for key, value in sorted(changes.items())]
+            words += ["--recipe", *pairs]
         return words
 
     def build(self) -> Method:
         """Instantiate the method, composed of all parts."""
-        classes = [method_class(name) for name, _, _ in self.parts]
-        hypers = [hyper for _, _, hyper in self.parts]
-        parts = [(cls, cls.Hyper(**hyper)) for cls, hyper in zip(classes, hypers, strict=True)]
-        return compose(parts, self.shape)
+        parts = [(method_class(name), hyper) for name, _, hyper in self.parts]
+        return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], self.shape)
 
 
 def model_fields(cls: type[Method]) -> list[str]:
@@ -234,21 +231,6 @@ def cut_shape(backbone: Backbone, recipe: Recipe) -> Shape:
     return replace(shape, width=recipe.dimension or shape.width, depth=recipe.layers or shape.depth)
 
 
-def _part_identity(
-    name: str, version: int, hyper: Mapping[str, Any], models: Mapping[str, str]
-) -> list[Any]:
-    """The entry of one part in a run's identity.
-
-    Names of encoders are replaced by what identifies them (`models`). A plugin adds the hash of its
-    source file, because its author may forget to raise its version.
-    """
-    cls = method_class(name)
-    named = {key: models.get(hyper[key], hyper[key]) for key in model_fields(cls) if key in hyper}
-    identified = _identified(name, {**hyper, **named}, cls.Hyper())
-    origin = method_origin(name)
-    return [name, version, identified, *([origin.sha256] if origin else [])]
-
-
 def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str, Any]:
     """Values without those of `LATER` at their default."""
     later = LATER.get(name, ())
@@ -260,11 +242,7 @@ def _identified(name: str, values: Mapping[str, Any], defaults: Any) -> dict[str
 
 
 def corpus_fingerprint(name: str) -> str:
-    """The name of a corpus whose checksum is pinned, or the SHA-256 of a file given by path.
-
-    Raises:
-        UserError: the path is not a file.
-    """
+    """The name of a corpus whose checksum is pinned, or the SHA-256 of a file given by path."""
     if "/" not in name:
         return name
     if not Path(name).is_file():

@@ -39,6 +39,7 @@ from bench.registry.encoders import BACKBONE
 from bench.runs import paths
 from bench.runs.recipe import HEADED, WITH_POOLER
 from bench.runs.run import Run
+from bench.training.knn import nearest_rows
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 from methods.base import Refusal, Tokens, Views, check_vocabulary, seed_torch, stream, stream_seed
@@ -177,7 +178,8 @@ class RunContext:
         if recipe.pooler in WITH_POOLER:
             # Where the checkpoint stores no pooler (RoBERTa), its weights are random.
             pooler = Head(width, self.seed, name="pooler")
-            if stored := stored_pooler(self._folder):
+            stored = stored_pooler(self._folder)
+            if stored:
                 pooler[0].load_state_dict(stored)
             layers += pooler
         if recipe.pooler != "cls_pooler":
@@ -244,18 +246,15 @@ class RunContext:
         positions: int | None = None,
         **inputs: Any,
     ) -> tuple[States, Tensor]:
-        chosen, pad_id = model or self.backbone, self.tokenizer.pad_token_id
-        fused = positions is None and is_fused(chosen, self.device)
-        batch = Batch.of(tokens, pad_id, self.device, positions)
-        if fused:
+        chosen = model or self.backbone
+        batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
+        if positions is None and is_fused(chosen, self.device):
             if chosen not in self._fused:
                 self._fused[chosen] = FusedLayers(chosen, self.kind)
             with self.products():
-                states = self._fused[chosen].forward(batch, work=self.work, **inputs)
-            return states, batch.mask
+                return self._fused[chosen].forward(batch, work=self.work, **inputs), batch.mask
         with self.autocast(), self.products():
-            states = forward(chosen, batch, work=self.work, **inputs)
-        return states, batch.mask
+            return forward(chosen, batch, work=self.work, **inputs), batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
         with self.autocast(), self.products():
@@ -344,7 +343,8 @@ class RunContext:
         normalize: bool = False,
     ) -> Encoder:
         source: str | Path = model
-        if needed := self.run.needs.get(model):  # the encoder of another run
+        needed = self.run.needs.get(model)
+        if needed:  # the encoder of another run
             source = paths.run_folder(self.suite, needed.id) / "encoder"
             if not source.is_dir():
                 raise UserError(
@@ -374,6 +374,4 @@ class RunContext:
             return encoder.encode_tokens(tokens, progress.advance)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
-        from bench.training.knn import nearest_rows
-
         return nearest_rows(vectors, count, self.device)

@@ -70,8 +70,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         folder: the run's folder.
         device: "cpu" or "cuda".
 
-    Returns:
-        The content of `outcome.json`: `run`, `outcome` and `provenance`.
+    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`.
 
     Raises:
         UserError: the run cannot be trained, another process is training it, its checkpoints are of
@@ -190,12 +189,8 @@ class Training:
     """A training in progress."""
 
     def __init__(self, run: Run, context: RunContext, origin: dict[str, Any]) -> None:
-        """Prepare a training at step 0; `origin` is code, versions, device and corpus.
-
-        Raises:
-            UserError: the method refuses the corpus or the backbone, or an input is missing or
-                invalid.
-        """
+        """Prepare a training at step 0; `origin` is code, versions, device and corpus. `UserError`
+        if the method refuses the corpus or the backbone, or an input is missing or invalid."""
         assert run.seed is not None
         recipe = run.recipe
         self.run, self.context, self.seed = run, context, run.seed
@@ -204,7 +199,7 @@ class Training:
             self.method.begin(context)
         except Refusal as refusal:
             raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
-        self.dev = [sts.read(task, context.data, "dev") for task in recipe.select_on.split("+")]
+        self.dev = [sts.read(task, context.data, "dev") for task in recipe.selection]
         context.remember(sentences(self.dev))
         # Backbone, training head and method.
         self.modules = nn.ModuleList([*context.modules(), self.method]).to(context.device)
@@ -292,8 +287,8 @@ class Training:
         skips["all"] += skipped
         skips["in_a_row"] = skips["in_a_row"] + 1 if skipped else 0
         if skips["in_a_row"] > SKIPS:
-            told = f"the gradients of {SKIPS + 1} steps in a row were not finite"
-            raise Diverged(f"{told}, the last loss {loss}", step, batch)
+            reason = f"the gradients of {SKIPS + 1} steps in a row were not finite"
+            raise Diverged(f"{reason}, the last loss {loss}", step, batch)
         if skipped:
             row |= {"loss": loss if math.isfinite(loss) else None, "skipped": True}
         elif not math.isfinite(loss):
@@ -317,8 +312,9 @@ class Training:
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
             self.state.keep_best(value, row["step"], place)
             if place == 0:
-                row |= (geometry := _geometry(self.dev, vectors, self.context.device))
+                geometry = _geometry(self.dev, vectors, self.context.device)
                 point = {"step": row["step"], "loss": row["loss"], "dev": value}
+                row |= geometry
                 self.state.curve.append(point | geometry)
 
     def finish(self, folder: Path) -> dict[str, Any]:
@@ -330,18 +326,14 @@ class Training:
         save_encoder(self.method.finish(encoder, self.context), folder)
         work, seconds = self.context.work, state.seconds
         flop = {"forward": work.forward, "backward": work.backward, "selection": work.selection}
+        counted = {"tokens": work.tokens, "sentences": work.sentences, "flop": flop}
         return {
             "status": "finished",
             "steps": state.step,
             "best_step": state.best["step"],
             "best_dev": state.best["dev"],
             "seconds": seconds,
-            "work": {
-                "tokens": work.tokens,
-                "sentences": work.sentences,
-                "flop": flop,
-                "seconds": seconds,
-            },
+            "work": counted | {"seconds": seconds},
             "curve": state.curve,
         }
 

@@ -59,7 +59,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     same = same or [name for name in names if len(word) > 2 and name.startswith(word)]
     alike = [name for name in names if name.lstrip("-")[:1] == word.lstrip("-")[:1]]
     for candidates, cutoff in ((same, 0.0), (alike, 0.6), (names, 0.8)):
-        if close := difflib.get_close_matches(word, candidates, n=1, cutoff=cutoff):
+        close = difflib.get_close_matches(word, candidates, n=1, cutoff=cutoff)
+        if close:
             return f"; did you mean '{names[close[0]]}'?"
     return ""
 
@@ -85,7 +86,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     known = sorted(known, key=lambda name: (bool(re.search(r"[\[+@]", name)), name))
     hint = suggestion(word, known)
-    if (more := len(known) - LISTED) > 0:
-        listed = difflib.get_close_matches(word, known, n=LISTED, cutoff=0) if hint else known
-        known = [*listed[:LISTED], f"{more} more"]
+    if len(known) > LISTED:
+        nearest = difflib.get_close_matches(word, known, n=LISTED, cutoff=0) if hint else known
+        known = [*nearest[:LISTED], f"{len(known) - LISTED} more"]
     return f"{hint} (known: {', '.join(known)})" if known else ""

@@ -112,9 +112,10 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
             # safetensors writes files that only their owner may read.
             os.chmod(made / file, made.stat().st_mode & 0o666)
             fsync(made / file)
-        if keep_others and (others := _files(path) - _files(made)):
+        lost = _files(path) - _files(made) if keep_others else set()
+        if lost:
             raise UserError(
-                f"{path / min(others)} was not written by this command and would be deleted; "
+                f"{path / min(lost)} was not written by this command and would be deleted; "
                 "choose another folder"
             )
         if path.exists():

@@ -103,10 +103,8 @@ def test_what_is_missing_is_one_sentence(
 ) -> None:
     assert main(ROW) == 2
     error = capsys.readouterr().err
-    what = "SentEval's data, the corpus wiki1m and the backbone bert-base-uncased are not on"
-    assert error.startswith(
-        f"error: {what} this machine, and the Hugging Face hub does not answer;"
-    )
+    lacks = "SentEval's data, the corpus wiki1m and the backbone bert-base-uncased"
+    assert error.startswith(f"error: this machine lacks {lacks}, and the Hugging Face hub does")
     assert "set BENCH_DATA to" in error
     assert "set HF_HOME to" in error
     assert error.count("\n") == 1
@@ -114,9 +112,9 @@ def test_what_is_missing_is_one_sentence(
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
     assert main(ROW) == 2
     error = capsys.readouterr().err
-    lacks = f"the corpus wiki1m is not in BENCH_DATA, {tmp_path / 'data'}; add it there"
+    lacks = f"BENCH_DATA, {tmp_path / 'data'}, lacks the corpus wiki1m; add what is missing"
     assert error.startswith(f"error: {lacks}")
-    assert "and the backbone bert-base-uncased is not on this machine, and the Hugging" in error
+    assert "and this machine lacks the backbone bert-base-uncased, and the Hugging" in error
     assert "or set BENCH_DATA to" not in error
     assert not (tmp_path / "results").exists()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch import Tensor
 
-from bench.cli import main
 from bench.models.from_name import Model
 from bench.models.load import load_encoder, save_encoder
 from bench.models.transformer import load_backbone
 from bench.stages.jobs import score_models, train_run
-from bench.utils.files import read_json
 from tests.conftest import CLOSE, make_sentences
 from tests.models.folders import change, change_weights, refused
 from tests.support.tiny_suite import tiny_run
@@ -176,35 +172,6 @@ def test_dropout_is_set_everywhere(kind: str, folders: Any) -> None:
 
     torch.testing.assert_close(states(0.0), states(0.0, training=False), rtol=0, atol=1e-6)
     assert (states(0.5) - states(0.0)).abs().max() > 0.01
-
-
-def plain_score(folder: Path, rows: Sequence[Sequence[str]]) -> float:
-    """Spearman's correlation x 100 on lines of STS-B, from means of the last states."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-
-    def means(column: int) -> np.ndarray:
-        tokens = tokenizer([row[column] for row in rows])["input_ids"]
-        return np.stack([states_of(folder, own)[-1][0].mean(0).numpy() for own in tokens])
-
-    left, right = means(5), means(6)
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    gold = [float(row[4]) for row in rows]
-    return 100 * float(stats.spearmanr((left * right).sum(1) / norms, gold).statistic)
-
-
-@pytest.mark.parametrize("kind", SCORED)
-def test_its_score_is_that_of_transformers(
-    kind: str, folders: Any, tiny_data: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "scores.json"
-    words = ["evaluate", str(folders(kind)), "--pooler", "avg", "--tasks", "STS-B"]
-    assert main([*words, "--data", str(tiny_data), "--out", str(out)]) == 0
-    (record,) = [one for one in read_json(out)["records"] if one["split"] == "test"]
-    file = tiny_data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
-    rows = [line.split("\t") for line in file.read_text().splitlines()]
-    assert record["value"] == pytest.approx(plain_score(folders(kind), rows), abs=1e-5)
 
 
 @pytest.mark.usefixtures("global_state")

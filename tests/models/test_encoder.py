@@ -174,13 +174,6 @@ def test_encoding_with_dropout_draws_masks_from_a_seed_and_leaves_no_trace(
     np.testing.assert_allclose(still.encode_with_dropout(texts, 1), encoder.encode(texts), **CLOSE)
 
 
-def test_progress_counts_every_sentence(shared: TransformerEncoder) -> None:
-    done: list[int] = []
-    shared.encode_tokens(shared.tokenize(SENTENCES), progress=done.append)
-    assert sum(done) == len(SENTENCES)
-    assert shared.encode([]).shape == (0, 32)
-
-
 @pytest.mark.usefixtures("global_state")
 def test_the_number_of_threads_changes_no_bit(
     tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
@@ -242,13 +235,6 @@ def test_saved_and_loaded_encoders_give_equal_bits(
     assert not list((tmp_path / "saved").glob("*.bin"))
 
 
-def test_saving_again_replaces_the_folder(tiny_bert: Path, tmp_path: Path) -> None:
-    save_encoder(encoder(tiny_bert, "avg"), tmp_path / "saved")
-    save_encoder(encoder(tiny_bert, "avg_top2"), tmp_path / "saved")
-    assert load_encoder(tmp_path / "saved").identity == encoder(tiny_bert, "avg_top2").identity
-    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
-
-
 def test_word_overlap_is_saved_and_loaded(tmp_path: Path) -> None:
     """Cosines are those of word counts within a few 1 / sqrt(width); a word alone has length 1."""
     own = BagOfWords(2048)
@@ -301,17 +287,6 @@ def test_truncation_and_padding_of_a_tokenizer_file_do_not_leak(
     assert np.array_equal(encoder(copy).encode(texts), encoder(tiny_bert).encode(texts))
 
 
-def test_dropout_is_set_on_hidden_states_and_attention(tiny_bert: Path) -> None:
-    own, _ = load_backbone(tiny_bert)
-    other, _ = load_backbone(tiny_bert, dropout=0.25)
-    rates = [
-        {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
-        for model in (own, other)
-    ]
-    assert rates == [{0.1}, {0.25}]
-    assert other.config.attention_probs_dropout_prob == 0.25
-
-
 def test_the_identity_depends_on_the_config(copy: Path, tiny_bert: Path) -> None:
     """Another number of heads gives other vectors from the same weights."""
     change(copy / "config.json", num_attention_heads=1)
@@ -319,10 +294,3 @@ def test_the_identity_depends_on_the_config(copy: Path, tiny_bert: Path) -> None
     assert not np.array_equal(one.encode(SENTENCES), other.encode(SENTENCES))
     assert one.identity != other.identity
     assert encoder(tiny_bert).identity == one.identity
-
-
-def test_the_folder_of_a_run_can_be_loaded(tiny_bert: Path, tmp_path: Path) -> None:
-    save_encoder(encoder(tiny_bert), tmp_path / "run" / "encoder")
-    np.testing.assert_array_equal(
-        load_encoder(tmp_path / "run").encode(SENTENCES), encoder(tiny_bert).encode(SENTENCES)
-    )

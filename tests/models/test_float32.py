@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,7 +21,6 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.float32 import float32_products
 from bench.models.load import load_encoder
 from bench.registry.backbones import backbone
-from bench.training import knn
 from bench.training.loop import train
 from methods.is_bert import LocalFeatures
 from methods.simcse import SimCSE
@@ -120,27 +118,6 @@ def test_the_convolutions_of_is_bert(
     tasks = read_tasks(["STS12"], tiny_data)
     score_encoder(load_encoder(str(folder)), tasks, "dev", "cpu", tmp_path / "work")
     assert seen == {"forward": IEEE}
-
-
-def test_neighbours_are_exact_wherever_they_are_searched(monkeypatch: Patch) -> None:
-    """TF32 may be switched on for the whole process; the search in float32 relies on its error."""
-    draw = np.random.default_rng(0)
-    # Cosines within a cluster are apart by 1e-4, and TF32 rounds factors to 2^-11.
-    centres, noise = draw.normal(size=(3, 24)), draw.normal(size=(400, 24))
-    vectors = (centres[draw.integers(0, 3, 400)] + 0.01 * noise).astype(np.float32)
-    expected = knn.nearest_rows(vectors, 5)
-    plain = torch.addmm
-
-    def addmm(bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        if MATMUL.fp32_precision == "tf32" and left.dtype == torch.float32:
-            left, right = rounded(left, TF32), rounded(right, TF32)
-        return plain(bias, left, right)
-
-    monkeypatch.setattr(knn.torch, "addmm", addmm)
-    with float32_products("tf32"):
-        np.testing.assert_array_equal(knn.nearest_rows(vectors, 5), expected)
-        unguarded = knn.nearest_rows.__wrapped__(vectors, 5)
-    assert (unguarded != expected).any()
 
 
 # What it does to scores

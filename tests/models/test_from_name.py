@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,12 +210,6 @@ def test_options_are_parsed_from_brackets() -> None:
         refused(lambda word=word: Model.read(word), message)
 
 
-def test_a_folder_with_brackets_is_a_folder(tmp_path: Path) -> None:
-    for name in ("a[pooler=avg]", "a[pooler=avg"):
-        (tmp_path / name).mkdir()
-        assert Model.read(f"{tmp_path}/{name}").pooler is None
-
-
 # Several models
 
 
@@ -275,20 +268,6 @@ def test_existing_results_are_not_computed_again(
     assert scored == ["cls_before_pooler"]
     assert first.read_bytes() == before
     assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
-
-
-def test_folders_of_equal_name_are_distinguished_by_parent_folders(
-    tiny_bert: Path, tiny_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    places = [tmp_path / run / "encoder" for run in ("first", "second")]
-    for place in places:
-        shutil.copytree(tiny_bert, place)
-    words = [*map(str, places), "--pooler", "avg"]
-    assert evaluated(tiny_data, tmp_path / "out", *words) == 0
-    rows = capsys.readouterr().out.splitlines()[1:]
-    assert [row.split()[0] for row in rows] == [f"{place}[pooler=avg]" for place in places]
-    found = {path.name: read_scores(path)[0]["model"] for path in (tmp_path / "out").iterdir()}
-    assert found == {f"{place.parent.name}-encoder-pooler-avg.json": str(place) for place in places}
 
 
 def test_file_names_are_the_shortest_unique_ones(

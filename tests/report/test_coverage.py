@@ -26,7 +26,7 @@ from bench.report.coverage import (
 from bench.reported import LABEL, MEASURES, mapped
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
-from bench.runs.text import parse
+from bench.runs.resolve import parse
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite

@@ -152,7 +152,7 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
 
 def test_released_code_is_judged_on_the_official_setting():
     from bench.registry.methods import method_class
-    from bench.runs.text import parse
+    from bench.runs.resolve import parse
 
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:
         text, _, setting = run.partition("@")

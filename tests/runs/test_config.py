@@ -54,47 +54,35 @@ def simcse(**keys: Any) -> dict[str, Any]:
         ({"suite": None}, "'suite' is missing"),
         ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
         ({"suite": "My Suite"}, "'My Suite' is no name of a suite; use small letters, digits and"),
-        ({"suite": "att\n"}, "is no name of a suite"),
         ({"suite": "a" * 81}, "at most 80"),
         ({"suite": "reference"}, "'reference' is no name of a suite"),
-        ({"suite": 1}, "'suite' should be a valid string, not 1"),
-        ({"corpus": True}, "'corpus' should be a valid string, not True"),
         ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
         (simcse(tasks=["TRECC"]), "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"tasks": []}, "'tasks' should have at least 1 item"),
         ({"tasks": ["sts", "TREC", "sts"]}, "tasks: 'sts' is listed twice; keep one"),
         ({"tasks": ["sts", "xprobe"]}, "the embedded world has no 'xprobe-Length'; remove it from"),
         ({"mode": "tset"}, "'mode' should be 'test' or 'dev', not 'tset'"),
-        ({"seeds": []}, "'seeds' should have at least 1 item"),
         ({"seeds": [1, 1]}, "seeds: 1 is listed twice; keep one"),
-        ({"seeds": "42"}, "'seeds' should be a valid list, not '42'"),
         ({"seeds": [1, -1]}, "'seeds.1' should be greater than or equal to 0, not -1"),
         ({"seeds": [2**63]}, "'seeds.0' should be less than 9223372036854775808"),
         ({"seeds": [1.0]}, "'seeds.0' should be a valid integer, not 1.0"),
         ({"seeds": [True]}, "'seeds.0' should be a valid integer, not True"),
-        ({"seeds": [1, None]}, "'seeds.1' should be a valid integer, not None"),
         (simcse(seeds=[-1]), "'methods.0.seeds.0' should be greater than or equal to 0, not -1"),
         ({"data": "/nowhere"}, "data folder /nowhere does not exist; name a folder in"),
         ({"backbones": {}}, "'backbones' should have at least 1 item"),
         ({"backbones": {"toy-bert": {"seed": [1]}}}, "backbones.toy-bert: unknown key 'seed'; did"),
-        ({"backbones": ["toy-bert"]}, "'backbones' should be a valid dictionary"),
-        ({"methods": []}, "'methods' should have at least 1 item"),
-        ({"methods": [3]}, "'methods.0' should be a valid dictionary"),
         ({"methods": [{"seeds": [1]}]}, "'methods.0.method' is missing"),
         (simcse(sweeps={}), "methods.0: unknown key 'sweeps'; did you mean 'sweep'?"),
-        (simcse(sweep={"x": 3}), "'methods.0.sweep.x' should be a valid list, not 3"),
         (simcse(sweep={"x": [1, 1]}), "methods.0.sweep.x: 1 is listed twice; keep one"),
         (simcse(settings=["offical"]), "'methods.0.settings.0' should be 'paper' or 'official', n"),
         (simcse(analyses=["layer"]), "unknown analysis 'layer'; did you mean 'layers'"),
-        ({"recipe": {"batch_sise": 3}}, "unknown key 'batch_sise'; did you mean 'batch_size'?"),
-        ({"recipe": {"batch_size": "many"}}, "'batch_size' should be a valid integer, not 'many'"),
+        ({"recipe": {"batch_sise": 3}}, "recipe: unknown key 'batch_sise'; did you mean 'batch_si"),
+        ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a valid integer, not "),
         ({"compare": {"basline": "simcse"}}, "compare: unknown key 'basline'; did you mean 'basel"),
         ({"stand_ins": {"toy-bart": "roberta-base"}}, "'stand_ins.toy-bart' is not among the suit"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
         ({"stand_ins": {"toy-bert": [LARGE], "toy-roberta": LARGE}}, "two backbones stand in for"),
         (None, "the file is empty"),
         ("a list", "no map from keys to values; see config/README.md"),
-        (["simcse"], "no map from keys to values"),
     ],
 )  # fmt: skip
 def test_errors_of_a_file_name_the_key(changes: Any, message: str, tmp_path: Path) -> None:
@@ -158,9 +146,9 @@ def test_errors_of_runs_name_the_key(
         (b"suite: !!python/object/apply:os.mkdir ['ran']", "is not YAML"),
         (
             b"suite: mine\nseeds: [1]\nseeds: [3]",
-            r"\.yaml, line 3: duplicate key 'seeds'; keep one",
+            r"\.yaml: line 3: duplicate key 'seeds'; keep one",
         ),
-        (b"a: &a {x: 1}\nb: {<<: *a, y: 2, y: 3}", r"\.yaml, line 2: duplicate key 'y'; keep one"),
+        (b"a: &a {x: 1}\nb: {<<: *a, y: 2, y: 3}", r"\.yaml: line 2: duplicate key 'y'; keep one"),
     ],
 )
 def test_files_that_cannot_be_read(
@@ -175,7 +163,7 @@ def test_files_that_cannot_be_read(
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"missing\.yaml cannot be read \(No such file"):
+    with pytest.raises(UserError, match=r"missing\.yaml: it cannot be read \(No such file"):
         suites.load(tmp_path / "missing.yaml")
 
 

@@ -11,9 +11,8 @@ import methods.simcse as simcse
 from bench.runs import config as suites
 from bench.runs.config import Suite
 from bench.runs.needs import chains, split_run
-from bench.runs.resolve import resolve, run_of
+from bench.runs.resolve import parse, resolve, run_of
 from bench.runs.run import Run
-from bench.runs.text import parse
 from bench.stages.jobs import planned
 from bench.utils.errors import UserError
 from methods.base import MODEL, ContrastiveHyper, Field
@@ -173,7 +172,7 @@ def test_a_run_with_the_pooler_that_is_asked_for_is_taken() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('rankcse[teacher=""]', "the name of an encoder is empty; give a Hugging Face folder"),
+        ('rankcse[teacher=""]', "the name of an encoder is empty; give the folder of a model"),
         ("published[model=published[model=a/b]]", "is neither a folder, a model of the hub nor"),
         ("rankcse[teacher=Run:simcse]", "'Run:simcse' is neither a folder"),
         ("published[model=published]", "'published' is neither a folder"),

@@ -103,19 +103,6 @@ def test_saved_and_loaded_it_is_the_same(
     )
 
 
-def test_the_folder_of_a_mapped_encoder(encoder_of: Encode, tmp_path: Path) -> None:
-    save_encoder(encoder_of(TEXTS[4]), tmp_path / "encoder")
-    stored = read_json(tmp_path / "encoder" / "encoder.json")
-    assert stored == {"kind": "whitened", "dimensions": None}
-    within = read_json(tmp_path / "encoder" / "base" / "encoder.json")
-    assert (within["kind"], within["width"], within["seed"]) == ("flowed", 32, 0)
-    assert (
-        read_json(tmp_path / "encoder" / "base" / "base" / "encoder.json")["kind"] == "transformer"
-    )
-    for path in (tmp_path / "encoder", tmp_path / "encoder" / "base"):
-        assert (path / "arrays.safetensors").is_file()
-
-
 def cosines(
     vectors: Callable[[Sequence[str]], np.ndarray], first: Sequence[str], second: Sequence[str]
 ) -> np.ndarray:
