@@ -133,6 +133,10 @@ def no_repository(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
     del hub.repositories[download.DATASET]
 
 
+def longer(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    hub.served[CORPUS] = TEXT + b"more"
+
+
 GATED = fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"})
 
 
@@ -145,6 +149,7 @@ GATED = fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"})
         (offline, "not in the cache and HF_HUB_OFFLINE is set", False),
         (no_repository, "the repository does not exist or is private; check its name", False),
         (GATED, "is gated; accept its terms", False),
+        (longer, "the download has another size than announced; fetch it again", False),
         (fault("*", status=403), "answers with status 403", False),
     ],
 )
@@ -163,6 +168,7 @@ def test_faults_are_one_sentence(
     assert isinstance(caught.value, TransientError) == transient
     # Without the fault, the next call succeeds: nothing wrong is left.
     hub.faults.clear()
+    hub.served.clear()
     hub.repositories |= content
     use_endpoint(monkeypatch, endpoint)
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
