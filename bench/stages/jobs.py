@@ -110,7 +110,7 @@ def score_run(
         "tasks": task_sums(read),
         "seconds": round(time.monotonic() - started, 2),
     }
-    common = {"source": "sentbench", "method": run.text, "backbone": run.backbone.name}
+    common: Record = {"source": "sentbench", "method": run.text, "backbone": run.backbone.name}
     common |= {"variant": run.setting, "seed": run.seed}
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
@@ -391,7 +391,7 @@ def evaluate(
         if all(written.get(key) == value for key, value in described.items() if key != "date"):
             return records
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
-    common = {"source": "sentbench", "method": f"encoder[{','.join(options)}]"}
+    common: Record = {"source": "sentbench", "method": f"encoder[{','.join(options)}]"}
     common |= {"backbone": model.name, "variant": None, "seed": None}
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]

@@ -235,7 +235,7 @@ def told(**changes: Any) -> ExportedRun:
         ({"own_corpus": True, "corpus": "wiki1m_fallback"}, ""),
         ({"backbone": "tiny", "reference": "/nowhere/tiny"}, "on the backbone tiny"),
         ({"corpus": "wiki1m_fallback"}, "trained on wiki1m\\_fallback"),
-        ({"recipe_changes": {"epochs": 2}}, "with a changed recipe (epochs)"),
+        ({"recipe_changes": {"epochs": 2}}, "recipe changed (epochs)"),
         ({"data": "world"}, "scored on world"),
     ],
 )

@@ -469,7 +469,7 @@ def test_other_data(
     found = analyse(encoder, material_of(data=data), ["alignment", "cosines"])
     assert list(found["alignment"]["STS-B"]) == ["dev", "all"]
     assert found["cosines"]["reason"] == f"STS-B of '{data}' has no test pairs"
-    write_json(data / "manifest.json", {"name": "own", "sts": {"sts:mine": {"dev": 2}}})
+    write_json(data / "manifest.json", {"name": "own"})
     found = analyse(encoder, material_of(data=data), ["alignment", "nearest", "layers"])
     assert {result["reason"] for result in found.values()} == {f"the data of '{data}' has no STS-B"}
     corpus = tmp_path / "short.txt"
