@@ -56,12 +56,14 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        origins = [origin for name, _, _ in run.parts if (origin := method_origin(name))]
-        if not origins:
+        origins = [method_origin(name) for name, _, _ in run.parts]
+        external = [origin for origin in origins if origin]
+        if not external:
             raise
-        raise (TransientError if is_transient(error) else UserError)(
+        kind = TransientError if is_transient(error) else UserError
+        raise kind(
             f"training {run.text} failed ({describe_error(error)}); "
-            f"find the error with: python -m bench check-method {origins[0].place}"
+            f"find the error with: python -m bench check-method {external[0].place}"
         ) from error
 
 

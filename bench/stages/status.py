@@ -23,7 +23,6 @@ from bench.stages.activity import last_failure, stage_at_work
 from bench.utils.errors import UserError
 from bench.utils.text import counted
 
-TAIL = 8192  # bytes at the end of a log that are read
 ERROR = "error: "  # how the last line of a log begins if its job failed
 
 
@@ -157,18 +156,13 @@ def _open_run(suite: Path, name: str, stage: str, logs: Mapping[str, str]) -> Ru
     return replace(run, log="")
 
 
-def _tail(path: Path) -> list[str]:
-    """The last lines of a file; the first of them may be cut."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            return file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
+def _lines(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return text.splitlines()
 
 
 def _last_step(log: Path) -> int | None:
-    for line in reversed(_tail(log)):
+    for line in reversed(_lines(log)):
         with suppress(ValueError):  # the line is being written
             return int(json.loads(line)["step"])
     return None
@@ -176,10 +170,11 @@ def _last_step(log: Path) -> int | None:
 
 def _error(log: Path) -> str:
     """The error with which a job ended; empty if it did not end with one."""
-    lines = [line for line in _tail(log) if line.strip()]
+    lines = [line for line in _lines(log) if line.strip()]
     crashed = any(line.startswith("Traceback ") for line in lines)
-    failed = bool(lines) and (crashed or lines[-1].startswith(ERROR))
-    return lines[-1].removeprefix(ERROR) if failed else ""
+    if lines and (crashed or lines[-1].startswith(ERROR)):
+        return lines[-1].removeprefix(ERROR)
+    return ""
 
 
 def _hours_left(suite: Path, plan: Plan, open_runs: Sequence[RunStatus]) -> HoursLeft | None:
