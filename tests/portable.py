@@ -174,7 +174,7 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
             continue
         found, capability, numbers = tests.get(name, {}), "", ["", ""]
         if name in scored:
-            cells, made, _ = scored[name]
+            cells, made = scored[name]
             capability = next(iter(made.values()))["arithmetic"]["cpu_capability"]
             places = list(judged(cells, known, REFERENCE))
             outside = sum(not low <= value <= high for *_, value, low, high in places)

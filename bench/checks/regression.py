@@ -86,12 +86,11 @@ def widenings(arithmetics: Arithmetics) -> dict[str, dict[str, float]]:
     for _, run, cell, points in movements(arithmetics):
         of_runs = largest[metric_of(cell)]
         of_runs[run] = max(of_runs[run], points)
-    widened = {}
     for metric, of_runs in largest.items():
         usual = sorted(of_runs.values())[int(SHARE * (len(of_runs) - 1))]
         least = max(ROOM * usual, LEAST[metric])
-        widened[metric] = {run: max(ROOM * points, least) for run, points in of_runs.items()}
-    return widened
+        largest[metric] = {run: max(ROOM * points, least) for run, points in of_runs.items()}
+    return largest
 
 
 def name_of(run: Mapping[str, Any]) -> str:
@@ -102,8 +101,9 @@ def name_of(run: Mapping[str, Any]) -> str:
 def identity_of(run: PlanEntry) -> str:
     """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
     identity = {key: value for key, value in run["identity"].items() if key != "seed"}
-    if recipe := identity.get("recipe"):
-        identity["recipe"] = {k: v for k, v in recipe.items() if k not in NEUTRAL_CHANGES}
+    if "recipe" in identity:
+        recipe = identity["recipe"].items()
+        identity["recipe"] = {key: value for key, value in recipe if key not in NEUTRAL_CHANGES}
     return sha256_text(json.dumps(identity, sort_keys=True))[:16]
 
 
@@ -140,25 +140,26 @@ def _known(reference: Path) -> dict[str, Any]:
 
 def cells_of(
     suite: Path, names: Collection[str] | None = None
-) -> tuple[Cells, dict[str, dict[str, Any]], list[str]]:
-    """Return test scores by run and cell, provenances by run, and the unfinished runs.
+) -> tuple[Cells, dict[str, dict[str, Any]]]:
+    """Return test scores by run and cell, and the provenance of a seed of each run: of one that did
+    not finish, if there is one.
 
     `names` are those of the runs to read; all by default.
     """
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenances: dict[str, dict[str, Any]] = {}
-    unfinished = []
     for run in read_plan(suite / "plan.json")["runs"]:
         name = name_of(run)
         if names is not None and name not in names:
             continue
-        provenances[name], records = read_scores(suite / "scores" / f"{run['id']}.json")
-        if provenances[name]["outcome"]["status"] != "finished":
-            unfinished.append(name)
+        provenance, records = read_scores(suite / "scores" / f"{run['id']}.json")
+        known = provenances.setdefault(name, provenance)
+        if known["outcome"]["status"] == "finished":
+            provenances[name] = provenance
         for record in records:
             if (record["split"], record["aggregation"]) == ("test", "all"):
                 cells[name][f"{record['task']} {record['metric']}"].append(record["value"])
-    return cells, provenances, unfinished
+    return cells, provenances
 
 
 def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
@@ -182,11 +183,20 @@ def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
     plan, known = read_plan(suite / "plan.json"), _known(reference)
     planned, measured = _by_name(plan["runs"]), lacking(plan, reference)
 
-    def joined(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-        names = [name for name in planned if name in (fresh if name in measured else old)]
-        return {name: fresh[name] if name in measured else old[name] for name in names}
+    def joined(fresh: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+        """The measured runs and the others, in the order of the plan."""
+        whole = {name: value for name, value in old.items() if name not in measured} | fresh
+        return {name: whole[name] for name in planned if name in whole}
 
-    cells, provenances, _ = cells_of(suite, measured)
+    def scores(folder: Path, old: Mapping[str, Any]) -> dict[str, Any]:
+        fresh, _ = cells_of(folder, measured)
+        rounded = {
+            name: {cell: [round(value, 3) for value in values] for cell, values in cells.items()}
+            for name, cells in fresh.items()
+        }
+        return joined(rounded, old)
+
+    _, provenances = cells_of(suite, measured)
     origins = {
         name: {
             "identity": identity_of(planned[name][0]),
@@ -197,23 +207,16 @@ def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
         }
         for name, provenance in provenances.items()
     }
+    old = {name: measure["cells"] for name, measure in known["arithmetics"].items()}
     content = {
         "runs": joined(origins, known["runs"]),
-        "cells": joined(_rounded(cells), known["cells"]),
-        "arithmetics": {},
+        "cells": scores(suite, known["cells"]),
+        "arithmetics": {
+            folder.name: {"cells": scores(folder, old.get(folder.name, {}))}
+            for folder in arithmetics
+        },
     }
-    for folder in arithmetics:
-        fresh, _, _ = cells_of(folder, measured)
-        old = known["arithmetics"].get(folder.name, {"cells": {}})
-        content["arithmetics"][folder.name] = {"cells": joined(_rounded(fresh), old["cells"])}
     write_json(reference, content)
-
-
-def _rounded(cells: Cells) -> Cells:
-    return {
-        run: {cell: [round(value, 3) for value in values] for cell, values in of_run.items()}
-        for run, of_run in cells.items()
-    }
 
 
 def check(suite: Path, reference: Path) -> str:
@@ -225,45 +228,48 @@ def check(suite: Path, reference: Path) -> str:
             finish, or it was changed since the reference was measured.
     """
     known, plan = read_json(reference), read_plan(suite / "plan.json")
-    identities = {name: identity_of(runs[0]) for name, runs in _by_name(plan["runs"]).items()}
     changed = [
         name
-        for name, identity in identities.items()
-        if known["runs"].get(name, {"identity": identity})["identity"] != identity
+        for name, runs in _by_name(plan["runs"]).items()
+        if name in known["runs"] and known["runs"][name]["identity"] != identity_of(runs[0])
     ]
     if changed:
         head = f"methods or settings changed since {reference} was measured; run make reference:"
-        raise UserError("\n  ".join([head, *_first(changed)]))
-    cells, provenances, unfinished = cells_of(suite)
-    places = list(judged(cells, known, reference))
-    faults = [(math.inf, f"{run} did not finish") for run in unfinished]
-    for run, cell, value, low, high in places:
+        raise UserError(_listed(head, changed))
+    cells, provenances = cells_of(suite)
+    scores = list(judged(cells, known, reference))
+    faults = [
+        (math.inf, f"{run} did not finish")
+        for run, provenance in provenances.items()
+        if provenance["outcome"]["status"] != "finished"
+    ]
+    for run, cell, value, low, high in scores:
         beyond = max(low - value, value - high)
         if beyond > 0:
             message = f"{run}, {cell}: {value:.2f} is {beyond:.2f} outside {low:.2f} to {high:.2f}"
             faults.append((beyond, message))
-    head = f"{len(faults)} of {len(places)} scores are outside their intervals of {reference}:"
+    head = f"{len(faults)} of {len(scores)} scores are outside their intervals of {reference}:"
     apart = runs_apart(cells, known["arithmetics"])
     if not faults and len(apart) > MAX_APART:
         head = f"{len(apart)} of {len(cells)} runs differ from the same seeds in {reference}:"
         faults = apart
     if faults:
-        texts = [text for _, text in sorted(faults, key=lambda fault: -fault[0])]
+        faults.sort(key=lambda fault: -fault[0])
         made = {run["processor"] for name, run in known["runs"].items() if name in provenances}
         raise UserError(
-            "\n  ".join([head, *_first(texts)])
+            _listed(head, [text for _, text in faults])
             + f"\nThe reference was made on {' and '.join(sorted(made))}, this is "
             f"{_processor(next(iter(provenances.values())))}."
             "\nIf the change of scores is intended, update the reference with make reference; if "
             "nothing was changed, report this with the table that make portable writes "
             "(docs/portability.md)"
         )
-    return f"reference: {len(places)} scores, each within its interval of {reference}"
+    return f"reference: {len(scores)} scores, each within its interval of {reference}"
 
 
-def _first(texts: Sequence[str]) -> list[str]:
+def _listed(head: str, texts: Sequence[str]) -> str:
     more = [f"and {len(texts) - LISTED} more"] if len(texts) > LISTED else []
-    return [*texts[:LISTED], *more]
+    return "\n  ".join([head, *texts[:LISTED], *more])
 
 
 def runs_apart(cells: Cells, arithmetics: Arithmetics) -> list[tuple[float, str]]:
@@ -300,12 +306,11 @@ def judged(
     widened = widenings(known["arithmetics"])
     for run, of_run in cells.items():
         for cell, values in of_run.items():
-            try:
-                low, high = interval(known["cells"][run][cell], widened[metric_of(cell)][run])
-            except KeyError:
+            if cell not in known["cells"].get(run, {}):
                 raise UserError(
                     f"{reference} has no {cell} of {run}; update it with make reference"
-                ) from None
+                )
+            low, high = interval(known["cells"][run][cell], widened[metric_of(cell)][run])
             yield from ((run, cell, value, low, high) for value in values)
 
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -67,6 +68,16 @@ class Score:
             return False
         return self.equal or abs(self.stored - self.recomputed) <= self.tolerance
 
+    def row(self) -> tuple[str, ...]:
+        """The row of a report."""
+        difference = ""
+        if self.stored is not None and self.recomputed is not None:
+            difference = f"{self.recomputed - self.stored:+.2g}"
+        points = (self.stored, self.recomputed)
+        values = ("none" if value is None else f"{value:.4f}" for value in points)
+        name = " ".join(word for word in self.cell if word != "all")
+        return name, *values, difference, f"{self.tolerance:.2g}"
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -86,8 +97,9 @@ class Verification:
         """The verdict in one line."""
         count = len(self.scores)
         differing = sum(not score.equal for score in self.scores)
+        outside = sum(not score.within for score in self.scores)
         summary = f"all {count} scores are equal bit for bit"
-        if outside := sum(not score.within for score in self.scores):
+        if outside:
             summary = f"{outside} of {count} scores differ by more than rounding"
         elif differing:
             summary = f"{differing} of {count} scores differ, each within its tolerance"
@@ -96,36 +108,16 @@ class Verification:
 
     def report(self) -> str:
         """Return the differing scores, the differences of the provenance, and the verdict."""
-        rows = [_row(score) for score in self.scores if not score.equal]
-        head = ("", "stored", "recomputed", "difference", "tolerance")
-        lines = [
-            str(self.result),
-            *(aligned([head, *rows], 1) if rows else ()),
-            *(f"{name}: {_text(then)}, now {_text(now)}" for name, then, now in self.differences),
-        ]
+        lines = [str(self.result)]
+        rows = [score.row() for score in self.scores if not score.equal]
+        if rows:
+            rows.insert(0, ("", "stored", "recomputed", "difference", "tolerance"))
+            first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for name, *values in rows:
+                right = [f"{value:>{width}}" for value, width in zip(values, others, strict=True)]
+                lines.append("  ".join([f"{name:{first}}", *right]))
+        lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])
-
-
-def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Return the rows of a table as lines; the first `left` columns are aligned to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(row))
-        for row in rows
-    ]
-
-
-def _row(score: Score) -> tuple[str, ...]:
-    stored, recomputed = score.stored, score.recomputed
-    difference = "" if stored is None or recomputed is None else f"{recomputed - stored:+.2g}"
-    values = ("none" if value is None else f"{value:.4f}" for value in (stored, recomputed))
-    name = " ".join(word for word in score.cell if word != "all")
-    return name, *values, difference, f"{score.tolerance:.2g}"
-
-
-def _text(value: Any) -> str:
-    """A value of a provenance, which older results may lack."""
-    return "not recorded" if value is None else str(value)
 
 
 def verify(
@@ -143,9 +135,22 @@ def verify(
     Raises:
         UserError: the result is damaged or holds no scores, or its encoder or data are missing.
     """
-    described, stored, faults = _read(result)
+    described, records = read_scores(result)
+    outcome = described.get("outcome", {"status": "finished"})
+    if outcome["status"] != "finished" or not records:
+        raise UserError(
+            f"{result} holds no scores to verify, since its run was {outcome['status']} "
+            f"({outcome.get('reason')}); name a result that has some"
+        )
+    stored = {cell_key(record): float(record["value"]) for record in records}
     suite = suite or result.absolute().parent.parent
-    folder = _data(described, result, suite, data)
+    scored_on = described["run"]["data"] if "run" in described else described["data"]["folder"]
+    try:
+        folder = paths.data_folder(data or scored_on, suite)
+    except UserError as error:
+        raise UserError(
+            f"the data of {result} were not found ({error}); name their folder with --data"
+        ) from None
     names = dict.fromkeys(cell[0] for cell in stored) | described["tasks"]
     names.pop(AVERAGE, None)
     # As in the result, at most the machine's CPUs.
@@ -154,19 +159,26 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
-        mode, scoring = described.get("mode", "test"), Path(work) / "scoring"
-        recomputed = _cells(score_encoder(encoder, tasks, mode, device, scoring))
+        scored = score_encoder(encoder, tasks, described["mode"], device, Path(work) / "scoring")
         present = provenance(device, torch.get_num_threads())
-    differences, same = _origins(described, present)
-    allowed = {} if same else tolerances(tasks)
+    recomputed = {cell_key(record): float(record["value"]) for record in scored}
+    differences = [
+        (f"{part}, {name}", described[part].get(name), present[part].get(name))
+        for part in ("code", "versions", "device", "arithmetic")
+        for name in described[part] | present[part]
+        if described[part].get(name) != present[part].get(name)
+    ]
+    # Another commit alone changes no last bits.
+    is_same = all(name.startswith("code, ") for name, *_ in differences)
+    allowed = {} if is_same else tolerances(tasks)
     scores = [
         Score(cell, stored.get(cell), recomputed.get(cell), allowed.get(cell, 0.0))
         for cell in stored | recomputed
     ]
-    faults += [*_training_faults(described, suite), *_data_faults(described, folder, tasks)]
-    scored = described["encoder"]
-    if encoder.identity != scored:
-        faults.append(f"the encoder differs ({encoder.identity}; {scored} was scored)")
+    faults = [*_run_faults(described, records, suite), *_data_faults(described, folder, tasks)]
+    if encoder.identity != described["encoder"]:
+        what = f"the encoder differs ({encoder.identity}; {described['encoder']} was scored)"
+        faults.append(what)
     return Verification(result, scores, differences, faults)
 
 
@@ -184,20 +196,19 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     for task in tasks:
         if isinstance(task, StsTask):
             sizes = [len(subset.gold) for subset in task.subsets]
-            for aggregation in ("all", "mean", "wmean"):
-                pairs = sum(sizes) if aggregation == "all" else min(sizes)
+            parts = {"all": sum(sizes), "mean": min(sizes), "wmean": min(sizes)}
+            for aggregation, pairs in parts.items():
                 exchange = 1200 / (pairs * (pairs + 1))
                 allowed[task.name, task.split, "spearman", aggregation] = max(CORRELATION, exchange)
             continue
-        parts = {name: len(samples.labels) for name, samples in task.splits.items()}
-        whole = parts["all"] if task.protocol == NESTED else parts["train"]
-        for split in ("test", "dev"):
-            one = 100 / parts.get(split, whole)
-            for metric in ("accuracy", "accuracy_mlp"):
-                allowed[task.name, split, metric, "all"] = ITEMS * one + HUNDREDTH
+        counts = {name: len(samples.labels) for name, samples in task.splits.items()}
+        whole = counts["all"] if task.protocol == NESTED else counts["train"]
+        for split, metric in product(("test", "dev"), ("accuracy", "accuracy_mlp")):
+            points = ITEMS * 100 / counts.get(split, whole)
+            allowed[task.name, split, metric, "all"] = points + HUNDREDTH
         if task.name == "MRPC":
-            one = 200 / int((task.splits["test"].labels == 1).sum())
-            allowed[task.name, "test", "f1", "all"] = ITEMS * one + HUNDREDTH
+            points = ITEMS * 200 / int((task.splits["test"].labels == 1).sum())
+            allowed[task.name, "test", "f1", "all"] = points + HUNDREDTH
     for metric, group in AVERAGED.items():
         cells = [(name, "test", metric, "all") for name in group]
         if allowed.keys() >= set(cells):
@@ -206,59 +217,40 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     return allowed
 
 
-def _read(result: Path) -> tuple[dict[str, Any], dict[CellKey, float], list[str]]:
-    """Return provenance and scores of a result, and faults of its labels."""
-    described, records = read_scores(result)
-    outcome = described.get("outcome", {"status": "finished"})
-    if outcome["status"] != "finished" or not records:
-        why = f"its run was {outcome['status']} ({outcome.get('reason')})"
-        raise UserError(
-            f"{result} holds no scores to verify, since {why}; name a result that has some"
-        )
-    return described, _cells(records), _label_faults(described, records)
-
-
-def _cells(records: Sequence[Record]) -> dict[CellKey, float]:
-    return {cell_key(record): float(record["value"]) for record in records}
-
-
-def _label_faults(described: Mapping[str, Any], records: Sequence[Record]) -> list[str]:
-    """Return differences between the labels of the records and the run of the provenance."""
-    run = described.get("run", {})
-    faults = []
-    for column in ("method", "backbone", "variant", "seed") if run else ():
-        planned = run["setting" if column == "variant" else column]
-        others = {record.get(column) for record in records} - {planned}
-        if others:
-            stored = _text(min(others, key=str))
-            faults.append(f"its records name {column} {stored}, its provenance {_text(planned)}")
-    return faults
-
-
-def _training_faults(described: Mapping[str, Any], suite: Path) -> Iterator[str]:
-    """Yield differences between the run of the provenance and that of its training's outcome."""
+def _run_faults(
+    described: Mapping[str, Any], records: Sequence[Record], suite: Path
+) -> Iterator[str]:
+    """Yield differences of the run of the provenance from the labels of the records, and from the
+    outcome of its training."""
     run = described.get("run")
     if not run:
         return
+    columns = {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}
+    for column, key in columns.items():
+        others = {record.get(column) for record in records} - {run[key]}
+        if others:
+            label = min(others, key=str)
+            yield f"its records name {column} {label}, its provenance {run[key]}"
     outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
-    if run["trained"] and outcome.is_file():
-        trained = read_trained(outcome)
-        for name in ("run", "outcome"):
-            then, now = trained[name], described[name]
-            changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
-            if changed:
-                yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
+    trained = read_trained(outcome) if run["trained"] and outcome.is_file() else {}
+    for name in ("run", "outcome") if trained else ():
+        then, now = trained[name], described[name]
+        changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
+        if changed:
+            yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
 
 
-def _data(described: Mapping[str, Any], result: Path, suite: Path, given: str | None) -> Path:
-    """Return the data folder of a result."""
-    stored = described["run"]["data"] if "run" in described else described["data"]["folder"]
-    try:
-        return paths.data_folder(given or stored, suite)
-    except UserError as error:
-        raise UserError(
-            f"the data of {result} were not found ({error}); name their folder with --data"
-        ) from None
+def _data_faults(
+    described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
+) -> Iterator[str]:
+    """Yield differences of the data: of its name, or else of the sums of the tasks."""
+    then, now = described["data"]["name"], manifest(folder).name
+    sums = task_sums(tasks).items()
+    changed = [task for task, parts in sums if described["tasks"].get(task) != parts]
+    if then != now:
+        yield f"it was scored on {then}, and {folder} is {now}"
+    elif changed:
+        yield f"the data changed since ({', '.join(changed)} in {folder})"
 
 
 def _encoder(
@@ -304,30 +296,3 @@ def computing(threads: int, deterministic: bool, warn_only: bool = False) -> Ite
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1], warn_only=warned)
-
-
-def _origins(
-    then: Mapping[str, Any], now: Mapping[str, Any]
-) -> tuple[list[tuple[str, Any, Any]], bool]:
-    """Return the differences of two provenances, and whether the last bits should be equal."""
-    differences, same = [], True
-    for part in ("code", "versions", "device", "arithmetic"):
-        before, after = then.get(part, {}), now[part]
-        for name in before | after:
-            if before.get(name) != after.get(name):
-                differences.append((f"{part}, {name}", before.get(name), after.get(name)))
-                same &= part == "code"
-    return differences, same
-
-
-def _data_faults(
-    described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
-) -> Iterator[str]:
-    """Yield differences of the data: of its name, or else of the sums of the tasks."""
-    then, now = described["data"]["name"], manifest(folder).name
-    sums = task_sums(tasks).items()
-    changed = [task for task, parts in sums if described["tasks"].get(task) != parts]
-    if then != now:
-        yield f"it was scored on {then}, and {folder} is {now}"
-    elif changed:
-        yield f"the data changed since ({', '.join(changed)} in {folder})"

@@ -59,10 +59,12 @@ def evaluate(
 ) -> int:
     """Score one or more encoders, print a table and write records."""
     from bench.cli.score_tables import compared, tables
+    from bench.evaluation import scoring
     from bench.models.from_name import Model
     from bench.runs import paths
     from bench.stages.device import lease
-    from bench.stages.jobs import score_model, score_models
+    from bench.stages.jobs import evaluate as evaluate_model
+    from bench.stages.jobs import score_models
 
     common = Model("", pooler, prompt, normalize)
     models = [Model.read(word, common) for word in model]
@@ -72,7 +74,8 @@ def evaluate(
     task_names = read_tasks(tasks)
     with lease() as device:
         if len(models) == 1:
-            print(tables(score_model(models[0], None, task_names, mode, folder, out, device)))
+            read = scoring.read_tasks(task_names, folder)
+            print(tables(evaluate_model(models[0], read, mode, folder, out, device)))
             return 0
         records, errors = score_models(models, task_names, mode, folder, out, device)
     if table := compared(records):

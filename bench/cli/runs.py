@@ -243,12 +243,13 @@ def status(
     its last error and its log. Works while a workflow runs.
     """
     import json
+    from dataclasses import asdict
 
     from bench.stages.status import report
     from bench.stages.status import status as read_status
 
     found = read_status(suite)
-    print(json.dumps(found.as_json(), indent=1) if as_json else report(found))
+    print(json.dumps(asdict(found), indent=1) if as_json else report(found))
 
 
 def _shipped(suite: str) -> Path:

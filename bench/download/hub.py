@@ -93,6 +93,8 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         cause = _cause(error)
         names = [kind.__name__ for kind in type(cause).__mro__]
         reason = next((_LASTING[name] for name in names if name in _LASTING), "")
+        if not reason and "Consistency check failed" in str(cause):
+            reason = "the download has another size than announced; fetch it again"
         if not reason and _status(cause):
             reason = f"the server answers with status {_status(cause)}; check HF_ENDPOINT, {_TOKEN}"
         if _is_transient(error):

@@ -120,19 +120,19 @@ def fit(
         for group in _groups(folds, on_gpu if padded is None else padded)
         for start in range(0, len(group), block)
     ]
-    found: list[dict[int, Fitted]] = [{} for _ in folds]
+    trained: list[dict[int, Fitted]] = [{} for _ in folds]
 
     def train(cohort: _Cohort, is_stopped: Callable[[], bool]) -> None:
         for part, fitted in cohort.train(is_stopped):
             with lock:
-                found[part.place].update(zip(part.heads, fitted, strict=True))
+                trained[part.place].update(zip(part.heads, fitted, strict=True))
                 advance(len(fitted))
 
     # Two loops on a thread each are faster than one on two, whose operations are too small to be
     # divided. The longest begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
     side_by_side(train, cohorts, 1 if on_gpu else len(cohorts))
-    return [[heads[index] for index in range(len(heads))] for heads in found]
+    return [[heads[index] for index in range(len(heads))] for heads in trained]
 
 
 class _Part(NamedTuple):
@@ -199,7 +199,9 @@ class _Cohort:
             for layers, _ in drawn[fold.classes]
         ]
         self.weights = [torch.stack(layer).to(self.inputs) for layer in zip(*first, strict=True)]
-        generators = {classes: [own for _, own in each] for classes, each in drawn.items()}
+        generators = {
+            classes: [generator for _, generator in heads] for classes, heads in drawn.items()
+        }
         self.dropout = Dropout(self.inputs, self.heads, generators) if hidden else None
 
     @torch.no_grad()
@@ -275,8 +277,8 @@ class _Cohort:
 
     def _correct(self, place: int) -> Tensor:
         """Number of dev samples of one fold that each of its heads classifies correctly."""
-        own = slice(place * len(self.heads), (place + 1) * len(self.heads))
+        heads = slice(place * len(self.heads), (place + 1) * len(self.heads))
         rows = self.dev[place]
-        weights = [weight[own] for weight in self.weights]
+        weights = [weight[heads] for weight in self.weights]
         logits, _ = forward(weights, self.inputs[rows].unsqueeze(0), None)
         return (logits.argmax(1) == self.labels[rows]).sum(1)

@@ -48,7 +48,9 @@ def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], to
         sizes = [width, hidden, classes] if hidden else [width, classes]
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         generator = torch.Generator().set_state(torch.get_rng_state())
-    weights = [torch.cat([one.weight, one.bias.unsqueeze(1)], dim=1).detach() for one in layers]
+    weights = [
+        torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1).detach() for layer in layers
+    ]
     return weights, generator
 
 
@@ -70,7 +72,9 @@ def unpad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
     """Undo `pad`; the layers are copies."""
     first, *rest = weights
     layers = [first[: hidden or classes].clone()]
-    return layers + [torch.cat([one[:classes, :hidden], one[:classes, -1:]], 1) for one in rest]
+    return layers + [
+        torch.cat([layer[:classes, :hidden], layer[:classes, -1:]], 1) for layer in rest
+    ]
 
 
 def forward(
@@ -150,9 +154,10 @@ class Dropout:
             shape, device = (1, len(self.heads), self.hidden, count), self.like.device
             drawn = torch.rand(shape, generator=self.on_device, device=device)
             return (drawn >= self.rates) / self.keep
-        draws = {each: self._draw(count, each) for each in dict.fromkeys(classes)}
-        one, *others = draws.values()
-        return torch.stack([draws[each] for each in classes]) if others else one.unsqueeze(0)
+        draws = {labels: self._draw(count, labels) for labels in dict.fromkeys(classes)}
+        if len(draws) == 1:
+            return draws[classes[0]].unsqueeze(0)
+        return torch.stack([draws[labels] for labels in classes])
 
     def _draw(self, count: int, classes: int) -> Tensor:
         masks = self.like.new_ones(len(self.heads), self.hidden, count)

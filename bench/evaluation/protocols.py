@@ -57,7 +57,7 @@ def heads(protocol: str, settings: Settings) -> int:
     """Number of classifiers that a protocol of `bench.datasets.labelled` trains, without
     networks."""
     k, grid = settings.folds, len(GRID)
-    return k * (grid * k + 1) if protocol == NESTED else grid * k + 1 if protocol == KFOLD else grid
+    return {NESTED: k * (grid * k + 1), KFOLD: grid * k + 1}.get(protocol, grid)
 
 
 def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
@@ -166,14 +166,14 @@ def _best_on_dev(
     ]
     fitted = fit(features, labels, folds, settings, advance=advance)
     results = []
-    for task, found in zip(tasks, fitted, strict=True):
-        test, remaining = task.parts["test"], iter(found)
+    for task, trained in zip(tasks, fitted, strict=True):
+        test, remaining = task.parts["test"], iter(trained)
         answers = test.labels.cpu().numpy()
         of_task = []
         for grid in grids:
-            own = list(islice(remaining, len(grid)))
-            scores = [round(100 * head.accuracy, 2) for head in own]
-            predicted = own[int(np.argmax(scores))].predict(test.features)
+            of_grid = list(islice(remaining, len(grid)))
+            scores = [round(100 * head.accuracy, 2) for head in of_grid]
+            predicted = of_grid[int(np.argmax(scores))].predict(test.features)
             of_task.append(Result(max(scores), _accuracy(predicted, answers), predicted))
         results.append(of_task)
     return results

@@ -7,11 +7,16 @@ from typing import Any
 
 from bench.export.runs import ExportedRun
 from bench.registry.backbones import backbone
-from bench.results.suite_results import NEUTRAL_CHANGES
+from bench.results import suite_results
 from bench.utils.errors import UserError
 
 RECIPE_FIELDS = ["batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler"]
 RECIPE_FIELDS += ["dropout", "precision", "select_on"]
+ABOUT = """\
+A sentence encoder trained without labels by sentbench.
+
+    from sentence_transformers import SentenceTransformer
+    vectors = SentenceTransformer(FOLDER).encode(sentences)""".splitlines()
 AGGREGATIONS = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
 
 
@@ -31,27 +36,11 @@ def card(run: ExportedRun, width: int, longest: int) -> str:
         header["base_model"] = base
     rows = _rows(run) | {"Vectors": f"{width} dimensions; sentences are cut to {longest} tokens"}
     seed = "" if run.description["seed"] is None else f", seed {run.description['seed']}"
-    lines = [
-        "---",
-        *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()),
-        "---",
-        "",
-        f"# {_cell(run.label)} on {_cell(run.description['backbone'])}{seed}",
-        "",
-        "A sentence encoder trained without labels by sentbench.",
-        "",
-        "    from sentence_transformers import SentenceTransformer",
-        "    vectors = SentenceTransformer(FOLDER).encode(sentences)",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {name} | {_cell(text)} |" for name, text in rows.items() if text),
-        "",
-        "## Scores",
-        "",
-        *_scores(run),
-    ]
-    return "\n".join(lines) + "\n"
+    metadata = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()]
+    facts = [f"| {name} | {_cell(text)} |" for name, text in rows.items() if text]
+    title = f"# {_cell(run.label)} on {_cell(run.description['backbone'])}{seed}"
+    lines = ["---", *metadata, "---", "", title, "", *ABOUT, "", "| | |", "|---|---|", *facts]
+    return "\n".join([*lines, "", "## Scores", "", *_scores(run)]) + "\n"
 
 
 def _rows(run: ExportedRun) -> dict[str, str]:
@@ -67,7 +56,7 @@ def _rows(run: ExportedRun) -> dict[str, str]:
         step = f"{outcome['best_step']} of {outcome['steps']}"
         step += f", by the dev set ({outcome['best_dev']:.2f})"
     dirty = " with uncommitted changes" if code.get("dirty") else ""
-    versions = run.part("versions").items()
+    versions = [f"{name} {version}" for name, version in run.part("versions").items()]
     return {
         "Method": f"{description['method']}@{description['setting']} ({run.label})",
         "Base model": _hub_id(run) or description["backbone"],
@@ -77,7 +66,7 @@ def _rows(run: ExportedRun) -> dict[str, str]:
         "Selected step": step,
         "Run": run.id,
         "Code": f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}{dirty}",
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions),
+        "Versions": ", ".join(versions),
         "Device": run.part("device").get("name", ""),
         "Date": run.provenance.get("date", ""),
     }
@@ -94,18 +83,10 @@ def _hub_id(run: ExportedRun) -> str | None:
 
 def deviations(run: ExportedRun) -> list[str]:
     """Why the scores of a run cannot be compared with a paper's, as clauses; empty if they can."""
-    description, reasons = run.description, []
-    if _hub_id(run) is None:
-        reasons.append(f"on the backbone {description['backbone']}")
-    if not description.get("own_corpus") and description.get("corpus") not in (None, "wiki1m"):
-        reasons.append(f"trained on {description['corpus']}")
-    changed = sorted(set(description.get("recipe_changes") or {}) - NEUTRAL_CHANGES)
-    if changed:
-        reasons.append(f"with a changed recipe ({', '.join(changed)})")
-    data = run.part("data").get("name") or description.get("data")
-    if data != "senteval":
-        reasons.append(f"scored on {data}")
-    return reasons
+    clauses = [] if _hub_id(run) else [f"on the backbone {run.description['backbone']}"]
+    clauses += suite_results.deviations([run.description])
+    data = run.part("data").get("name") or run.description.get("data")
+    return clauses if data == "senteval" else [*clauses, f"scored on {data}"]
 
 
 def _scores(run: ExportedRun) -> list[str]:
@@ -115,7 +96,7 @@ def _scores(run: ExportedRun) -> list[str]:
     remark += "about a method."
     reasons = deviations(run)
     if reasons:
-        remark = f"They are measured {', '.join(reasons)}. Do not compare them with any paper."
+        remark = f"Do not compare them with any paper: {', '.join(reasons)}."
     data = run.part("data")
     sums = f" (SHA-256 over its files: {data['sha256']})" if "sha256" in data else ""
     lines = [
@@ -127,9 +108,8 @@ def _scores(run: ExportedRun) -> list[str]:
     ]
     for record in run.records:
         metric = record["metric"] + AGGREGATIONS.get(record["aggregation"], "")
-        lines.append(
-            f"| {_cell(record['task'])} | {record['split']} | {metric} | {record['value']:.2f} |"
-        )
+        cells = [_cell(record["task"]), record["split"], metric, f"{record['value']:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

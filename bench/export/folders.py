@@ -30,6 +30,8 @@ from bench.utils.files import read_json, write_json, write_text
 # Tolerance of vectors that are read back, relative to the largest value if that exceeds 1.
 CLOSE = 1e-5
 LONG = " ".join(50 * ["The old dog sees seven small boats."])
+LIBRARY = "sentence_transformers.models"  # the path of modules in all its versions
+MISSING = "sentence-transformers has no module for"
 PROBES = ["", "A man is playing a guitar.", "two birds", LONG]
 
 
@@ -58,7 +60,10 @@ def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         raise UserError(
             f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
         )
-    base, modules = _modules(encoder, run.id)
+    try:
+        base, modules = _modules(encoder)
+    except UserError as error:
+        raise UserError(f"{run.id} cannot be exported: {error}") from None
     longest = longest_input(base.model, base.tokenizer)
     base.tokenizer.model_max_length = longest
     base.save(folder)
@@ -66,26 +71,30 @@ def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
     option = without_pooler(type(base.model))
     if base.pooler != "cls" and option:
         settings["model_args"] = option  # otherwise the library initialises a pooler at random
-    write_json(folder / "sentence_bert_config.json", settings)
-    if base.pooler in LAYERS:
-        config = read_json(folder / "config.json")
-        write_json(folder / "config.json", config | {"output_hidden_states": True})
-    entries = []
-    for index, module in enumerate([Module("Transformer"), *modules]):
-        path = f"{index}_{module.kind}" if index else ""
-        if index:
-            write_json(folder / path / "config.json", module.config)
-        if module.tensors:
-            save_file(module.tensors, folder / path / "model.safetensors")
-        kind = f"sentence_transformers.models.{module.kind}"  # this path is in all its versions
-        entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
-    write_json(folder / "modules.json", entries)
     prompts: dict[str, Any] = {
         "prompts": {},
         "default_prompt_name": None,
         "similarity_fn_name": "cosine",
     }
-    write_json(folder / "config_sentence_transformers.json", prompts)
+    files: dict[str, Any] = {
+        "sentence_bert_config.json": settings,
+        "config_sentence_transformers.json": prompts,
+    }
+    if base.pooler in LAYERS:
+        config = read_json(folder / "config.json")
+        files["config.json"] = config | {"output_hidden_states": True}
+    entries = [{"idx": 0, "name": "0", "path": "", "type": f"{LIBRARY}.Transformer"}]
+    for index, module in enumerate(modules, start=1):
+        path = f"{index}_{module.kind}"
+        kind = f"{LIBRARY}.{module.kind}"
+        entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
+        files[f"{path}/config.json"] = module.config
+        if module.tensors:
+            (folder / path).mkdir()
+            save_file(module.tensors, folder / path / "model.safetensors")
+    files["modules.json"] = entries
+    for name, content in files.items():
+        write_json(folder / name, content)
     vectors = encoder.encode(PROBES)
     _compare(run.id, folder, vectors)
     write_text(folder / "README.md", card(run, vectors.shape[1], longest))
@@ -105,43 +114,30 @@ def _compare(run_id: str, folder: Path, vectors: np.ndarray) -> None:
         )
 
 
-def _modules(encoder: Any, run_id: str) -> tuple[TransformerEncoder, list[Module]]:
-    """An Encoder as a transformer and the library's modules that follow it.
+def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
+    """Return an Encoder as a transformer and the library's modules that follow it.
 
     Raises:
         UserError: the library has no module for a part of the encoder.
     """
-    maps: list[Any] = []
-    while not isinstance(encoder, TransformerEncoder):
-        maps.insert(0, encoder)
-        if not hasattr(encoder, "base"):
-            raise _inexpressible(run_id, encoder)
-        encoder = encoder.base
-    if encoder.pooler in POSITIONS:
-        raise _inexpressible(run_id, encoder)
-    modules = _pooling(encoder)
-    for mapped in maps:
-        if mapped.kind == "affine":
-            modules.append(_dense(mapped.arrays["weight"], mapped.arrays["bias"], mapped.tanh))
-        elif mapped.kind == "normalised":
-            modules.append(Module("Normalize"))
-        elif mapped.kind == "whitened" and mapped.fixed:
-            # Two steps: computing x W - mu W in one loses digits if the mean is large.
-            mean, matrix = mapped.arrays["mean"], mapped.arrays["matrix"]
-            modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None)]
-            modules.append(Module("Normalize"))
-        else:
-            raise _inexpressible(run_id, mapped)
-    return encoder, modules
-
-
-def _inexpressible(run_id: str, encoder: Any) -> UserError:
-    reason = f"sentence-transformers has no module for '{encoder.kind}'"
+    if isinstance(encoder, TransformerEncoder):
+        if encoder.pooler in POSITIONS:
+            raise UserError(f"{MISSING} the mean of pooler '{encoder.pooler}'")
+        return encoder, _pooling(encoder)
+    if encoder.kind == "whitened" and not encoder.fixed:
+        raise UserError("its whitening is fitted on the sentences of each task")
+    if encoder.kind not in ("affine", "normalised", "whitened"):
+        raise UserError(f"{MISSING} '{encoder.kind}'")
+    base, modules = _modules(encoder.base)
+    if encoder.kind == "affine":
+        modules.append(_dense(encoder.arrays["weight"], encoder.arrays["bias"], encoder.tanh))
     if encoder.kind == "whitened":
-        reason = "its whitening is fitted on the sentences of each task"
-    if encoder.kind == TransformerEncoder.kind:
-        reason = f"sentence-transformers has no module for the mean of pooler '{encoder.pooler}'"
-    return UserError(f"{run_id} cannot be exported: {reason}")
+        # Two steps: computing x W - mu W in one loses digits if the mean is large.
+        mean, matrix = encoder.arrays["mean"], encoder.arrays["matrix"]
+        modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None)]
+    if encoder.kind != "affine":
+        modules.append(Module("Normalize"))
+    return base, modules
 
 
 def _pooling(encoder: TransformerEncoder) -> list[Module]:
@@ -150,16 +146,16 @@ def _pooling(encoder: TransformerEncoder) -> list[Module]:
     first = encoder.pooler in FIRST_ONLY
     # All versions of the library read these flags; only the newest reads the current form.
     flags = {"pooling_mode_cls_token": first, "pooling_mode_mean_tokens": not first}
-    pooling = Module("Pooling", {"word_embedding_dimension": width, **flags})
+    modules = [Module("Pooling", {"word_embedding_dimension": width, **flags})]
     if encoder.pooler == "cls":
         pooler = encoder.model.pooler
         dense = getattr(pooler, "dense", pooler)  # ALBERT's is the layer itself
-        return [pooling, _dense(dense.weight.detach(), dense.bias.detach(), tanh=True)]
+        modules.append(_dense(dense.weight.detach(), dense.bias.detach(), tanh=True))
     if encoder.pooler in LAYERS:
         mixing = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": depth}
         tensors = {"layer_weights": layer_weights(encoder.pooler, depth)}
-        return [Module("WeightedLayerPooling", mixing, tensors), pooling]
-    return [pooling]
+        modules.insert(0, Module("WeightedLayerPooling", mixing, tensors))
+    return modules
 
 
 def _dense(weight: Tensor, bias: Tensor | None, tanh: bool = False) -> Module:

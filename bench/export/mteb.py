@@ -72,13 +72,20 @@ def _result(
 ) -> dict[str, Any]:
     scores: dict[str, Any] = {"hf_subset": "default", "languages": [_language(task)]}
     for record in records:
-        metric = str(record["metric"])
-        name = METRICS.get(metric, metric)
-        if record["aggregation"] != "all":
-            name += f"_{record['aggregation']}"
-        elif metric in MAIN:
-            scores["main_score"] = record["value"] / 100
+        metric, is_whole = str(record["metric"]), record["aggregation"] == "all"
+        name = METRICS.get(metric, metric) + ("" if is_whole else f"_{record['aggregation']}")
         scores[name] = record["value"] / 100
+        if is_whole and metric in MAIN:
+            scores["main_score"] = scores[name]
+    is_sts = task in STS_TASKS or is_described(task)
+    code, reasons = run.part("code"), deviations(run)
+    protocol = [
+        STS_PROTOCOL if is_sts else f"{CLASSIFIER}, trained in mode {run.provenance.get('mode')}",
+        f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
+        "not mteb's task of this name",
+    ]
+    if reasons:
+        protocol.append(f"{', '.join(reasons)}: not comparable with any paper")
     # The checksum of a task's split, else of the data folder.
     sums = run.part("tasks").get(task) or {}
     revision = sums.get(split) or sums.get("all") or run.part("data").get("sha256") or "unknown"
@@ -87,20 +94,5 @@ def _result(
         "dataset_revision": revision,
         "mteb_version": None,  # not computed by mteb
         "evaluation_time": None,  # only the total over all tasks is known
-        "scores": {split: [scores | {"protocol": _protocol(run, task)}]},
+        "scores": {split: [scores | {"protocol": "; ".join(protocol)}]},
     }
-
-
-def _protocol(run: ExportedRun, task: str) -> str:
-    """How the scores were computed, and what they can be compared with."""
-    code = run.part("code")
-    is_sts = task in STS_TASKS or is_described(task)
-    parts = [
-        STS_PROTOCOL if is_sts else f"{CLASSIFIER}, trained in mode {run.provenance.get('mode')}",
-        f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
-        "not mteb's task of this name",
-    ]
-    reasons = deviations(run)
-    if reasons:
-        parts.append(f"{', '.join(reasons)}: not comparable with any paper")
-    return "; ".join(parts)

@@ -39,14 +39,16 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> None:
 
 def _summary(run: ExportedRun) -> dict[str, Any]:
     description, outcome = run.description, run.part("outcome")
-    columns = ("label", "method", "setting", "backbone", "corpus", "seed", "trained")
-    row = {"variant" if key == "setting" else key: description.get(key) for key in columns}
-    changes = description.get("recipe_changes") or {}
-    row["recipe_changes"] = " ".join(f"{key}={value}" for key, value in changes.items())
-    row |= {key: outcome.get(key) for key in ("reason", "steps", "best_step", "best_dev")}
-    row["training_seconds"] = outcome.get("seconds")
-    row["scoring_seconds"] = run.provenance.get("seconds")
-    return row
+    changes = (description.get("recipe_changes") or {}).items()
+    return {
+        **{name: description.get(name) for name in ("label", "method")},
+        "variant": description.get("setting"),
+        **{name: description.get(name) for name in ("backbone", "corpus", "seed", "trained")},
+        "recipe_changes": " ".join(f"{name}={value}" for name, value in changes),
+        **{name: outcome.get(name) for name in ("reason", "steps", "best_step", "best_dev")},
+        "training_seconds": outcome.get("seconds"),
+        "scoring_seconds": run.provenance.get("seconds"),
+    }
 
 
 def _origin(run: ExportedRun) -> dict[str, Any]:
@@ -74,9 +76,10 @@ def _origin(run: ExportedRun) -> dict[str, Any]:
 
 def _numbers(content: Any, path: str = "") -> Iterator[tuple[str, float]]:
     """Every number in nested dicts and lists, with its path; other values are left out."""
-    if isinstance(content, dict | list):
-        items = content.items() if isinstance(content, dict) else enumerate(content)
-        for key, value in items:
-            yield from _numbers(value, f"{path}/{key}" if path else str(key))
+    if isinstance(content, list):
+        content = {str(index): value for index, value in enumerate(content)}
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _numbers(value, f"{path}/{key}" if path else key)
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield path, float(content)

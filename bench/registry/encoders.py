@@ -58,6 +58,14 @@ def encoder_folder(name: str) -> Path | None:
     return None if known.source == "hub" else known.folder()
 
 
+def hub_repository(name: str) -> str:
+    """Return the hub id of an encoder without a local folder, as it is downloaded."""
+    try:
+        return backbone(name).location
+    except UnknownBackbone:
+        return name
+
+
 def fingerprint(name: str) -> str:
     """Return what identifies an encoder: the sum of its folder's files, else its name; `UserError`
     as `encoder_folder`."""

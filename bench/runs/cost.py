@@ -14,6 +14,8 @@ from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
 
+import pandas as pd
+
 from bench.datasets import manifest
 from bench.datasets.tasks import expand_tasks, is_probing, kind_of
 from bench.evaluation.classifier import MODES
@@ -26,24 +28,22 @@ from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
-# FLOP/s of products in half precision; in TF32, of trainings in float32 and of selection; and in
-# float32, of scores (bench/models/float32.py). Dense, from NVIDIA's data sheets of the SXM modules,
-# which print the former two of the Hoppers with sparsity, twice as much. Of "cpu": of one thread,
-# as the runs of results/wiki-mini measured it; a processor has neither of the other types.
+# FLOP/s of products in half precision, in TF32 (trainings in float32, and selection) and in float32
+# (scores): dense, from NVIDIA's data sheets of the SXM modules. "cpu" is one thread, as the runs of
+# results/wiki-mini measured it.
 HOPPER = (989.4e12, 494.7e12, 66.9e12)
 PEAKS = {"a100": (312e12, 156e12, 19.5e12), "h100": HOPPER, "h200": HOPPER, "cpu": (1.6e11,) * 3}
 # Assumed share of the peak rate. It puts the trainings of SimCSE's released logs (3,835 s for
 # BERT-base, 9,226 s for BERT-large) within a factor of 3 on the authors' GPU, an RTX 3090.
 UTILISATION = 0.2
 VIEWS = 2  # sequences encoded for each sentence of a batch; most methods encode two
-CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens; 28.5 without truncation
+CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 TASK_TOKENS = 16  # mean of SentEval's tasks (6 to 30)
 CORPUS_SENTENCES = dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000)
 CORPUS_SENTENCES |= {"sts": 89_192, "cnsd": 10_462, "nli": 600_000}  # nli is assumed
 DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
-# Seconds of a step of all classifiers that are trained at once. CPU: 118 s for seven transfer tasks
-# (docs/performance.md). GPU, assumed: 10 operations (regressions) to 25 (networks) of 5
-# microseconds, one after the other.
+# Seconds of a step of all classifiers that are trained at once: on a CPU measured
+# (docs/performance.md), on a GPU assumed, 10 to 25 operations of 5 microseconds.
 CPU_CLASSIFIER_STEP, GPU_CLASSIFIER_STEP = 1e-3, 1e-4
 NOT_COUNTED = (
     "Not counted: analyses, trainings without a transformer, maps fitted on a corpus, neighbours, "
@@ -91,9 +91,9 @@ def steps(run: Run) -> int:
     """Optimiser steps without early stopping; `UserError` if the size of the corpus is unknown."""
     recipe, path = run.recipe, Path(run.corpus)
     if run.corpus not in CORPUS_SENTENCES and not path.is_file():
-        listed = ", ".join(CORPUS_SENTENCES)
         raise UserError(
-            f"the size of the corpus '{run.corpus}' is unknown; give a file or one of {listed}"
+            f"the size of the corpus '{run.corpus}' is unknown; give a file or one of "
+            + ", ".join(CORPUS_SENTENCES)
         )
     rows = CORPUS_SENTENCES.get(run.corpus) or len(path.read_bytes().splitlines())
     rows = run.parts[0][2].get("drawn", rows)  # CT-BERT draws its items
@@ -161,9 +161,8 @@ def predict(planned: Iterable[Planned], mode: str, device: str, measured: Measur
     for run, tasks in ((item.run, item.tasks) for item in planned if not item.run.skip):
         is_trained = run.trained and run.backbone.kind == "transformer"
         for stage in ("train", "score") if is_trained else ("score",):
-            name = run.backbone.name
+            name, seconds = run.backbone.name, measured.seconds(run, stage, tasks)
             line = lines.setdefault((name, stage), Line(name, stage))
-            seconds = measured.seconds(run, stage, tasks)
             line.runs += 1
             line.measured += seconds is not None
             line.seconds += seconds or estimate(run, stage, tasks, mode, device)
@@ -174,13 +173,10 @@ def report(suite: Suite, planned: Sequence[Planned], device: str, gpus: int, res
     """The estimate of a plan on `gpus` devices as text, with times measured in `results`."""
     if suite.data == "world":
         raise UserError(f"the suite '{suite.suite}' is on the embedded world: it takes minutes")
-    lines = predict(planned, suite.mode, device, Measured(results, device))
-    sums = (sum(getattr(line, key) for line in lines) for key in ("runs", "measured", "seconds"))
-    width = max(len("backbone"), *(len(line.backbone) for line in lines))
-    rows = [f"{'backbone':{width}}  stage  runs  measured  device h  {f'wall h at {gpus}':>13}"]
-    for line in (*lines, Line("all", "", *sums)):
-        name, hours = f"{line.backbone:{width}}  {line.stage:5}", line.seconds / 3600
-        counts = f"{line.runs:4}  {line.measured:8}"
-        rows.append(f"{name}  {counts}  {hours:8.2f}  {hours / gpus:13.2f}")
+    table = pd.DataFrame(predict(planned, suite.mode, device, Measured(results, device)))
+    table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
+    table["device h"] = table.pop("seconds") / 3600
+    table[f"wall h at {gpus}"] = table["device h"] / gpus
     share = f"FLOP at {UTILISATION:.0%} of the peak rate, which is assumed"
-    return "\n".join([*rows, f"\nRuns without a measurement on this device: {share}.", NOT_COUNTED])
+    rows = table.astype({"runs": int, "measured": int}).to_string(index=False, float_format="%.2f")
+    return f"{rows}\n\nRuns without a measurement on this device: {share}.\n{NOT_COUNTED}"

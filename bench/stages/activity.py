@@ -88,22 +88,22 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            attempts = before.attempts + 1 if before and before.stage == stage else 1
+            is_user = isinstance(error, UserError)
+            failure = Failure(
+                stage,
+                error=str(error) if is_user else repr(error),
+                attempts=before.attempts + 1 if before and before.stage == stage else 1,
+                final=not is_transient(error),
+                date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                traceback="" if is_user else traceback.format_exc(),
+            )
             with suppress(UserError, OSError):  # a full disk, which the error says
-                write_json(folder / FAILURE, asdict(_failure(stage, error, attempts)))
+                write_json(folder / FAILURE, asdict(failure))
             raise
         finally:
             lock.unlink(missing_ok=True)
     with suppress(OSError):  # it holds a training
         folder.rmdir()
-
-
-def _failure(stage: str, error: Exception, attempts: int) -> Failure:
-    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    final = not is_transient(error)
-    if isinstance(error, UserError):
-        return Failure(stage, str(error), attempts, final, date)
-    return Failure(stage, repr(error), attempts, final, date, traceback.format_exc())
 
 
 def _recorded(folder: Path) -> Failure | None:

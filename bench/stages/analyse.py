@@ -119,7 +119,8 @@ class Material:
         cache, task_maps = self._known.setdefault(encoder, ({}, []))
 
         def encoded(texts: Sequence[str]) -> np.ndarray:
-            if missing := [text for text in dict.fromkeys(texts) if text not in cache]:
+            missing = [text for text in dict.fromkeys(texts) if text not in cache]
+            if missing:
                 cache.update(zip(missing, self.context.encode(encoder, missing), strict=True))
             return np.stack([cache[text] for text in texts])
 
@@ -159,30 +160,28 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return alignment (None if no pair is positive) and uniformity in three forms."""
-    parts = {name: pairs for name, pairs in material.splits.items() if name != "train"}
-    results = {name: _alignment(encoder, material, pairs, name) for name, pairs in parts.items()}
+    results = {}
+    for split, pairs in material.splits.items():
+        if split == "train":
+            continue
+        sentences = pairs.first + pairs.second
+        encoded = material.vectors(encoder, sentences, f"{TASK} {split}", task=True)
+        vectors = material.tensor(encoded)
+        first, second = vectors.split(len(pairs.first))
+        gold = torch.from_numpy(pairs.gold).to(material.device)
+        rows = list({text: row for row, text in enumerate(sentences)}.values())
+        alignment_dclr, uniformity_dclr = geometry.in_batches(first, second, gold)
+        results[split] = {
+            "alignment": geometry.alignment(first, second, gold),
+            "uniformity": geometry.uniformity(vectors),
+            "pairs": int((gold > geometry.POSITIVE).sum()),
+            "sentences": len(sentences),
+            "alignment_dclr": alignment_dclr,
+            "uniformity_dclr": uniformity_dclr,
+            "uniformity_distinct": geometry.uniformity(vectors[rows]) if len(rows) > 1 else None,
+            "distinct": len(rows),
+        }
     return {TASK: results}
-
-
-def _alignment(
-    encoder: Encoder, material: Material, pairs: sts.Subset, split: str
-) -> dict[str, Any]:
-    sentences = pairs.first + pairs.second
-    vectors = material.tensor(material.vectors(encoder, sentences, f"{TASK} {split}", task=True))
-    first, second = vectors.split(len(pairs.first))
-    gold = torch.from_numpy(pairs.gold).to(material.device)
-    places = list({text: place for place, text in enumerate(sentences)}.values())
-    alignment_dclr, uniformity_dclr = geometry.in_batches(first, second, gold)
-    return {
-        "alignment": geometry.alignment(first, second, gold),
-        "uniformity": geometry.uniformity(vectors),
-        "pairs": int((gold > geometry.POSITIVE).sum()),
-        "sentences": len(sentences),
-        "alignment_dclr": alignment_dclr,
-        "uniformity_dclr": uniformity_dclr,
-        "uniformity_distinct": geometry.uniformity(vectors[places]) if len(places) > 1 else None,
-        "distinct": len(places),
-    }
 
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
@@ -273,8 +272,8 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     sentences = material.context.sentences(corpus)
     order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
     # Blank sentences are excluded, and duplicates, which would be their own neighbours.
-    drawn = dict.fromkeys(sentences[row] for row in order if not sentences[row].isspace())
-    pool = list(islice(drawn, POOL))
+    distinct = dict.fromkeys(sentences[row] for row in order if not sentences[row].isspace())
+    pool = list(islice(distinct, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
         raise NotApplicable(
@@ -285,27 +284,24 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
         material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))
     ).float()
 
-    def noise(size: int, repeat: int) -> Tensor:
-        drawn = torch.randn(
-            size, vectors.shape[1], generator=stream(0, "in-batch noise", size, repeat)
-        )
-        return geometry.unit(drawn.to(vectors.device))
-
-    def mean(size: int, contrast: bool) -> list[float]:
-        largest = []
+    largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
+    for size in sizes:
+        similarities: dict[str, list[list[float]]] = {"mean": [], "noise": []}
         for repeat in range(REPEATS):
             rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat))[:size]
             batch = vectors[rows.to(vectors.device)]
-            others = noise(size, repeat) if contrast else batch
-            largest.append(geometry.largest_similarities(batch, others, RANKS))
-        return np.mean(largest, axis=0).tolist()
-
+            generator = stream(0, "in-batch noise", size, repeat)
+            drawn = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
+            for kind, others in (("mean", batch), ("noise", geometry.unit(drawn))):
+                nearest = geometry.largest_similarities(batch, others, RANKS)
+                similarities[kind].append(nearest)
+        for kind, values in similarities.items():
+            largest[kind].append(np.mean(values, axis=0).tolist())
     return {
         "sizes": sizes,
         "ranks": RANKS,
         "repeats": REPEATS,
-        "mean": [mean(size, contrast=False) for size in sizes],
-        "noise": [mean(size, contrast=True) for size in sizes],
+        **largest,
         "corpus": corpus,
         "pool": len(pool),
     }
@@ -331,19 +327,17 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
         raise NotApplicable(
             f"'{run.parts[0][0]}' does not train on single sentences, which the memory consists of"
         )
-    assert run.seed is not None
     sentences = material.context.sentences()
     rows: deque[int] = deque(maxlen=MEMORY)
-    for batch in islice(batches(len(sentences), run.recipe, run.seed), step):
+    for batch in islice(batches(len(sentences), run.recipe, run.seed or 0), step):
         rows.extend(batch)
     texts = [sentences[row] for row in rows]
-    places = reversed(range(len(texts)))
-    newest = (place for place in places if len(texts[place].split()) >= QUERY_WORDS)
+    long = [row for row, text in enumerate(texts) if len(text.split()) >= QUERY_WORDS]
     vectors = material.vectors(encoder, texts, f"corpus '{run.corpus}'")
     return {
         "query": [
-            {"sentence": texts[place], "retrieved": _closest(texts, vectors, place, RETRIEVED)}
-            for place in islice(newest, MEMORY_QUERIES)
+            {"sentence": texts[row], "retrieved": _closest(texts, vectors, row, RETRIEVED)}
+            for row in long[: -MEMORY_QUERIES - 1 : -1]  # the newest first
         ],
         "rows": len(texts),
         "step": step,

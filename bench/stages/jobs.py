@@ -21,6 +21,7 @@ from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.from_name import Model, files
 from bench.models.load import load_encoder
+from bench.registry.encoders import hub_repository
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance, task_sums
@@ -55,25 +56,27 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        origins = [origin for name, _, _ in run.parts if (origin := method_origin(name))]
-        if not origins:
+        origins = [method_origin(name) for name, _, _ in run.parts]
+        external = [origin for origin in origins if origin]
+        if not external:
             raise
-        raise (TransientError if is_transient(error) else UserError)(
+        kind = TransientError if is_transient(error) else UserError
+        raise kind(
             f"training {run.text} failed ({describe_error(error)}); "
-            f"find the error with: python -m bench check-method {origins[0].place}"
+            f"find the error with: python -m bench check-method {external[0].place}"
         ) from error
 
 
 def _after_needs(run: Run, suite: Path) -> Run:
     """Return a run that is about to be trained; skipped if a run that it needs has no encoder."""
-    if (paths.run_folder(suite, run.id) / "outcome.json").is_file():
+    if (paths.run_folder(suite, run.id) / "outcome.json").is_file():  # it is trained
         return run
     for name, needed in run.needs.items():
         try:
             outcome = _ended(needed, suite)["outcome"]
         except UserError as error:
-            told = f"'{run.text}' needs the encoder of {name}: {error}"
-            raise TransientError(told) from None  # the next attempt may train that run first
+            # The next attempt may train that run first.
+            raise TransientError(f"'{run.text}' needs the encoder of {name}: {error}") from None
         if outcome["status"] != "finished":
             return replace(run, skip=f"it needs {name}, whose training {outcome['status']}")
     return run
@@ -95,31 +98,24 @@ def score_run(
     Raises:
         UserError: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
-    data, started = paths.data_folder(run.data, suite), time.monotonic()
+    started = time.monotonic()
     described = _described(run, suite, device, () if run.trained else run.corpora) | {"mode": mode}
     if described["outcome"]["status"] != "finished":
         write_scores(out, described, [])
         return
-    encoder, read = run_encoder(run, suite, device), read_tasks(tasks, data)
-    common = _common(run.text, run.backbone.name, run.setting, run.seed)
+    encoder = run_encoder(run, suite, device)
+    read = read_tasks(tasks, paths.data_folder(run.data, suite))
     work = paths.scoring_folder(suite, run.id)
-    tokens = paths.tokens_folder(suite)
-    records = score_encoder(encoder, read, mode, device, work, tokens)
-    described |= {
+    records = score_encoder(encoder, read, mode, device, work, paths.tokens_folder(suite))
+    described |= _commits(run) | {
         "encoder": encoder.identity,
         "tasks": task_sums(read),
-        "seconds": _seconds(started),
+        "seconds": round(time.monotonic() - started, 2),
     }
+    common: Record = {"source": "sentbench", "method": run.text, "backbone": run.backbone.name}
+    common |= {"variant": run.setting, "seed": run.seed}
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
-
-
-def _common(
-    method: str, backbone: str, variant: str | None = None, seed: int | None = None
-) -> Record:
-    """Return what all records of an encoder have."""
-    names = {"source": "sentbench", "method": method, "backbone": backbone}
-    return {**names, "variant": variant, "seed": seed}
 
 
 @float32_products(ELSEWHERE)
@@ -132,18 +128,33 @@ def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: 
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
+    started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out)[0], *names)))
-    read = [
-        *(() if run.trained else run.corpora),
-        *([run.corpus] if set(names) & set(ON_CORPUS) else ()),
-    ]
-    started, described = time.monotonic(), _described(run, suite, device, read)
+    corpora = [] if run.trained else run.corpora
+    if set(names) & set(ON_CORPUS):
+        corpora = [*corpora, run.corpus]
+    described = _described(run, suite, device, corpora)
     results: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
         material = Material(run, suite, device, described["outcome"].get("best_step"))
         results = analyse(run_encoder(run, suite, device), material, names)
         described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
-    write_json(out, {"provenance": described | {"seconds": _seconds(started)}, "analyses": results})
+        described |= _commits(run)
+    described["seconds"] = round(time.monotonic() - started, 2)
+    write_json(out, {"provenance": described, "analyses": results})
+
+
+def _commits(run: Run) -> dict[str, Any]:
+    """Return the commits of what a run loads from the hub, once it is downloaded: its backbone, and
+    other encoders by name."""
+    commits: dict[str, Any] = {}
+    if run.backbone.source == "hub":
+        commits["backbone_commit"] = pinned(run.backbone.location)[0]
+    # An encoder of the hub is identified by its name; a folder has a sum.
+    names = [name for name, identified in run.models.items() if name == identified]
+    if names:
+        commits["encoder_commits"] = {name: pinned(hub_repository(name))[0] for name in names}
+    return commits
 
 
 def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
@@ -154,8 +165,6 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     # Not from the workflow's stamp, which may be older than the files.
     data = {"name": manifest(folder).name, **paths.data_sums(folder)}
     described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}
-    if run.backbone.source == "hub":
-        described["backbone_commit"] = pinned(run.backbone.location)[0]
     _check_dev(run, suite, folder, ended)
     is_finished = ended["outcome"]["status"] == "finished"
     described["corpora"] = list(_corpora(run, suite, read if is_finished else (), ended))
@@ -191,11 +200,6 @@ def _corpora(
             yield read_json(stamp)
         elif name in read:
             yield corpus_identity(paths.corpus_file(name, suite, run.data))
-
-
-def _seconds(started: float) -> float:
-    """Return the seconds since `started`; work of an interrupted command before is not included."""
-    return round(time.monotonic() - started, 2)
 
 
 def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
@@ -320,33 +324,6 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
     return dict(read_trained(file))
 
 
-def score_model(
-    model: str | Model,
-    pooler: str | None,
-    tasks: Sequence[str],
-    mode: str,
-    data: Path,
-    out: Path,
-    device: str,
-) -> list[Record]:
-    """Score any encoder on tasks and write the records to a file.
-
-    Finished tasks are kept in `OUT.part` until all are finished, so that an interrupted evaluation
-    resumes. Nothing is kept for an encoder that another process cannot identify (a function without
-    identity).
-
-    Returns:
-        The records.
-
-    Raises:
-        UserError: the model, the pooler, a task or a data file is invalid.
-    """
-    if out.is_dir() or not out.name:
-        raise UserError(f"--out '{out}' is a folder; name a file")
-    model = model if isinstance(model, Model) else Model(str(model), pooler)
-    return evaluate(model, read_tasks(tasks, data), mode, data, out, device)
-
-
 def score_models(
     models: Sequence[Model], tasks: Sequence[str], mode: str, data: Path, folder: Path, device: str
 ) -> tuple[dict[str, list[Record]], list[str]]:
@@ -387,6 +364,10 @@ def evaluate(
 ) -> list[Record]:
     """Score an encoder on tasks, write the records to `out` with their provenance, and return them.
 
+    Finished tasks are kept in `OUT.part` until all are finished, so that an interrupted evaluation
+    resumes. Nothing is kept for an encoder that another process cannot identify (a function without
+    identity).
+
     Args:
         model: the encoder.
         tasks: what to score it on.
@@ -399,6 +380,8 @@ def evaluate(
     Raises:
         UserError: the model cannot be scored, or `out` cannot be written.
     """
+    if out.is_dir() or not out.name:
+        raise UserError(f"--out '{out}' is a folder; name a file")
     work = out.with_name(f"{out.name}.part")
     started, encoder = time.monotonic(), model.load(device)
     data_identity = {"name": manifest(data).name, "folder": str(data)} | paths.data_sums(data)
@@ -410,13 +393,15 @@ def evaluate(
         if all(written.get(key) == value for key, value in described.items() if key != "date"):
             return records
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
-    common = _common(f"encoder[{','.join(options)}]", model.name)
+    common: Record = {"source": "sentbench", "method": f"encoder[{','.join(options)}]"}
+    common |= {"backbone": model.name, "variant": None, "seed": None}
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
         raise
-    write_scores(out, described | {"seconds": _seconds(started)}, records)
+    described["seconds"] = round(time.monotonic() - started, 2)
+    write_scores(out, described, records)
     shutil.rmtree(work)
     return records

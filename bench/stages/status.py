@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,10 @@ from bench.results.suite_results import read_run
 from bench.runs import paths
 from bench.runs.cost import PEAKS, Measured, estimate, steps
 from bench.runs.resolve import run_of
-from bench.runs.run import Run
 from bench.stages.activity import last_failure, stage_at_work
 from bench.utils.errors import UserError
+from bench.utils.text import counted
 
-TAIL = 8192  # bytes at the end of a log that are read
 ERROR = "error: "  # how the last line of a log begins if its job failed
 
 
@@ -90,11 +89,8 @@ class SuiteStatus:
     steps: list[dict[str, str]] = field(default_factory=list)
     left: HoursLeft | None = None
 
-    def count(self, state: str) -> int:
-        return sum(run.state == state for run in self.open)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def of_state(self, state: str) -> list[RunStatus]:
+        return [run for run in self.open if run.state == state]
 
 
 def status(suite: Path) -> SuiteStatus:
@@ -121,12 +117,12 @@ def status(suite: Path) -> SuiteStatus:
             done[read_run(entry, suite, plan.get("mode")).status] += 1
         except UserError as error:
             open_runs.append(RunStatus(name, "failed", "score", error=str(error), final=True))
-    left = _hours_left(suite, plan, open_runs) if open_runs else None
     failed_steps = [
         {"step": path.stem, "error": _error(path), "log": str(path)}
         for path in sorted((suite / "logs").glob("*.log"))
         if _error(path)
     ]
+    left = _hours_left(suite, plan, open_runs)
     return SuiteStatus(plan["suite"], len(plan["runs"]), dict(done), open_runs, failed_steps, left)
 
 
@@ -145,34 +141,28 @@ def _stages_left(suite: Path, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _open_run(suite: Path, name: str, stage: str, logs: Mapping[str, str]) -> RunStatus:
-    log, current = logs[stage], stage_at_work(suite, name)
+    current, failure = stage_at_work(suite, name), last_failure(suite, name)
     step = _last_step(paths.run_folder(suite, name) / "log.jsonl") if stage == "train" else None
+    run = RunStatus(name, "left", stage, step, log=logs[stage])
     if current:
-        return RunStatus(name, "running", current, step, log=logs[current])
-    failure = last_failure(suite, name)
+        return replace(run, state="running", stage=current, log=logs[current])
     if failure and failure.stage == stage:
-        return RunStatus(
-            name, "failed", stage, step, failure.error, log, failure.attempts, failure.final
-        )
+        told = {key: getattr(failure, key) for key in ("error", "attempts", "final")}
+        return replace(run, state="failed", **told)
     # A job may fail before it reaches a run.
-    error = _error(Path(log)) if Path(log).stem == name else ""
+    error = _error(Path(run.log)) if Path(run.log).stem == name else ""
     if error:
-        return RunStatus(name, "failed", stage, step, error, log, 1)
-    return RunStatus(name, "left", stage, step)
+        return replace(run, state="failed", error=error, attempts=1)
+    return replace(run, log="")
 
 
-def _tail(path: Path) -> list[str]:
-    """The last lines of a file; the first of them may be cut."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            return file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
+def _lines(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return text.splitlines()
 
 
 def _last_step(log: Path) -> int | None:
-    for line in reversed(_tail(log)):
+    for line in reversed(_lines(log)):
         with suppress(ValueError):  # the line is being written
             return int(json.loads(line)["step"])
     return None
@@ -180,98 +170,71 @@ def _last_step(log: Path) -> int | None:
 
 def _error(log: Path) -> str:
     """The error with which a job ended; empty if it did not end with one."""
-    lines = [line for line in _tail(log) if line.strip()]
+    lines = [line for line in _lines(log) if line.strip()]
     crashed = any(line.startswith("Traceback ") for line in lines)
-    failed = bool(lines) and (crashed or lines[-1].startswith(ERROR))
-    return lines[-1].removeprefix(ERROR) if failed else ""
+    if lines and (crashed or lines[-1].startswith(ERROR)):
+        return lines[-1].removeprefix(ERROR)
+    return ""
 
 
-# Hours
-
-
-def _device(suite: Path) -> str:
-    """The device of most of a suite's scores; empty if there are none."""
+def _hours_left(suite: Path, plan: Plan, open_runs: Sequence[RunStatus]) -> HoursLeft | None:
+    """The hours of the runs that are not done, on the device of most of the suite's scores; None
+    without scores."""
     names: Counter[str] = Counter()
     for path in (suite / "scores").glob("*.json"):
         with suppress(UserError, KeyError):
             names[str(read_scores(path)[0]["device"]["name"])] += 1
-    return names.most_common(1)[0][0] if names else ""
-
-
-def _hours_left(suite: Path, plan: Plan, open_runs: list[RunStatus]) -> HoursLeft | None:
-    device = _device(suite)
-    if not device:
+    if not names or not open_runs:
         return None
-    left, measured = HoursLeft(device), Measured(suite.parent, device)
+    left = HoursLeft(names.most_common(1)[0][0])
+    peak = next((name for name in PEAKS if name in left.device.lower()), None)
+    measured, mode = Measured(suite.parent, left.device), plan.get("mode", "test")
     entries = {entry["id"]: entry for entry in plan["runs"]}
     for open_run in open_runs:
-        entry = entries[open_run.id]
-        run = _resolved(entry, plan)
+        entry, run = entries[open_run.id], None
+        with suppress(UserError):  # a method that is not here
+            run = run_of(entry, corpus=plan.get("corpus"), data=plan["data"])
+        if run and run.skip:
+            continue
         for stage in _stages_left(suite, entry):
-            if stage == "analyse" or (run and run.skip):
+            if stage == "analyse":
                 continue
-            seconds, how = _seconds(entry, run, stage, plan, measured, device)
-            setattr(left, how, getattr(left, how) + 1)
-            if (
-                run and seconds and stage == "train" and open_run.step
-            ):  # early stopping is not foreseen
-                seconds *= max(0.0, 1 - open_run.step / steps(run))
-            left.hours += seconds / 3600
+            seconds = None
+            with suppress(UserError):  # a corpus of unknown size
+                tasks = entry.get("tasks") or []
+                seconds = measured.seconds(run, stage, tasks) if run else None
+                left.measured += seconds is not None
+                if run and peak and seconds is None and run.data != "world":
+                    seconds = estimate(run, stage, tasks, mode, peak)
+                    left.estimated += 1
+                if run and seconds and stage == "train" and open_run.step:
+                    # Early stopping is not foreseen.
+                    seconds *= max(0.0, 1 - open_run.step / steps(run))
+            left.unknown += seconds is None
+            left.hours += (seconds or 0) / 3600
     return left
-
-
-def _resolved(entry: Mapping[str, Any], plan: Plan) -> Run | None:
-    """A planned run; None if it is of a method that is not here."""
-    with suppress(UserError):
-        return run_of(entry, corpus=plan.get("corpus"), data=plan["data"])
-    return None
-
-
-def _seconds(
-    entry: Mapping[str, Any],
-    run: Run | None,
-    stage: str,
-    plan: Plan,
-    measured: Measured,
-    device: str,
-) -> tuple[float, str]:
-    """Seconds of a run at a stage, and how they are known, as `HoursLeft` counts it."""
-    peak = next((name for name in PEAKS if name in device.lower()), "")
-    tasks, mode = entry.get("tasks") or [], plan.get("mode", "test")
-    with suppress(UserError):  # the size of the corpus is unknown
-        seconds = measured.seconds(run, stage, tasks) if run else None
-        if seconds is not None:
-            return seconds, "measured"
-        if run and peak and plan["data"] != "world":
-            return estimate(run, stage, tasks, mode, peak), "estimated"
-    return 0.0, "unknown"
-
-
-# Text
 
 
 def report(suite_status: SuiteStatus) -> str:
     """The status of a suite as text."""
     done = suite_status.done
     ended = ", ".join(f"{count} {kind}" for kind, count in done.items() if kind != "finished")
+    states = {state: suite_status.of_state(state) for state in ("running", "failed", "left")}
     counts = [f"{sum(done.values())} of {suite_status.planned} runs done"]
-    if ended:
-        counts[0] += f" ({ended})"
-    states = ("running", "failed", "left")
-    counts += [f"{suite_status.count(state)} {state}" for state in states]
+    counts[0] += f" ({ended})" if ended else ""
+    counts += [f"{len(runs)} {state}" for state, runs in states.items()]
     lines = [f"{suite_status.suite}: {', '.join(counts)}"]
     if suite_status.open:
-        lines.append(_hours_text(suite_status))
-    for state in states[:2]:
-        runs = [run for run in suite_status.open if run.state == state]
-        lines += ["", f"{state}:"] if runs else []
-        for run in runs:
+        lines.append(f"hours left: {_hours_text(suite_status.left, len(states['running']))}")
+    for state in ("running", "failed"):
+        lines += ["", f"{state}:"] if states[state] else []
+        for run in states[state]:
             parts = [f"  {run.id}", run.stage]
             if run.step and run.stage == "train":
                 parts.append(f"step {run.step}")
             if run.attempts:
-                parts.append(f"{run.attempts} {'attempts' if run.attempts > 1 else 'attempt'}")
-            if run.final and run.attempts:
+                parts.append(counted(run.attempts, "attempt"))
+            if run.attempts and run.final:
                 parts.append("final")
             lines.append(", ".join(parts) + (f": {run.error}" if run.error else ""))
             lines += [f"    {run.log}"] if run.log and run.error else []
@@ -281,10 +244,9 @@ def report(suite_status: SuiteStatus) -> str:
     return "\n".join(lines)
 
 
-def _hours_text(suite_status: SuiteStatus) -> str:
-    left, running = suite_status.left, suite_status.count("running")
+def _hours_text(left: HoursLeft | None, running: int) -> str:
     if left is None:
-        return "hours left: unknown until a run is done"
+        return "unknown until a run is done"
     hours = f"{left.hours:.2f} on one {left.device}"
     if running > 1:
         hours += f", {left.hours / running:.2f} with {running} runs at once"
@@ -294,4 +256,4 @@ def _hours_text(suite_status: SuiteStatus) -> str:
         "unknown and not counted": left.unknown,
     }
     known = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
-    return f"hours left: {hours} (trainings and scorings: {known})"
+    return f"{hours} (trainings and scorings: {known})"

@@ -36,10 +36,9 @@ def run_workflow(config: Path, cores: int) -> int:
     process = subprocess.Popen(words)
     try:
         return process.wait()
-    except KeyboardInterrupt:  # Snakemake has had it, too, and lets its jobs save their state
-        process.wait()
-        raise
-    except BaseException:
-        process.terminate()
+    except BaseException as stop:
+        # Snakemake has had an interrupt, too, and lets its jobs save their state.
+        if not isinstance(stop, KeyboardInterrupt):
+            process.terminate()
         process.wait()
         raise

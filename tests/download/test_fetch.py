@@ -24,6 +24,8 @@ from bench.download import hub as downloads
 from bench.download import present
 from bench.download.hub import fetch_file, lock_file
 from bench.models.load import load_encoder
+from bench.runs.resolve import resolve
+from bench.stages.jobs import score_run
 from bench.utils.errors import TransientError, UserError
 from tests.support.fake_hub import FakeHub, Fault, use_endpoint
 from tests.support.hub_contents import BERT, CORPUS, TEXT, tar
@@ -133,6 +135,10 @@ def no_repository(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
     del hub.repositories[download.DATASET]
 
 
+def longer(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
+    hub.served[CORPUS] = TEXT + b"more"
+
+
 GATED = fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"})
 
 
@@ -145,6 +151,7 @@ GATED = fault(CORPUS, status=403, headers={"X-Error-Code": "GatedRepo"})
         (offline, "not in the cache and HF_HUB_OFFLINE is set", False),
         (no_repository, "the repository does not exist or is private; check its name", False),
         (GATED, "is gated; accept its terms", False),
+        (longer, "the download has another size than announced; fetch it again", False),
         (fault("*", status=403), "answers with status 403", False),
     ],
 )
@@ -163,6 +170,7 @@ def test_faults_are_one_sentence(
     assert isinstance(caught.value, TransientError) == transient
     # Without the fault, the next call succeeds: nothing wrong is left.
     hub.faults.clear()
+    hub.served.clear()
     hub.repositories |= content
     use_endpoint(monkeypatch, endpoint)
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
@@ -316,6 +324,24 @@ def test_backbone_has_no_pickles_and_no_code(hub: FakeHub) -> None:
     assert recorded()[BERT]["files"]["model.safetensors"] == sha256(weights)
     (folder / "tokenizer.json").unlink()  # an incomplete snapshot is completed
     assert (download.fetch_backbone(BERT) / "tokenizer.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "backbone", "commits"),
+    [
+        ("untrained[pooler=avg]", "bert-base-uncased", {"backbone_commit": "COMMIT"}),
+        (f"published[model={BERT},pooler=avg]", "none", {"encoder_commits": {BERT: "COMMIT"}}),
+    ],
+)
+def test_scores_name_the_commits_of_downloaded_encoders(
+    text: str, backbone: str, commits: Any, hub: FakeHub, tiny_data: Path, tmp_path: Path
+) -> None:
+    run = resolve(text, backbone_name=backbone, corpus="none", data=str(tiny_data), seed=None)
+    score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
+    described = (tmp_path / "scores.json").read_text()
+    expected = json.loads(json.dumps(commits).replace("COMMIT", hub.commit(BERT)))
+    found = json.loads(described)["provenance"]
+    assert {key: found[key] for key in found if key.endswith(("commit", "commits"))} == expected
 
 
 def test_only_pickles_are_refused(hub: FakeHub) -> None:

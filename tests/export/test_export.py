@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import main
-from bench.export import EXPORT_FORMATS, export
+from bench.export import export
 from bench.export.runs import read_runs
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
@@ -156,12 +155,13 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_files_and_links_are_refused(suite: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
+def test_folders_that_cannot_be_read_or_written(suite: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(suite)
-    for name in ("file", "link"):
-        with pytest.raises(UserError, match="is not a folder"):
-            export(suite, "table", tmp_path / name)
+    with pytest.raises(UserError, match="is not a folder"):
+        export(suite, "table", tmp_path / "link")
+    with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
+        export(tmp_path / "nothing", "table", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_runs_need_no_scores_and_no_plan(
@@ -173,13 +173,3 @@ def test_runs_need_no_scores_and_no_plan(
     scores.write_text("{")
     with pytest.raises(UserError, match=scores.name):
         read_runs(suite)
-
-
-@pytest.mark.parametrize("what", EXPORT_FORMATS)
-def test_the_command_line_knows_every_kind(
-    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["export", "--suite", str(tmp_path), "--what", what, "--out", str(tmp_path / "out")]
-    assert main(words) == 2
-    assert "has no runs; pass the folder of a suite" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

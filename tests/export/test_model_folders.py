@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -235,7 +234,7 @@ def told(**changes: Any) -> ExportedRun:
         ({"own_corpus": True, "corpus": "wiki1m_fallback"}, ""),
         ({"backbone": "tiny", "reference": "/nowhere/tiny"}, "on the backbone tiny"),
         ({"corpus": "wiki1m_fallback"}, "trained on wiki1m\\_fallback"),
-        ({"recipe_changes": {"epochs": 2}}, "with a changed recipe (epochs)"),
+        ({"recipe_changes": {"epochs": 2}}, "recipe changed (epochs)"),
         ({"data": "world"}, "scored on world"),
     ],
 )
@@ -256,15 +255,3 @@ def test_a_card_escapes_what_stands_in_it() -> None:
     assert "<script>" not in text
     assert "\n# Title" not in text
     assert "\\<script\\>\\|x\\| \\# Title" in text
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("BENCH_MODELS"), reason="BENCH_MODELS is not set")
-def test_a_real_backbone_as_modules(with_encoder: Any, tmp_path: Path) -> None:
-    """The first folder of BENCH_MODELS, with every pooler that it stores weights for."""
-    backbone = min(Path(os.environ["BENCH_MODELS"]).glob("*/config.json")).parent
-    for pooler in ("cls_before_pooler", "avg", "avg_first_last"):
-        encoder = transformer(backbone, pooler)
-        folder = exported(with_encoder(encoder), tmp_path / pooler)
-        close = {"atol": 1e-5, "rtol": 1e-5}
-        np.testing.assert_allclose(literal(folder, SENTENCES), encoder.encode(SENTENCES), **close)

@@ -98,18 +98,6 @@ def test_flop_of_bert_base_on_a_million_sentences_by_hand() -> None:
     assert seconds == pytest.approx(134, abs=1)
 
 
-def test_padding_that_is_averaged_is_computed() -> None:
-    run, masked = (run_of(pooler=f"avg_first_last{end}") for end in ("_64", ""))
-    trained, selected = training_flop(run)
-    assert (trained / 64, selected / 64) == pytest.approx(
-        (training_flop(masked)[0] / 24, training_flop(masked)[1] / 16)
-    )
-    assert (
-        scoring_work(run, ["STS13"], "test", "cpu")[0]
-        == 4 * scoring_work(masked, ["STS13"], "test", "cpu")[0]
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "published"),
     [
@@ -145,14 +133,16 @@ def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu() -> None:
     assert classifier_steps * cost.CPU_CLASSIFIER_STEP == pytest.approx(118, rel=0.1)
 
 
-def test_time_grows_with_the_sentences_and_falls_with_the_precision() -> None:
-    def seconds(**recipe: Any) -> float:
-        return estimate(run_of(**recipe), "train", (), "test", "h200")
-
-    assert seconds(sentences=16_000) == pytest.approx(2 * seconds(sentences=8000))
-    assert seconds(sentences=80_000) == pytest.approx(10 * seconds(sentences=8000))
-    assert seconds(sentences=8000, precision="float32") > 1.5 * seconds(sentences=8000)
-    assert seconds(sentences=8000, layers=6) == pytest.approx(seconds(sentences=8000) / 2)
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("ct-bert[drawn=600]", 300),
+        ("simcse[batch_size=3,sentences=11]", 4),
+        ("simcse[batch_size=3,drop_last=true,sentences=11]", 3),
+    ],
+)
+def test_steps_of_a_run(text: str, count: int) -> None:
+    assert steps(run_of(text)) == count
 
 
 def test_steps_of_a_corpus_file(tiny_corpus: Path, tmp_path: Path) -> None:
@@ -231,36 +221,26 @@ def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[Plann
     return suite, config.planned(suite)
 
 
-def test_the_total_is_the_sum_of_the_runs() -> None:
-    _, planned = some_plan()
-    whole = predict(planned, "test", "h200", NOTHING)
-    alone = [line for one in planned for line in predict([one], "test", "h200", NOTHING)]
-    assert sum(line.seconds for line in whole) == pytest.approx(sum(line.seconds for line in alone))
-    assert {(line.backbone, line.stage): line.runs for line in whole} == {
-        ("bert-base-uncased", "train"): 4,
-        ("bert-base-uncased", "score"): 5,
-        ("roberta-large", "train"): 4,
-        ("roberta-large", "score"): 5,
-        ("none", "score"): 1,
-    }
-    assert not any(line.measured for line in whole)
-
-
 def test_a_skipped_run_takes_no_time() -> None:
     skipped = run_of("sscl[layer=12]")
     assert skipped.skip
     assert predict([Planned(skipped, ("sts",), ())], "test", "h200", NOTHING) == []
 
 
-def test_the_printed_table_adds_up_and_is_reproducible() -> None:
-    content, planned = some_plan()
-    printed = report(content, planned, "h200", 4, Path("nowhere"))
-    assert report(content, planned, "h200", 4, Path("nowhere")) == printed
+def test_the_printed_table_adds_up() -> None:
+    suite, planned = some_plan()
+    printed = report(suite, planned, "h200", 4, Path("nowhere"))
     *rows, total = [line.split() for line in printed.partition("\n\n")[0].splitlines()[1:]]
-    assert total[0] == "all"
-    assert sum(int(row[2]) for row in rows) == int(total[1])
+    runs = {(backbone, stage): int(count) for backbone, stage, count, *_ in rows}
+    assert runs == {
+        ("bert-base-uncased", "train"): 4,
+        ("bert-base-uncased", "score"): 5,
+        ("roberta-large", "train"): 4,
+        ("roberta-large", "score"): 5,
+        ("none", "score"): 1,
+    }
+    assert total[:3] == ["all", str(sum(runs.values())), "0"]
     assert sum(float(row[4]) for row in rows) == pytest.approx(float(total[3]), abs=0.05)
-    assert all(float(row[5]) == pytest.approx(float(row[4]) / 4, abs=0.01) for row in rows)
     assert float(total[4]) == pytest.approx(float(total[3]) / 4, abs=0.01)
 
 
@@ -270,18 +250,6 @@ def test_the_paper_suite_takes_at_most_40_hours_of_an_h200() -> None:
     lines = {name: predict(planned, "test", name, NOTHING) for name in PEAKS}
     hours = {name: sum(line.seconds for line in lines[name]) / 3600 for name in PEAKS}
     assert 20 < hours["h200"] == hours["h100"] <= 40 < hours["a100"] < 1000 < hours["cpu"]
-
-
-def test_ct_bert_trains_on_the_pairs_that_it_draws() -> None:
-    assert steps(run_of("ct-bert[drawn=600]")) == 300
-
-
-def test_a_dropped_batch_takes_no_step() -> None:
-    texts = (
-        "simcse[batch_size=3,sentences=11]",
-        "simcse[batch_size=3,drop_last=true,sentences=11]",
-    )
-    assert [steps(run_of(text)) for text in texts] == [4, 3]
 
 
 # Times from results
@@ -336,37 +304,23 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
     monkeypatch.chdir(tmp_path)
     words = ["plan", "--suite", "chinese", "--device", "h200", "--gpus", "2"]
     assert main(words) == 0
-    printed = capsys.readouterr().out
-    assert "wall h at 2" in printed
+    assert "wall h at 2" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
     assert main([*words, "--out", "plan.json"]) == 0
     assert json.loads((tmp_path / "plan.json").read_text())["suite"] == "chinese"
-    assert capsys.readouterr().out == printed
-    assert main(["plan", "--suite", "chinese"]) == 0
-    count = len(json.loads((tmp_path / "plan.json").read_text())["runs"])
-    said = capsys.readouterr().out
-    assert said == f"chinese: {count} runs; the configuration is valid\n"
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--suite", "papre", "--device", "h200"], "unknown suite 'papre'; did you mean 'paper'?"),
-        (
-            ["--suite", "chinese", "--device", "h2000"],
-            "invalid value for '--device': 'h2000' is unknown; did you mean 'h200'?",
-        ),
-        (
-            ["--suite", "chinese", "--device", "h200", "--gpus", "0"],
-            "--gpus is '0'; write a whole number from 1 to",
-        ),
-        (["--suite", "smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
+        (["chinese", "--device", "h2000"], "'h2000' is unknown; did you mean 'h200'?"),
+        (["smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
     ],
 )
 def test_a_mistaken_estimate_is_one_sentence(
     words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["plan", *words]) == 2
+    assert main(["plan", "--suite", *words]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {sentence}")
+    assert sentence in error
     assert error.count("\n") == 1

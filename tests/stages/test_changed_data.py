@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import main
 from bench.checks.verify import verify
 from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import read_tasks
@@ -79,35 +78,6 @@ def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_c
         score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
 
 
-COMMANDS = {
-    "tables": ["--out", "tables"],
-    "figures": ["--out", "figures"],
-    "page": ["--figures", "figures", "--out", "page"],
-    "compare": ["--baseline", "simcse"],
-    "coverage": [],
-    "next": ["--hours", "1"],
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_scores_of_different_data_are_not_put_together(command, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    entries = [
-        {"method": method, "seed": 1, "scores": {"STS-B": 70.0}} for method in ("simcse", "sscl")
-    ]
-    suite = write_suite(tmp_path / "mixed", entries, name="smoke")
-    for number, digest in enumerate(["0123", "4567"]):
-        path = suite / "scores" / f"run{number:03d}.json"
-        content = read_json(path)
-        content["provenance"]["tasks"] = {"STS-B": {"dev": "same", "test": digest}}
-        write_json(path, content)
-    assert main([command, "--suite", str(suite), *COMMANDS[command]]) == 2
-    told = capsys.readouterr().err
-    assert "the scores of run000 and the scores of run001 in suite smoke are of different" in told
-    assert "(STS-B test has the checksums 0123 and 4567)" in told
-    assert [path.name for path in tmp_path.iterdir()] == ["mixed"]
-
-
 @pytest.mark.parametrize(
     ("read", "part"),
     [
@@ -115,9 +85,11 @@ def test_scores_of_different_data_are_not_put_together(command, tmp_path, monkey
         ({"corpora": [{"name": "wiki1m", "sha256": "SUM", "rows": 3}]}, "corpus wiki1m"),
     ],
 )
-@pytest.mark.parametrize("other", ["scores", "analyses"])
-def test_analyses_of_different_data_are_not_put_together(other, read, part, tmp_path):
-    """Neither with scores nor with other analyses."""
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("scores", "scores"), ("scores", "analyses"), ("analyses", "analyses")],
+)
+def test_results_of_different_data_are_not_put_together(first, second, read, part, tmp_path):
     results = {"alignment": {"STS-B": {"all": {"uniformity": -2.0}}}}
     entries = [
         {"method": method, "seed": 1, "scores": {"STS-B": 70.0}, "analyses": results}
@@ -131,11 +103,11 @@ def test_analyses_of_different_data_are_not_put_together(other, read, part, tmp_
         content["provenance"] |= json.loads(json.dumps(read).replace("SUM", digest))
         write_json(path, content)
 
-    record(other, 0, "0123")
-    record("analyses", 1, "0123")
+    record(first, 0, "0123")
+    record(second, 1, "0123")
     assert len(read_suite(suite).runs) == 2
-    record("analyses", 1, "4567")
-    told = f"the {other} of run000 and the analyses of run001 in suite smoke are of different data "
+    record(second, 1, "4567")
+    told = f"the {first} of run000 and the {second} of run001 in suite smoke are of different data "
     told += rf"\({part} has the checksums 0123 and 4567\); make those with"
     with pytest.raises(UserError, match=told):
         read_suite(suite)

@@ -102,26 +102,16 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     assert found.left.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
-@pytest.mark.parametrize("content", ["", '{"provenance": {"run"', '{"provenance": {}}', "[]"])
-def test_damaged_scores_are_not_done(suite: Path, content: str) -> None:
-    first = read_plan(suite / "plan.json")["runs"][0]["id"]
-    write_text(paths.scores_file(suite, first), content)
-    found = status(suite)
-    assert found.done == {}
-    assert (found.open[0].id, found.open[0].state, found.open[0].stage) == (
-        first,
-        "failed",
-        "score",
-    )
-    assert f"{first}.json" in found.open[0].error
-
-
-def test_scores_of_another_run_are_not_done(suite: Path) -> None:
+def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
     first, second = (run["id"] for run in read_plan(suite / "plan.json")["runs"][:2])
     shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
-    found = {run.id: run for run in status(suite).open}
-    assert found[second].state == "failed"
-    assert f"it holds the scores of {first}" in found[second].error
+    write_text(paths.scores_file(suite, first), '{"provenance": {"run"')
+    found = status(suite)
+    assert found.done == {}
+    damaged, copied, *_ = found.open
+    assert [(run.state, run.stage) for run in (damaged, copied)] == [("failed", "score")] * 2
+    assert f"{first}.json" in damaged.error
+    assert f"it holds the scores of {first}" in copied.error
 
 
 def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
