@@ -67,18 +67,19 @@ class Manifest(Model):
             hint = did_you_mean(task, self.sts)
             raise ValueError(f"it describes files of '{task}', which its table 'sts' lacks{hint}")
         for task in filter(is_described, self.sts):
-            self._check_described(task)
+            parts = self.sts[task]
+            for part in parts.keys() - SPLITS:
+                hint = did_you_mean(part, SPLITS)
+                raise ValueError(f"'sts' gives {task} an unknown split '{part}'{hint}")
+            if task not in self.sts_files:
+                raise ValueError(
+                    f"it does not describe the files of {task}; add them to 'sts_files'"
+                )
+            if "{split}" not in self.sts_files[task].path and len(parts) > 1:
+                raise ValueError(
+                    f"the splits of {task} share one path; write {{split}} for the split"
+                )
         return self
-
-    def _check_described(self, task: str) -> None:
-        parts = self.sts[task]
-        for part in parts.keys() - SPLITS:
-            hint = did_you_mean(part, SPLITS)
-            raise ValueError(f"'sts' gives {task} an unknown split '{part}'{hint}")
-        if task not in self.sts_files:
-            raise ValueError(f"it does not describe the files of {task}; add them to 'sts_files'")
-        if "{split}" not in self.sts_files[task].path and len(parts) > 1:
-            raise ValueError(f"the splits of {task} share one path; write {{split}} for the split")
 
 
 def manifest(data: Path) -> Manifest:

@@ -133,7 +133,7 @@ def test_a_folder_is_not_a_missing_file(tmp_path, kind):
     path.unlink()
     assert read_suite(tmp_path).runs[0].plan["id"] == "run000"
     path.mkdir()
-    with pytest.raises(UserError, match=r"is not a readable JSON file .Is a directory.") as caught:
+    with pytest.raises(UserError, match=r"is not a readable JSON file .*Is a directory") as caught:
         read_suite(tmp_path)
     assert str(path) in str(caught.value)
 
