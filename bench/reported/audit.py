@@ -402,7 +402,7 @@ def _compared(rows: list[Row], others: list[Row]) -> Iterator[Finding]:
         )
         if "Avg" in row.cells and row.cells["Avg"] == other.cells.get("Avg"):
             text += f"; the average, {shown(row.cells['Avg'])}, is the same"
-            fitting = [print_ for print_ in (row, other) if print_.misfit <= print_.unit * 3 / 2]
+            fitting = [entry for entry in (row, other) if entry.misfit <= entry.unit * 3 / 2]
             text += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
         yield finding("partial", [*rows, *others], text)
 
