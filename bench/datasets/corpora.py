@@ -14,8 +14,8 @@ from bench.datasets.tasks import DEV_AVERAGE, STS_TASKS
 from bench.download import (
     CORPORA,
     DATASET,
-    check_corpus,
     corpus_name,
+    fetch_corpus,
     known_corpus,
     local_folder,
     pinned,
@@ -56,7 +56,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _table_sentences(path: Path) -> Iterator[str]:
-    """Yield the distinct sentences of `nli_for_simcse.csv`, row by row.
+    """The distinct sentences of `nli_for_simcse.csv`, row by row.
 
     "All NLI sentences" (docs/methods.md#bert-whitening) is taken to mean all three columns. A
     premise occurs in several rows and is read once.
@@ -64,11 +64,7 @@ def _table_sentences(path: Path) -> Iterator[str]:
     Raises:
         UserError: the file is not such a table.
     """
-    seen: set[str] = set()
-    for sentence in chain.from_iterable(_table_rows(path)):
-        if sentence and sentence not in seen:
-            seen.add(sentence)
-            yield sentence
+    return filter(None, dict.fromkeys(chain.from_iterable(_table_rows(path))))
 
 
 def _table_rows(path: Path) -> Iterator[list[str]]:
@@ -152,9 +148,13 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` for an unknown corpus name. Paths are not checked."""
-    if is_fetched(name):
-        check_corpus(name)
+    """Check the name of a corpus. A known corpus need not be present; paths are not checked.
+
+    Raises:
+        UserError: no corpus and no file in the folder BENCH_DATA has this name.
+    """
+    if is_fetched(name) and name not in CORPORA and not known_corpus(name):
+        fetch_corpus(name)
 
 
 def check_structure(name: str, structure: str) -> None:

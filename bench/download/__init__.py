@@ -8,7 +8,7 @@ HF_HUB_OFFLINE are those of huggingface_hub; SENTBENCH_CACHE (`.cache/data`) is 
 unpacked; GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 
-from bench.download.fetch import check_corpus, fetch_corpus, fetch_senteval, fetch_words
+from bench.download.fetch import fetch_corpus, fetch_senteval, fetch_words
 from bench.download.hub import (
     DATASET,
     fetch_backbone,
@@ -30,7 +30,6 @@ __all__ = [
     "CORPORA",
     "DATASET",
     "cache_folder",
-    "check_corpus",
     "corpus_name",
     "corpus_path",
     "fetch_backbone",

@@ -8,7 +8,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from bench.download.hub import fetch_file, known_corpus
+from bench.download.hub import fetch_file
 from bench.download.local import CORPORA, cache_folder, corpus_path, local_folder, locked
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_file, atomic_folder, remove_partial, sha256_file
@@ -24,29 +24,11 @@ def fetch_corpus(name: str) -> Path:
     if folder:
         return corpus_path(name, folder)
     if name not in CORPORA:
-        raise _unknown(name)
+        raise UserError(
+            f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
+            f"set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
+        )
     return fetch_file(CORPORA[name])
-
-
-def check_corpus(name: str) -> None:
-    """Check the name of a corpus. A known corpus need not be present.
-
-    Raises:
-        UserError: no corpus and no file in the folder BENCH_DATA has this name.
-    """
-    if name in CORPORA or known_corpus(name):
-        return
-    folder = local_folder()
-    if not folder:
-        raise _unknown(name)
-    corpus_path(name, folder)
-
-
-def _unknown(name: str) -> UserError:
-    return UserError(
-        f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
-        f"set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
-    )
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:
@@ -58,21 +40,18 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
         member: name of the table in the archive.
 
     Raises:
-        UserError: the archive cannot be downloaded, differs from its pin, or lacks the table.
+        UserError: the archive cannot be downloaded or differs from its pin.
     """
     packed = fetch_file(archive, repository)
     table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
     if not table.is_file():
-        try:
-            with (
-                zipfile.ZipFile(packed) as files,
-                files.open(member) as source,
-                atomic_file(table) as temporary,
-                open(temporary, "wb") as copy,
-            ):
-                shutil.copyfileobj(source, copy, 1 << 20)
-        except (KeyError, zipfile.BadZipFile) as error:
-            raise UserError(f"{packed} cannot be unpacked ({error}); fetch it again") from None
+        with (
+            zipfile.ZipFile(packed) as files,
+            files.open(member) as source,
+            atomic_file(table) as temporary,
+            open(temporary, "wb") as copy,
+        ):
+            shutil.copyfileobj(source, copy, 1 << 20)
     return table
 
 
@@ -80,8 +59,8 @@ def fetch_senteval() -> Path:
     """Return the folder of `downstream/`: BENCH_DATA if it is set, else an unpacked archive.
 
     Raises:
-        UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded
-            or unpacked, or differs from its pin.
+        UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded,
+            or differs from its pin.
     """
     local = local_folder()
     if local:
@@ -98,21 +77,10 @@ def fetch_senteval() -> Path:
         with locked():
             if not folder.is_dir():
                 remove_partial(cache_folder())
-                _unpack_senteval(archive, folder)
+                with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
+                    unpacked = temporary / "unpacked"
+                    tar.extractall(unpacked, filter="data")
+                    tasks = next(unpacked.rglob("STS")).parent
+                    os.replace(tasks, temporary / "downstream")
+                    shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
     return folder
-
-
-def _unpack_senteval(archive: Path, folder: Path) -> None:
-    with atomic_folder(folder) as temporary:
-        unpacked = temporary / "unpacked"
-        try:
-            with tarfile.open(archive) as tar:
-                tar.extractall(unpacked, filter="data")
-        except (tarfile.TarError, EOFError) as error:
-            reason = " ".join(str(error).split())
-            raise UserError(f"{archive} cannot be unpacked ({reason}); fetch it again") from None
-        tasks = next((path.parent for path in unpacked.rglob("STS") if path.is_dir()), None)
-        if tasks is None:
-            raise UserError(f"{archive} holds no folder STS/, so it is not SentEval's data")
-        os.replace(tasks, temporary / "downstream")
-        shutil.rmtree(unpacked, ignore_errors=True)

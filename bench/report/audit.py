@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench.report.formats import csv, markdown
-from bench.reported.audit import FINDING_KINDS
-from bench.reported.audit.rows import Finding
+from bench.reported.audit import FINDING_KINDS, Finding
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 

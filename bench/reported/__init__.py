@@ -5,8 +5,7 @@ Files:
     names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
-    claims.yaml: what papers say of their tables in words; bench/reported/audit/claims.py reads
-        it.
+    claims.yaml: what papers say of their tables in words; bench/reported/audit.py reads it.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
         MIT). Only their spread is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
@@ -115,21 +114,14 @@ def printed_text(number: Any) -> str:
 
 @cache
 def printed_names() -> dict[tuple[str, ...], str]:
-    """The names of rows as printed, by the fields `LABEL`; not of tables whose labels are enough.
-
-    Raises:
-        UserError: names.yaml has more or fewer names than a table has rows.
-    """
+    """The names of rows as printed, by `LABEL`; not of tables whose labels are enough."""
     names: dict[tuple[str, ...], str] = {}
-    rows = printed()[LABEL].drop_duplicates()
     content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
+    rows = printed()[LABEL].drop_duplicates()
     for (source, table), labels in rows.groupby(["source", "table"], sort=False):
-        if (listed := content.get(source, {}).get(table)) is None:
-            continue
-        if len(listed) != len(labels):
-            found = f"{len(listed)} names for the {len(labels)} rows of {source}, {table}"
-            raise UserError(f"names.yaml: {found}; each row needs one")
-        names |= zip(labels.itertuples(index=False, name=None), listed, strict=True)
+        listed = content.get(source, {}).get(table)
+        if listed:
+            names |= zip(labels.itertuples(index=False, name=None), listed, strict=True)
     return names
 
 

@@ -60,25 +60,13 @@ class SuitePlan(_Written):
         for run in self.runs:
             # Identities are not compared: two versions of a method are one experiment in tables.
             experiment = (run.method, run.setting, run.backbone, run.corpus, run.recipe_changes)
-            earlier = known.setdefault(json.dumps([*experiment, run.seed], sort_keys=True), run.id)
-            if earlier != run.id:
+            key = json.dumps([*experiment, run.seed], sort_keys=True)
+            if key in known:
                 raise ValueError(
-                    f"'{earlier}' and '{run.id}' are one experiment with one seed, {run.seed}"
+                    f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.seed}"
                 )
-            if run.id in known:
-                raise ValueError(f"the run '{run.id}' is in it twice")
-            known[run.id] = run.id
+            known[key] = run.id
         return self
-
-
-class CurvePoint(_Written):
-    """A selection during a training."""
-
-    step: int
-    loss: float | None = None
-    dev: float | None = None
-    alignment: float | None = None
-    uniformity: float | None = None
 
 
 class Outcome(_Written):
@@ -87,7 +75,7 @@ class Outcome(_Written):
     status: Literal["finished", "diverged", "skipped"]
     reason: str | None = None
     best_step: int | None = None
-    curve: list[CurvePoint] | None = None
+    curve: list[dict[str, float | None]] | None = None  # a point a selection
 
 
 class Trained(_Written):

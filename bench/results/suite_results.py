@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -118,7 +119,36 @@ class SuiteResults:
     mode: str = "test"  # of the classifiers
 
     def __post_init__(self) -> None:
-        _check_same_data(self.name, self.runs)
+        """Check that all scores and analyses read the same sentences and labels of a task, and the
+        same text of a corpus.
+
+        Raises:
+            UserError: two did not; they must not be compared.
+        """
+        seen: dict[str, tuple[str, str]] = {}
+        for run, kind in product(self.runs, ("scores", "analyses")):
+            result = f"the {kind} of {run.plan['id']}"
+            provenance = run.provenance if kind == "scores" else run.analysed
+            sums = {
+                f"{task} {split}": digest
+                for task, splits in provenance.get("tasks", {}).items()
+                for split, digest in splits.items()
+            }
+            # Of corpora only the run's own, by name: one given by path is part of the run's
+            # identity.
+            sums |= {
+                f"corpus {corpus['name']}": corpus["sha256"]
+                for corpus in provenance.get("corpora", ())
+                if corpus["name"] == run.plan.get("corpus")
+            }
+            for part, digest in sums.items():
+                first, earlier = seen.setdefault(part, (digest, result))
+                if first != digest:
+                    raise UserError(
+                        f"{earlier} and {result} in suite {self.name} are of different data "
+                        f"({part} has the checksums {first} and {digest}); "
+                        "make those with the outdated one again"
+                    )
 
     @cached_property
     def boards(self) -> dict[str, Board]:
@@ -157,9 +187,8 @@ class SuiteResults:
         return " ".join(filter(None, [self.partial, self._incomparable(backbones)]))
 
     def _incomparable(self, backbones: Iterable[str]) -> str:
-        parts = []
-        if measured := sorted(set(self.stand_ins.values()) & set(backbones)):
-            parts.append("measured on " + listed(measured))
+        measured = sorted(set(self.stand_ins.values()) & set(backbones))
+        parts = [f"measured on {listed(measured)}"] if measured else []
         if self.data == "senteval":
             parts += deviations(run.plan for run in self.runs)
         else:
@@ -178,42 +207,6 @@ class SuiteResults:
             "Seeds were added after a look at the verdicts, which raises their error rates "
             "(docs/statistics.md, Growing a suite)."
         )
-
-
-def _check_same_data(suite: str, runs: Iterable[RunResults]) -> None:
-    """Check that all scores and analyses read the same sentences and labels of a task, and the same
-    text of a corpus.
-
-    Raises:
-        UserError: two did not; they must not be compared.
-    """
-    seen: dict[str, tuple[str, str]] = {}
-    results = [
-        (run, kind, provenance)
-        for run in runs
-        for kind, provenance in (("scores", run.provenance), ("analyses", run.analysed))
-    ]
-    for run, kind, provenance in results:
-        sums = {
-            f"{task} {split}": digest
-            for task, splits in provenance.get("tasks", {}).items()
-            for split, digest in splits.items()
-        }
-        # Of corpora only the run's own, by name: one given by path is part of the run's identity.
-        sums |= {
-            f"corpus {corpus['name']}": corpus["sha256"]
-            for corpus in provenance.get("corpora", ())
-            if corpus["name"] == run.plan.get("corpus")
-        }
-        for part, digest in sums.items():
-            result = f"the {kind} of {run.plan['id']}"
-            first, earlier = seen.setdefault(part, (digest, result))
-            if first != digest:
-                raise UserError(
-                    f"{earlier} and {result} in suite {suite} are of different data "
-                    f"({part} has the checksums {first} and {digest}); "
-                    "make those with the outdated one again"
-                )
 
 
 def _derived(
@@ -259,7 +252,8 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
         reason = "its last attempt failed" if failed else NOT_SCORED
         return RunResults(plan, "missing", reason, "", {}, has_failed=failed)
     provenance, records = read_scores(path)
-    if fault := _fault(provenance, records, plan, mode):
+    fault = _fault(provenance, records, plan, mode)
+    if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
     scores = {
         (

@@ -82,6 +82,11 @@ def test_sts_b_and_sick_have_splits(split: str, folder: Path) -> None:
     assert sick.gold.tolist() == [i + 1.5 for i in range(pairs)]
 
 
+def test_a_test_set_is_not_read_as_another_split(folder: Path) -> None:
+    with pytest.raises(UserError, match="has no STS12 dev"):
+        sts.read("STS12", folder, "dev")
+
+
 def test_a_folder_without_manifest_is_held_to_senteval(folder: Path) -> None:
     (folder / "manifest.json").unlink()
     assert manifest(folder).name == "senteval"
