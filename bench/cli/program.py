@@ -69,23 +69,23 @@ def run(words: list[str]) -> int:
         with redirect_stdout(sys.stderr):
             run(["--help"])
         return 2
-    command = group if words[0].startswith("-") else group.commands.get(words[0])
-    if command is None:
-        shown = [name for name, command in group.commands.items() if not command.hidden]
+    if not words[0].startswith("-") and words[0] not in group.commands:
         raise UserError(
-            f"unknown command '{words[0]}'{did_you_mean(words[0], shown)}; "
+            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; "
             f"{name} --help lists all commands"
         )
-    # Not through the group, whose own options would load pydantic: 0.15 s for --help.
-    if command is not group:
-        name, words = f"{name} {words[0]}", words[1:]
     try:
-        with command.make_context(name, words, **CONTEXT) as context:
-            return command.invoke(context) or 0
+        # Not `group.main`, which ends the process where a reader of the output has ended.
+        with group.make_context(name, words) as context:
+            return group.invoke(context) or 0
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as error:
-        raise UserError(_sentence(error, name)) from None
+        # In the form of the other messages.
+        message = error.format_message().rstrip(".")
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else name
+        raise UserError(f"{message[0].lower()}{message[1:]}; see {where} --help") from None
 
 
 def _program_name(words: list[str]) -> str:
@@ -93,11 +93,3 @@ def _program_name(words: list[str]) -> str:
     completion = words and words[0].startswith(("--install-completion", "--show-completion"))
     console = completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
     return CONSOLE_COMMAND if console else "python -m bench"
-
-
-def _sentence(error: typer.TyperException, name: str) -> str:
-    """The message of a parser's error in the form of the other messages."""
-    message = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
-    name = context.command_path if context else name
-    return f"{message[0].lower()}{message[1:]}; see {name} --help"

@@ -68,6 +68,10 @@ def _analysis(name: str) -> str:
     return name
 
 
+def _recipe(values: dict[str, Any]) -> dict[str, Any]:
+    return convert_recipe(values, within="recipe")
+
+
 def _in_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -161,7 +165,7 @@ class Suite(Model):
         default=[],
         description="files or folders with methods of your own, relative to the working folder",
     )
-    recipe: Annotated[dict[str, Any], AfterValidator(convert_recipe)] = Field(
+    recipe: Annotated[dict[str, Any], AfterValidator(_recipe)] = Field(
         default={}, description="recipe fields that override every method's own"
     )
     runs_per_job: PositiveInt = Field(

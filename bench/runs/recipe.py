@@ -175,11 +175,12 @@ class Recipe(Model):
         return self
 
 
-def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert recipe fields of a configuration or the command line to their types.
+def convert_recipe(values: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    """Convert recipe fields of a configuration or the command line to their types. `within` is the
+    field that they are in, if any.
 
     Raises:
         UserError: a field is unknown or its value is invalid.
     """
-    recipe = validated(Recipe, values)
+    recipe = validated(Recipe, values, within)
     return {name: getattr(recipe, name) for name in values}
