@@ -15,26 +15,14 @@ from typer.main import get_command
 
 from bench.cli import checks, data, evaluate, printed, report, runs
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.version import __version__
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script; typer derives the name
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        print(__version__)
-        raise typer.Exit
-
-
 def _program(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Benchmark suite for unsupervised sentence embeddings."""
 
@@ -83,8 +71,8 @@ def run(words: list[str]) -> int:
     except typer.TyperException as error:
         # In the form of the other messages.
         message = error.format_message().rstrip(".")
-        context = getattr(error, "ctx", None)
-        where = context.command_path if context else name
+        failed = getattr(error, "ctx", None)
+        where = failed.command_path if failed else name
         raise UserError(f"{message[0].lower()}{message[1:]}; see {where} --help") from None
 
 

@@ -171,7 +171,9 @@ def test_output_below_a_file_is_one_sentence(
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "x.json"
     assert evaluate(out) == 2
-    assert capsys.readouterr().err.startswith(f"error: cannot write {out}")
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {out}")
+    assert error.endswith("; name another file or folder\n")
 
 
 def test_a_full_disk_is_one_sentence(
