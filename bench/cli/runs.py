@@ -246,8 +246,8 @@ def status(
     from bench.stages.status import report
     from bench.stages.status import status as read_status
 
-    found = read_status(suite)
-    print(json.dumps(found.as_json(), indent=1) if as_json else report(found))
+    suite_status = read_status(suite)
+    print(json.dumps(suite_status.as_json(), indent=1) if as_json else report(suite_status))
 
 
 def _shipped(suite: str) -> Path:
@@ -311,7 +311,8 @@ def _score_trained(entries: list[dict[str, Any]], suite: Path, attempt: int) -> 
     from bench.runs.paths import trained_file
     from bench.stages.jobs import planned
 
-    if ids := [entry["id"] for entry in entries if trained_file(suite, entry["id"]).exists()]:
+    ids = [entry["id"] for entry in entries if trained_file(suite, entry["id"]).exists()]
+    if ids:
         with suppress(UserError):  # in the status
             # The job's own part of the plan has no tasks, so that a new task trains nothing again.
             content = read_plan(suite / "plan.json")
