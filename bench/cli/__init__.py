@@ -22,14 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
-RESUMABLE = {
-    "train",
-    "score",
-    "analyse",
-    "runs",
-    "evaluate",
-    "reproduce",
-}
+RESUMABLE = {"train", "score", "analyse", "runs", "evaluate", "reproduce"}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -43,14 +36,15 @@ def main(words: Sequence[str] | None = None) -> int:
         SIGTERM or SIGUSR1 stopped it, 130 if it was interrupted, 141 if its output was closed.
     """
     words = list(sys.argv[1:] if words is None else words)
-    if words == ["--version"]:  # without loading the parser
+    if words[:1] == ["--version"]:  # without loading the parser
         print(__version__)
         return 0
     for stream in (sys.stdout, sys.stderr):  # of an encoding that may lack dashes and marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    resumes = bool(RESUMABLE & set(words[:1]))
-    again = "run the same command again" + resumes * " to continue from what is finished"
+    again = "run the same command again"
+    if words and words[0] in RESUMABLE:
+        again += " to continue from what is finished"
     try:
         from bench.cli.program import run
 
@@ -73,15 +67,16 @@ def main(words: Sequence[str] | None = None) -> int:
     except PermissionError as error:
         message = f"cannot write {error.filename}: permission denied; choose a writable folder"
     except OSError as error:
-        full = error.errno in DISK_FULL
         where = f"{error.filename}: " if error.filename else ""
-        remedy = f"free some space and {again}" if full else "name another file or folder"
+        remedy = "name another file or folder"
+        if error.errno in DISK_FULL:
+            remedy = f"free some space and {again}"
         message = f"{where}{error.strerror or error}; {remedy}"
     except (MemoryError, RuntimeError) as error:
         if not is_memory_full(error):
             raise
-        said = str(error).partition(". ")[0]
-        message = f"memory is full{said and f' ({said})'}; "
-        message += f"free some or use a larger device, then {again}"
+        reason = str(error).partition(". ")[0]
+        full = f"memory is full ({reason})" if reason else "memory is full"
+        message = f"{full}; free some or use a larger device, then {again}"
     print(f"error: {message}", file=sys.stderr)
     return 2

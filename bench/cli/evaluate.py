@@ -78,7 +78,8 @@ def evaluate(
             print(tables(evaluate_model(models[0], read, mode, folder, out, device)))
             return 0
         records, errors = score_models(models, task_names, mode, folder, out, device)
-    if table := compared(records):
+    table = compared(records)
+    if table:
         print(table)
     for error in errors:
         print(f"error: {error}", file=sys.stderr)

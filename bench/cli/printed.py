@@ -87,7 +87,8 @@ def reproduce(
     for what in check_inputs(configurations.runs(content), content.data):
         print(f"note: {what} will be downloaded", file=sys.stderr)
     write_text(file, text)
-    if status := run_workflow(file, cores):
+    status = run_workflow(file, cores)
+    if status:
         print(
             f"error: the workflow ended with status {status}; its messages are above, "
             f"python -m bench status --suite {suite} lists the failed runs",

@@ -15,26 +15,14 @@ from typer.main import get_command
 
 from bench.cli import checks, data, evaluate, printed, report, runs
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.version import __version__
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script; typer derives the name
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
-        print(__version__)
-        raise typer.Exit
-
-
 def _program(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Benchmark suite for unsupervised sentence embeddings."""
 
@@ -69,23 +57,23 @@ def run(words: list[str]) -> int:
         with redirect_stdout(sys.stderr):
             run(["--help"])
         return 2
-    command = group if words[0].startswith("-") else group.commands.get(words[0])
-    if command is None:
-        shown = [name for name, command in group.commands.items() if not command.hidden]
+    if not words[0].startswith("-") and words[0] not in group.commands:
         raise UserError(
-            f"unknown command '{words[0]}'{did_you_mean(words[0], shown)}; "
+            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; "
             f"{name} --help lists all commands"
         )
-    # Not through the group, whose own options would load pydantic: 0.15 s for --help.
-    if command is not group:
-        name, words = f"{name} {words[0]}", words[1:]
     try:
-        with command.make_context(name, words, **CONTEXT) as context:
-            return command.invoke(context) or 0
+        # Not `group.main`, which ends the process where a reader of the output has ended.
+        with group.make_context(name, words) as context:
+            return group.invoke(context) or 0
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as error:
-        raise UserError(_sentence(error, name)) from None
+        # In the form of the other messages.
+        message = error.format_message().rstrip(".")
+        failed = getattr(error, "ctx", None)
+        where = failed.command_path if failed else name
+        raise UserError(f"{message[0].lower()}{message[1:]}; see {where} --help") from None
 
 
 def _program_name(words: list[str]) -> str:
@@ -93,11 +81,3 @@ def _program_name(words: list[str]) -> str:
     completion = words and words[0].startswith(("--install-completion", "--show-completion"))
     console = completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
     return CONSOLE_COMMAND if console else "python -m bench"
-
-
-def _sentence(error: typer.TyperException, name: str) -> str:
-    """The message of a parser's error in the form of the other messages."""
-    message = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
-    name = context.command_path if context else name
-    return f"{message[0].lower()}{message[1:]}; see {name} --help"

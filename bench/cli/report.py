@@ -118,14 +118,14 @@ def audit(
     from bench.report.audit import report, write
     from bench.reported.audit import findings
 
-    found = findings()
+    contradictions = findings()
     if out:
-        write(found, out)
+        write(contradictions, out)
     if figure:
         from bench.report.figures.gains import write_gains
 
         write_gains(figure)
-    print(report(found))
+    print(report(contradictions))
 
 
 @app.command(cls=Command)

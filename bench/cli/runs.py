@@ -173,8 +173,7 @@ def plan(
     exactly_one(config=config, suite=suite, json=text)
     if text is None:
         file = config or _shipped(suite or "")
-        with errors_of(f"configuration {file}"):
-            content = configurations.read(file)
+        content = configurations.read(file)
     else:
         content = read_json_text(text)
     with errors_of(f"configuration {'in --json' if text is not None else file}"):
@@ -243,13 +242,12 @@ def status(
     its last error and its log. Works while a workflow runs.
     """
     import json
-    from dataclasses import asdict
 
     from bench.stages.status import report
     from bench.stages.status import status as read_status
 
-    found = read_status(suite)
-    print(json.dumps(asdict(found), indent=1) if as_json else report(found))
+    suite_status = read_status(suite)
+    print(json.dumps(suite_status.as_json(), indent=1) if as_json else report(suite_status))
 
 
 def _shipped(suite: str) -> Path:
@@ -313,7 +311,8 @@ def _score_trained(entries: list[dict[str, Any]], suite: Path, attempt: int) -> 
     from bench.runs.paths import trained_file
     from bench.stages.jobs import planned
 
-    if ids := [entry["id"] for entry in entries if trained_file(suite, entry["id"]).exists()]:
+    ids = [entry["id"] for entry in entries if trained_file(suite, entry["id"]).exists()]
+    if ids:
         with suppress(UserError):  # in the status
             # The job's own part of the plan has no tasks, so that a new task trains nothing again.
             content = read_plan(suite / "plan.json")

@@ -16,9 +16,8 @@ from bench.results.records import Record
 
 def tables(records: Sequence[Record]) -> str:
     """Return one table per group of tasks (STS, transfer, probing, ...), as in the papers."""
-    return "\n\n".join(
-        table for tasks in _columns(records) if (table := _grid("", _cells(records, tasks), tasks))
-    )
+    grids = [_grid("", _cells(records, tasks), tasks) for tasks in _columns(records)]
+    return "\n\n".join(filter(None, grids))
 
 
 def compared(by_label: Mapping[str, Sequence[Record]]) -> str:
@@ -36,7 +35,7 @@ def compared(by_label: Mapping[str, Sequence[Record]]) -> str:
         cells = {label: _cells(records, tasks) for label, records in shown.items()}
         for title in dict.fromkeys(title for lines in cells.values() for title in lines):
             if title.endswith("test"):  # the aggregation "all"
-                lines = {label: own[title] for label, own in cells.items() if title in own}
+                lines = {label: rows[title] for label, rows in cells.items() if title in rows}
                 blocks.append(_grid(title, lines, tasks))
     return "\n\n".join(blocks)
 
@@ -51,8 +50,9 @@ def _columns(records: Sequence[Record]) -> list[Sequence[str]]:
         CHINESE_TASKS,
         XPROBE_TASKS,
     ]
-    own = dict.fromkeys(record["task"] for record in records)
-    return [*known, [task for task in own if not any(task in tasks for tasks in known)]]
+    named = {task for tasks in known for task in tasks}
+    scored = dict.fromkeys(record["task"] for record in records)
+    return [*known, [task for task in scored if task not in named]]
 
 
 def _cells(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, dict[str, float]]:

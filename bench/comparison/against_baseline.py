@@ -6,8 +6,9 @@ returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -20,7 +21,8 @@ from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
 from bench.results.records import OUTSIDE, is_outside
 from bench.results.suite_results import RunResults, SuiteResults, diverged
-from bench.utils.errors import LISTED, UserError, did_you_mean, errors_of
+from bench.runs.names import named
+from bench.utils.errors import UserError, did_you_mean, errors_of
 
 
 class NothingToCompare(UserError):
@@ -75,13 +77,11 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     Raises:
         UserError: the name cannot be parsed, or no such method is planned.
     """
-    from bench.runs.names import named
-
-    planned = {(one.method, one.setting): one for one in candidates(suite)}
-    plans = [runs[0].plan for one in planned.values() for runs in one.runs.values()]
+    planned = {(candidate.method, candidate.setting): candidate for candidate in candidates(suite)}
+    plans = [runs[0].plan for candidate in planned.values() for runs in candidate.runs.values()]
     with errors_of(f"suite {suite.name}"):
-        found = [planned[plan["method"], plan["setting"]] for plan in named(text, plans)]
-    return min(found, key=lambda one: one.setting != "official")
+        meant = [planned[plan["method"], plan["setting"]] for plan in named(text, plans)]
+    return min(meant, key=lambda candidate: candidate.setting != "official")
 
 
 @dataclass
@@ -99,35 +99,36 @@ class Comparison:
         return all(sides) or bool(self.diverged and any(sides))
 
 
+def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
+    points = {run.plan["seed"]: run.points(board, task) for run in runs}
+    return {seed: value for seed, value in points.items() if value is not None}
+
+
+def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
+    """Mean and standard deviation of the scores that are paired with one of the other method."""
+    is_paired = {seed: seed is None or None in beside or seed in beside for seed in scores}
+    return mean_and_sd([score for seed, score in scores.items() if is_paired[seed]])
+
+
 def _compare(
-    board: Board, backbone: str, ours: Candidate, theirs: Candidate, task: str
+    board: Board, backbone: str, method: Candidate, baseline: Candidate, task: str
 ) -> Comparison:
-    def scores(candidate: Candidate) -> Scores:
-        points = {run.plan["seed"]: run.points(board, task) for run in candidate.on(backbone)}
-        return {seed: value for seed, value in points.items() if value is not None}
-
-    def paired_values(own: Scores, other: Scores) -> list[float]:
-        return [
-            value for seed, value in own.items() if seed is None or None in other or seed in other
-        ]
-
-    a, b = scores(ours), scores(theirs)
+    a, b = (_scores(side.on(backbone), board, task) for side in (method, baseline))
     is_sts = board.metric == "spearman"
     allowed = tolerance("untrained" if is_sts else "transfer", task)
     prior = prior_sd(backbone, task) if is_sts and board.is_in_print(task) else None
     pair = paired.pair_scores(a, b, tolerance=allowed, prior_sd=prior)
-    (mean_a, sd_a), (mean_b, sd_b) = (
-        mean_and_sd(paired_values(*sides)) for sides in ((a, b), (b, a))
-    )
+    mean_a, sd_a = _paired_mean_and_sd(a, b)
+    mean_b, sd_b = _paired_mean_and_sd(b, a)
     low, high = pair.improvement_interval
     row = {
         "board": board.name,
         "backbone": backbone,
-        "method": ours.method,
-        "setting": ours.setting,
+        "method": method.method,
+        "setting": method.setting,
         "task": task,
-        "label": ours.label,
-        "baseline": theirs.text,
+        "label": method.label,
+        "baseline": baseline.text,
         "kind": pair.kind,
         "n": pair.n,
         "n_a": len(a),
@@ -145,15 +146,14 @@ def _compare(
         "permutation_p": pair.permutation_p,
         "p": pair.p_value,
     }
-    clauses = (diverged(one.on(backbone), f" of {one.label}") for one in (ours, theirs))
+    clauses = [diverged(side.on(backbone), f" of {side.label}") for side in (method, baseline)]
     return Comparison(row, pair, "; ".join(filter(None, clauses)))
 
 
-# Columns of claims and their types, where empty cells would change them.
-_CLAIM = dict.fromkeys((*IDENTITY, "source", "table", "printed_on"), "")
-_PART = ("part", "part_low", "part_high")
-_CLAIM |= dict.fromkeys(("printed_a", "printed_b", "claimed", *_PART), "float")
-_CLAIM |= {"comparable": "", "seeds_claimed": "Int64"}
+# Columns of claims, and their types where empty cells would change them.
+_CLAIM = [*IDENTITY, "source", "table", "printed_on", "printed_a", "printed_b", "claimed"]
+_CLAIM += ["part", "part_low", "part_high", "comparable", "seeds_claimed"]
+_CLAIM_TYPES = dict.fromkeys(_CLAIM[8:14], "float") | {"seeds_claimed": "Int64"}
 
 # (method, backbone in the suite, task, metric) -> printed scores
 Printed = dict[tuple[str, str, str, str], list[dict[str, Any]]]
@@ -164,17 +164,11 @@ def _printed(suite: SuiteResults) -> Printed:
     printed: Printed = {}
     numbers = mapped()
     for number in numbers[(numbers["split"] == "test") & (numbers["run"] != "")].to_dict("records"):
-        method, backbone = number["run"].partition("@")[0], number["suite_backbone"]
-        backbone = backbone or number["backbone"]
+        backbone = number["suite_backbone"] or number["backbone"]
         for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
-            key = (method, name, number["task"], number["metric"])
+            key = (number["run"].partition("@")[0], name, number["task"], number["metric"])
             printed.setdefault(key, []).append(number | {"in_suite": name})
     return printed
-
-
-def _printed_settings(variant: str) -> dict[str, str]:
-    """The settings in a printed remark such as `bs=64, cls`."""
-    return dict(piece.split("=", 1) for piece in variant.split(", ") if "=" in piece)
 
 
 def _same_table(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -184,9 +178,12 @@ def _same_table(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 
 def _same_settings(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether two printed numbers agree in every setting that both state."""
-    mine, other = _printed_settings(a["variant"]), _printed_settings(b["variant"])
-    return all(other.get(key, mine[key]) == mine[key] for key in mine)
+    """Whether two printed numbers agree in every setting that both state, as in `bs=64, cls`."""
+    settings_a, settings_b = (
+        dict(piece.split("=", 1) for piece in number["variant"].split(", ") if "=" in piece)
+        for number in (a, b)
+    )
+    return all(settings_a[name] == settings_b[name] for name in settings_a.keys() & settings_b)
 
 
 def _claims(
@@ -198,22 +195,23 @@ def _claims(
         return []
 
     def numbers(method: str) -> list[dict[str, Any]]:
-        names = (row["backbone"], "none")
-        keys = ((method, name, row["task"], board.metric) for name in names)
-        return next(filter(None, map(printed.get, keys)), [])
+        rest = (row["task"], board.metric)
+        on_backbone = printed.get((method, row["backbone"], *rest))
+        return on_backbone or printed.get((method, "none", *rest), [])
 
-    ours, theirs = numbers(row["method"]), numbers(row["baseline"].partition("@")[0])
+    numbers_a, numbers_b = numbers(row["method"]), numbers(row["baseline"].partition("@")[0])
     claims = []
-    for a in ours:
-        beside = [b for b in theirs if _same_table(a, b)]
-        if any(_same_settings(other, b) for other in ours if _same_table(other, a) for b in beside):
+    for a in numbers_a:
+        beside = [b for b in numbers_b if _same_table(a, b)]
+        rows = [number for number in numbers_a if _same_table(number, a)]
+        if any(_same_settings(number, b) for number in rows for b in beside):
             beside = [b for b in beside if _same_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.
         for b in beside or [{}]:
             claimed = a["value"] - b["value"] if b else None
             # The seeds that did not diverge would be a biased sample.
-            part = compared.pair.part_of(0.0 if compared.diverged else claimed or 0.0)
+            part, low, high = compared.pair.part_of(0.0 if compared.diverged else claimed or 0.0)
             claims.append({name: row[name] for name in IDENTITY} | {
                 "source": a["source"],
                 "table": a["table"],
@@ -221,74 +219,52 @@ def _claims(
                 "printed_a": a["value"],
                 "printed_b": b.get("value"),
                 "claimed": claimed,
+                "part": part,
+                "part_low": low,
+                "part_high": high,
                 "comparable": not suite.remark,
                 "seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None,
-            } | dict(zip(_PART, part, strict=True)))  # fmt: skip
+            })  # fmt: skip
     # A number of A alone adds nothing if a table prints both.
     return [claim for claim in claims if claim["claimed"] is not None] or claims
 
 
-def _chosen_methods(
-    suite: SuiteResults, theirs: Candidate, methods: Sequence[str], backbones: Sequence[str]
-) -> list[Candidate]:
-    if not any(map(theirs.on, backbones)):
-        hint = did_you_mean(backbones[0], theirs.runs)
-        raise UserError(f"'{theirs.text}' is not planned on {', '.join(backbones)}{hint}")
-    found = [find(suite, text) for text in methods]
-    chosen = list({one.text: one for one in found}.values())
-    for ours in chosen:
-        if ours.text == theirs.text:
-            raise UserError(f"'{ours.text}' would be compared with itself; pass another baseline")
-        if not any(ours.on(name) and theirs.on(name) for name in backbones):
-            raise UserError(
-                f"'{ours.text}' and '{theirs.text}' have no backbone in common; pass others"
-            )
-    return chosen or [one for one in candidates(suite) if one.text != theirs.text]
-
-
 def _comparisons(
-    suite: SuiteResults, theirs: Candidate, methods: Sequence[Candidate], backbones: Sequence[str]
-) -> Iterator[Comparison]:
-    """Every comparison that has scores, by board, backbone, method and task."""
+    suite: SuiteResults, baseline: Candidate, texts: Sequence[str], backbones: Sequence[str]
+) -> list[Comparison]:
+    """Every comparison that has scores, by board, backbone, method and task.
+
+    Raises:
+        UserError: a method is unknown, or cannot be compared with the baseline.
+        NothingToCompare: there are no scores.
+    """
+    methods: dict[str, Candidate] = {}
+    for method in [find(suite, text) for text in texts] or candidates(suite):
+        if texts and method.text == baseline.text:
+            raise UserError(f"'{method.text}' would be compared with itself; pass another baseline")
+        on_both = any(method.on(name) and baseline.on(name) for name in backbones)
+        if texts and not on_both:
+            raise UserError(
+                f"'{method.text}' and '{baseline.text}' are both planned on none of "
+                f"{', '.join(backbones)}; pass others"
+            )
+        if on_both and method.text != baseline.text:
+            methods[method.text] = method
+    comparisons = []
     for board in suite.boards.values():
-        for backbone in backbones:
-            for ours in methods:
-                # If neither side uses a backbone there is one comparison, not one per backbone.
-                named = backbone == "none" or backbone in ours.runs or backbone in theirs.runs
-                if named and ours.on(backbone) and theirs.on(backbone):
-                    for task in dict.fromkeys((*board.tasks, board.overall)):
-                        compared = _compare(board, backbone, ours, theirs, task)
-                        if compared.has_scores:
-                            yield compared
-
-
-def _nothing_to_compare(
-    suite: SuiteResults, theirs: Candidate, methods: Sequence[Candidate], backbones: Sequence[str]
-) -> NothingToCompare:
-    """The error that names the methods whose scores are missing."""
-    shared = [name for name in backbones if theirs.on(name)]
-    names = [
-        f"'{one.text}'"
-        for one in (theirs, *methods)
-        if (runs := [run for name in shared for run in one.on(name)])
-        and not any(run.scores for run in runs)
-    ]
-    if (more := len(names) - LISTED) > 0:
-        names = [*names[:LISTED], f"{more} more"]
-    missing = f": those of {', '.join(names)} are missing" if names else ""
-    return NothingToCompare(
-        f"suite {suite.name} has no scores to compare with '{theirs.text}'{missing}; "
-        "run its missing runs first"
-    )
-
-
-def _families(suite: SuiteResults, comparisons: Sequence[Comparison]) -> list[list[Comparison]]:
-    """The families of Holm's correction: per board, its overall score, and its single tasks."""
-    families: dict[tuple[str, bool], list[Comparison]] = {}
-    for compared in comparisons:
-        board, task = compared.row["board"], compared.row["task"]
-        families.setdefault((board, task == suite.boards[board].overall), []).append(compared)
-    return list(families.values())
+        for backbone, method in product(backbones, methods.values()):
+            # If neither side uses a backbone there is one comparison, not one per backbone.
+            used = backbone == "none" or backbone in method.runs or backbone in baseline.runs
+            if used and method.on(backbone) and baseline.on(backbone):
+                for task in dict.fromkeys((*board.tasks, board.overall)):
+                    comparisons.append(_compare(board, backbone, method, baseline, task))
+    comparisons = [compared for compared in comparisons if compared.has_scores]
+    if not comparisons:
+        raise NothingToCompare(
+            f"suite {suite.name} has no scores to compare with '{baseline.text}' on "
+            f"{', '.join(backbones)}; run its missing runs first, or pass another baseline"
+        )
+    return comparisons
 
 
 def against(
@@ -306,13 +282,12 @@ def against(
 
     Returns:
         Two frames, in points. The first has a row for each board, backbone, method and task (or
-        `Avg`) that both have
-        scores on: the columns `IDENTITY`, `label`, `baseline`, `kind` (as in `PairedDifferences`),
-        `n` (pairs), `n_a`, `n_b` (seeds), `mean_a`, `sd_a`, `mean_b`, `sd_b` (over the paired
-        seeds), `differences` (tuple), `difference`, `half_width`, `improvement`, `improvement_low`,
-        `improvement_high`, `permutation_p`, `p`, `p_adjusted`, `verdict`, `reason`, `seeds` (that
-        would decide). The families of Holm's correction are, per board, its overall scores and its
-        single tasks.
+        `Avg`) that both have scores on: the columns `IDENTITY`, `label`, `baseline`, `kind` (as in
+        `PairedDifferences`), `n` (pairs), `n_a`, `n_b` (seeds), `mean_a`, `sd_a`, `mean_b`, `sd_b`
+        (over the paired seeds), `differences` (tuple), `difference`, `half_width`, `improvement`,
+        `improvement_low`, `improvement_high`, `permutation_p`, `p`, `p_adjusted`, `verdict`,
+        `reason`, `seeds` (that would decide). The families of Holm's correction are, per board, its
+        overall scores and its single tasks.
 
         The second has a row for each printed number of a method, with that of the baseline from the
         same table: the columns `IDENTITY`, `source`, `table`, `printed_on` (the backbone),
@@ -324,29 +299,30 @@ def against(
         NothingToCompare: the baseline or all methods have no scores yet.
         UserError: a name is unknown, or nothing can be compared.
     """
-    theirs = find(suite, baseline)
+    side_b = find(suite, baseline)
     planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)
             raise UserError(f"backbone '{name}' is not in suite {suite.name}{hint}")
     names = list(dict.fromkeys(backbones)) or planned
-    chosen = _chosen_methods(suite, theirs, methods, names)
-    comparisons = list(_comparisons(suite, theirs, chosen, names))
-    if not comparisons:
-        raise _nothing_to_compare(suite, theirs, chosen, names)
+    comparisons = _comparisons(suite, side_b, methods, names)
+    families: dict[tuple[str, bool], list[Comparison]] = {}
+    for compared in comparisons:
+        board, task = compared.row["board"], compared.row["task"]
+        families.setdefault((board, task == suite.boards[board].overall), []).append(compared)
     printed, claims = _printed(suite), []
-    for family in _families(suite, comparisons):
+    for family in families.values():
+        # The seeds that did not diverge would be a biased sample.
         tested = [compared.pair for compared in family if not compared.diverged]
         decisions, level = iter(paired.decide(tested)), paired.strictest_level(tested)
         for compared in family:
-            # The seeds that did not diverge would be a biased sample.
-            why = compared.diverged
-            decision = paired.Decision("undecided", why) if why else next(decisions)
+            if compared.diverged:
+                decision = paired.Decision("undecided", compared.diverged)
+            else:
+                decision = next(decisions)
             compared.row |= {"p_adjusted": decision.p_adjusted, "verdict": decision.word}
             compared.row |= {"reason": decision.reason, "seeds": decision.seeds}
             claims += _claims(suite, compared, level, printed)
     rows = pd.DataFrame([compared.row for compared in comparisons]).astype({"seeds": "Int64"})
-    return rows, pd.DataFrame(claims, columns=list(_CLAIM)).astype(
-        {name: kind for name, kind in _CLAIM.items() if kind}
-    )
+    return rows, pd.DataFrame(claims, columns=_CLAIM).astype(_CLAIM_TYPES)

@@ -6,10 +6,8 @@ docs/statistics.md states what adding seeds until a verdict is decided costs in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from itertools import count, islice
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,143 +16,75 @@ import pandas as pd
 
 from bench.comparison.reproduction import cells, key_of, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
-from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.registry.backbones import backbone
-from bench.results.suite_results import Key, RunResults, SuiteResults, read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
-from bench.runs.config import Planned, Suite
+from bench.runs.config import Suite
 from bench.runs.cost import NOT_COUNTED, Measured, predict
-from bench.runs.run import Run
+from bench.runs.needs import in_order
 from bench.utils.errors import UserError
 
-
-class Experiment(NamedTuple):
-    """The runs of a method on a backbone, which differ in their seeds."""
-
-    method: str  # with its setting, such as simcse@official
-    backbone: str
+Experiment = tuple[str, str]  # a method with its setting, and a backbone
+Run = tuple[Experiment, int]  # with its seed
+Runs = frozenset[Run]
 
 
-SeededRun = tuple[Experiment, int]
+class Step(NamedTuple):
+    """Runs that are added together, the open verdicts that get their seeds, and their hours."""
 
-TRAIN = "train"
-MANY = 50  # a step of more seeds has a warning
-
-
-class Job(NamedTuple):
-    """A part of a run: its training (`TRAIN`), or its scoring on a planned task or group."""
-
-    experiment: Experiment
-    seed: int
-    work: str
-
-
-@dataclass(frozen=True)
-class Step:
-    """Jobs that are added together, the open verdicts that get their seeds, and their hours."""
-
-    jobs: frozenset[Job]
+    runs: Runs
     verdicts: int
     hours: float
-
-    @property
-    def seeds(self) -> dict[tuple[Experiment, tuple[str, ...]], list[int]]:
-        """The seeds of each experiment that are scored on the same tasks, in order."""
-        found: dict[tuple[Experiment, tuple[str, ...]], list[int]] = {}
-        for (experiment, seed), tasks in sorted(_tasks_by_run(self.jobs).items()):
-            found.setdefault((experiment, tasks), []).append(seed)
-        return found
 
 
 @dataclass(frozen=True)
 class Growth:
-    """The next runs of a suite.
-
-    Attributes:
-        steps: in the order of verdicts per hour.
-        open: number of open verdicts in the suite, each printed number once.
-        first: how many verdicts of `steps` have no known spread yet: they get their first seeds,
-            which need not decide them.
-        at_edge: how many of these not even `MOST_SEEDS` seeds decide.
-        left: number of planned runs without scores beside those of the steps.
-        config: the suite's configuration with the new seeds.
-    """
+    """The next runs of a suite, and its configuration with them."""
 
     steps: list[Step]
-    open: int
-    first: int
-    at_edge: int
-    left: int
+    open: int  # open verdicts in the suite, each printed number once
+    first: int  # those of `steps` without a known spread, which their first seeds may not decide
     config: Suite
 
 
-def greedy(
-    questions: Mapping[frozenset[Job], int], hours: Mapping[Job, float], budget: float
-) -> list[Step]:
-    """Choose jobs, again and again those with the most verdicts per hour that the budget allows.
+def offers(questions: Mapping[Runs, int], hours: Mapping[Run, float]) -> list[Step]:
+    """A step for each set of runs, which also decides the questions of its subsets."""
+    steps = []
+    for runs in questions:
+        verdicts = sum(count for needed, count in questions.items() if needed <= runs)
+        steps.append(Step(runs, verdicts, sum(hours[run] for run in runs)))
+    return steps
+
+
+def greedy(questions: Mapping[Runs, int], hours: Mapping[Run, float], budget: float) -> list[Step]:
+    """Choose runs, again and again those with the most verdicts per hour that the budget allows.
 
     Args:
-        questions: how many open verdicts each set of jobs decides.
-        hours: of each job.
+        questions: how many open verdicts each set of runs decides.
+        hours: of each run.
         budget: in hours.
     """
     steps: list[Step] = []
-    remaining = Counter(dict(questions))
-    while True:
-        offers = [_offer(jobs, remaining, hours) for jobs in remaining]
-        offers = [step for step in offers if step.hours <= budget]
-        if not offers:
-            return steps
-        best = max(offers, key=lambda step: step.verdicts / step.hours if step.hours else inf)
+    while affordable := [step for step in offers(questions, hours) if step.hours <= budget]:
+        best = max(affordable, key=lambda step: step.verdicts / step.hours if step.hours else inf)
         steps.append(best)
         budget -= best.hours
-        left: Counter[frozenset[Job]] = Counter()
-        for jobs, number in remaining.items():
-            if rest := jobs - best.jobs:
-                left[rest] += number
-        remaining = left
-
-
-def _offer(
-    jobs: frozenset[Job], questions: Mapping[frozenset[Job], int], hours: Mapping[Job, float]
-) -> Step:
-    decided = sum(number for other, number in questions.items() if other <= jobs)
-    return Step(jobs, decided, sum(hours[job] for job in jobs))
-
-
-def _tasks_by_run(jobs: Iterable[Job]) -> dict[SeededRun, tuple[str, ...]]:
-    """The tasks on which jobs score each run."""
-    found: dict[SeededRun, tuple[str, ...]] = {}
-    for experiment, seed, work in sorted(jobs):
-        found[experiment, seed] = found.get((experiment, seed), ()) + (work,) * (work != TRAIN)
-    return found
+        remaining: Counter[Runs] = Counter()
+        for runs, count in questions.items():
+            remaining[runs - best.runs] += count
+        del remaining[frozenset()]
+        questions = remaining
+    return steps
 
 
 def open_questions(suite: SuiteResults) -> pd.DataFrame:
     """The open verdicts of a suite, as rows of `cells`; each printed number once."""
-    return _once(cells(suite).query("verdict == 'inconclusive'"))
-
-
-def _once(found: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `cells` without those that ask the same question again."""
     number = ["printed", "run", "minus", "measured_on", "task", "ours_split", "metric"]
-    return found.drop_duplicates([*number, "aggregation"])
+    inconclusive = cells(suite).query("verdict == 'inconclusive'")
+    return inconclusive.drop_duplicates([*number, "aggregation"])
 
 
-def _why_none(suite: SuiteResults) -> str:
-    """Why no verdict is open."""
-    scored = _once(cells(suite).query("verdict != 'not run'"))
-    if scored.empty or set(scored["verdict"]) != {"not comparable"}:
-        return f"no verdict of suite '{suite.name}' is open, so no seed would decide one"
-    reasons = scored["reason"].value_counts().index
-    mostly = "mostly: " if len(reasons) > 1 else ""
-    return (
-        f"none of the {len(scored)} numbers that suite '{suite.name}' measures is comparable with "
-        f"print ({mostly}{reasons[0]}), so no seed would decide a verdict"
-    )
-
-
-def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:
+def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it.
 
     Seeds that are planned come first, then the numbers after them. Both sides of a difference get
@@ -164,113 +94,34 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> frozenset[SeededRun]:
         suite: the suite.
         cell: a row of `open_questions` whose `seeds` is a number.
     """
-    key = key_of(cell)
-    planned, scored = {}, {}
-    for text in filter(None, (cell.run, cell.minus)):
-        runs = [
-            run for run in select(suite, text, cell.measured_on) if run.plan["seed"] is not None
-        ]
-        if runs:  # the other side of a difference may be untrained
-            experiment = Experiment(text, cell.measured_on)
-            planned[experiment] = {run.plan["seed"] for run in runs}
-            scored[experiment] = {run.plan["seed"] for run in runs if key in run.scores}
-    known = set.union(*planned.values())
-    # First those for which the fewest runs are missing.
-    order = sorted(known, key=lambda seed: (sum(seed not in own for own in scored.values()), seed))
-    seeds = islice(_continued(order, max(known) + 1), int(cell.seeds))
+    scored: dict[Experiment, set[int]] = {}
+    planned: set[int] = set()
+    for method in (cell.run, cell.minus):
+        runs = select(suite, method, cell.measured_on)
+        if runs and runs[0].plan["seed"] is not None:  # one side may be untrained
+            planned |= {run.plan["seed"] for run in runs}
+            scored[method, cell.measured_on] = {
+                run.plan["seed"] for run in runs if key_of(cell) in run.scores
+            }
+
+    def order(seed: int) -> tuple[int, int]:  # those first for which the fewest runs are missing
+        return sum(seed not in seeds for seeds in scored.values()), seed
+
+    new = range(max(planned) + 1, max(planned) + 1 + MOST_SEEDS)
+    chosen = [*sorted(planned, key=order), *new][: int(cell.seeds)]
     return frozenset(
         (experiment, seed)
-        for seed in seeds
-        for experiment, own in scored.items()
-        if seed not in own
+        for experiment, seeds in scored.items()
+        for seed in chosen
+        if seed not in seeds
     )
-
-
-def _continued(seeds: Iterable[int], first: int) -> Iterable[int]:
-    yield from seeds
-    yield from count(first)
-
-
-def _plan(config: Suite, suite: SuiteResults) -> dict[Experiment, Planned]:
-    """One run of each experiment, with the tasks of all its seeds and the analyses that all have.
-
-    Raises:
-        UserError: the configuration lacks runs of the suite.
-    """
-    planned = configurations.planned(config)
-    if {run.plan["id"] for run in suite.runs} - {one.run.id for one in planned}:
-        raise UserError(
-            f"the plan of suite '{suite.name}' has runs that its configuration lacks; name the "
-            "configuration that the suite was made from with --config"
-        )
-    found: dict[Experiment, Planned] = {}
-    for one in planned:
-        experiment = _of(one.run)
-        known = found.get(experiment, one)
-        tasks = tuple(dict.fromkeys((*known.tasks, *one.tasks)))
-        analyses = tuple(name for name in known.analyses if name in one.analyses)
-        found[experiment] = Planned(known.run, tasks, analyses)
-    return found
-
-
-def _tasks_for(key: Key, planned: Sequence[str]) -> Sequence[str]:
-    """The planned task or group that gives a score; all of them if it takes several, or none."""
-    single = [task for task in planned if key in scored_cells(expand_tasks([task]))]
-    return single[:1] or planned
-
-
-def _of(run: Run) -> Experiment:
-    return Experiment(f"{run.text}@{run.setting}", run.backbone.name)
-
-
-def _experiment(run: RunResults) -> Experiment:
-    return Experiment(f"{run.plan['method']}@{run.plan['setting']}", run.plan["backbone"])
-
-
-def jobs_to_decide(
-    suite: SuiteResults, plan: Mapping[Experiment, Planned], cell: Any
-) -> frozenset[Job]:
-    """The jobs of `runs_to_decide`. A run that was never scored does all that was planned for it,
-    as do runs that it needs; others only what the verdict needs."""
-    known = {(_experiment(run), run.plan["seed"]): run for run in suite.runs}
-    jobs: set[Job] = set()
-
-    def add(experiment: Experiment, seed: int, tasks: Sequence[str]) -> None:
-        run, works = known.get((experiment, seed)), {*tasks}
-        if _is_left(run):
-            works |= {TRAIN, *(run.plan.get("tasks", ()) if run else ())}
-            for needed in map(_of, plan[experiment].run.needs.values()):
-                if _is_left(known.get((needed, seed))):
-                    add(needed, seed, plan[needed].tasks)
-        jobs.update(Job(experiment, seed, work) for work in works)
-
-    for experiment, seed in runs_to_decide(suite, cell):
-        add(experiment, seed, _tasks_for(key_of(cell), plan[experiment].tasks))
-    return frozenset(jobs)
-
-
-def _is_left(run: RunResults | None) -> bool:
-    return run is None or run.status == "missing"
-
-
-def with_seeds(config: Suite, plan: Mapping[Experiment, Planned], steps: Iterable[Step]) -> Suite:
-    """A copy of a configuration that also plans the jobs of `steps`, and says that it was grown."""
-    chosen = frozenset(job for step in steps for job in step.jobs)
-    names = {backbone(name).name: name for name in config.backbones}
-    entries = []
-    for (experiment, tasks), seeds in Step(chosen, 0, 0.0).seeds.items():
-        if experiment.backbone not in names:  # only needed by a run of another, which plans it
-            continue
-        entry: dict[str, Any] = {"method": experiment.method}
-        entry |= {"backbones": [names[experiment.backbone]], "seeds": seeds, "tasks": list(tasks)}
-        if plan[experiment].analyses:
-            entry["analyses"] = list(plan[experiment].analyses)
-        entries.append(entry)
-    return config.changed(grown=True, methods=[*config.methods, *entries])
 
 
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add to a suite, within a number of device hours.
+
+    A new seed does what is planned for the last one of its method, and brings the runs that it
+    needs.
 
     Args:
         suite_dir: the suite's folder.
@@ -279,106 +130,96 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         device: as in `bench.runs.cost.predict`.
 
     Raises:
-        UserError: the suite cannot be read or is of another configuration, no verdict is open, or
-            none can be decided within the hours.
+        UserError: the suite cannot be read or is of another configuration, or no verdict can be
+            decided within the hours.
     """
     suite = read_suite(suite_dir)
-    plan = _plan(config, suite)
-    found = open_questions(suite)
-    if found.empty:
-        raise UserError(_why_none(suite))
-    within_reach = found[found["seeds"].notna()]
-    wanted = [
-        (jobs_to_decide(suite, plan, cell), cell.spread_known) for cell in within_reach.itertuples()
-    ]
-    questions = Counter(jobs for jobs, _ in wanted)
-    if not questions:
+    planned = configurations.planned(config)
+    if {run.plan["id"] for run in suite.runs} - {item.run.id for item in planned}:
         raise UserError(
-            f"more than {MOST_SEEDS:,} seeds would be needed for each of the {len(found)} open "
-            f"verdicts of suite '{suite.name}': our means are at the edges of their tolerances"
+            f"the plan of suite '{suite.name}' has runs that its configuration lacks; name the "
+            "configuration that the suite was made from with --config"
         )
-    measured, mode = Measured(suite_dir.parent, device), config.mode
+    plan = {_experiment(item.describe()): item for item in planned}  # the last seed of each
+    done = [run.plan for run in suite.runs if run.status != "missing"]
+    made = {(_experiment(entry), entry["seed"]) for entry in done}
 
-    @cache
-    def hours_of(experiment: Experiment, work: str) -> float:
-        stage, tasks = (TRAIN, ()) if work == TRAIN else ("score", (work,))
-        one = Planned(plan[experiment].run, tasks, ())
-        lines = predict([one], mode, device, measured)
-        return sum(line.seconds for line in lines if line.stage == stage) / 3600
+    found = open_questions(suite)
+    questions: Counter[Runs] = Counter()
+    without_spread: list[Runs] = []
+    for cell in found.dropna(subset="seeds").itertuples():
+        runs = runs_to_decide(suite, cell)
+        for experiment, seeds in _seeds(runs).items():
+            for needed in in_order([plan[experiment].run]):
+                runs |= {(_experiment(needed.describe()), seed) for seed in seeds} - made
+        questions[runs] += 1
+        without_spread += [] if cell.spread_known else [runs]
 
-    price = {job: hours_of(job.experiment, job.work) for jobs in questions for job in jobs}
-    if not (steps := greedy(questions, price, hours)):
-        cheapest = min(_offer(jobs, questions, price).hours for jobs in questions)
+    if not questions:
+        why = f"each of the {len(found)} open ones needs more than {MOST_SEEDS:,} seeds"
+        if found.empty:
+            why = f"none is open. {suite.remark}".strip()
+        raise UserError(f"no seed would decide a verdict of suite '{suite.name}': {why}")
+    measured, prices = Measured(suite_dir.parent, device), {}
+    for experiment in dict(run for runs in questions for run in runs):
+        lines = predict([plan[experiment]], config.mode, device, measured)
+        prices[experiment] = sum(line.seconds for line in lines) / 3600
+    run_hours = {run: prices[run[0]] for runs in questions for run in runs}
+    steps = greedy(questions, run_hours, hours)
+    if not steps:
+        cheapest = min(step.hours for step in offers(questions, run_hours))
         raise UserError(
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
             f"{cheapest:.2f}, so raise --hours"
         )
-    at_edge = len(found) - len(within_reach)
-    added = frozenset(job for step in steps for job in step.jobs)
-    first = sum(jobs <= added for jobs, spread_known in wanted if not spread_known)
-    chosen = _tasks_by_run(added)
-    left = [
-        run
-        for run in suite.runs
-        if run.status == "missing" and (_experiment(run), run.plan["seed"]) not in chosen
-    ]
-    grown = with_seeds(config, plan, steps)
-    return Growth(steps, len(found), first, at_edge, len(left), grown)
+    added = frozenset[Run]().union(*(step.runs for step in steps))
+    names = {backbone(name).name: name for name in config.backbones}
+    entries = []
+    for experiment, seeds in _seeds(added).items():
+        if experiment[1] in names:  # else only needed by a run, which plans it
+            entry = {"method": experiment[0], "backbones": [names[experiment[1]]], "seeds": seeds}
+            entry |= {key: [*getattr(plan[experiment], key)] for key in ("tasks", "analyses")}
+            entries.append({key: value for key, value in entry.items() if value})
+    return Growth(
+        steps,
+        open=len(found),
+        first=sum(runs <= added for runs in without_spread),
+        config=config.changed(grown=True, methods=[*config.methods, *entries]),
+    )
 
 
 def report(growth: Growth) -> str:
     """The next runs of a suite as text: a line per step, and what all of them decide."""
-    rows = [
-        {
-            "Verdicts": step.verdicts,
-            "Hours": f"{step.hours:.2f}",
-            "Runs to score": " and ".join(
-                f"{experiment.method} on {experiment.backbone}, {_spans(seeds)}: {', '.join(tasks)}"
-                for (experiment, tasks), seeds in step.seeds.items()
-            )
-            + _warning(step),
-        }
-        for step in growth.steps
-    ]
-    table = pd.DataFrame(rows)
-    texts = table["Runs to score"].str
-    table["Runs to score"] = texts.ljust(texts.len().max())
-    lines = table.to_string(index=False, justify="left").splitlines()
-    decided = sum(step.verdicts for step in growth.steps) - growth.first
+    lines = ["Verdicts    Hours  Runs"]
+    for step in growth.steps:
+        runs = [
+            f"{method} on {on}, seed {', '.join(map(str, seeds))}"
+            for (method, on), seeds in _seeds(step.runs).items()
+        ]
+        lines.append(f"{step.verdicts:8}  {step.hours:7.2f}  {' and '.join(runs)}")
+    count = sum(len(step.runs) for step in growth.steps)
     hours = sum(step.hours for step in growth.steps)
-    runs = len(_tasks_by_run(job for step in growth.steps for job in step.jobs))
-    text = (
-        f"{runs} runs in {hours:.2f} predicted hours decide {decided} of {growth.open} open "
+    decided = sum(step.verdicts for step in growth.steps) - growth.first
+    lines.append(
+        f"\n{count} runs in {hours:.2f} predicted hours decide {decided} of {growth.open} open "
         "verdicts if means and spreads stay as they are."
     )
     if growth.first:
-        text += (
-            f"\n{growth.first} without a known spread get their first {FEWEST_SEEDS} seeds, which "
+        lines.append(
+            f"{growth.first} without a known spread get their first {FEWEST_SEEDS} seeds, which "
             "may leave them open."
         )
-    if growth.at_edge:
-        text += f"\n{growth.at_edge} would need more than {MOST_SEEDS:,} seeds."
-    if growth.left:
-        text += (
-            f"\nThe configuration also has {growth.left} other planned runs without scores; their "
-            "hours are not counted."
-        )
-    return "\n".join([*map(str.rstrip, lines), "", f"{text}\n{NOT_COUNTED}"])
+    return "\n".join([*lines, f"{NOT_COUNTED} Nor are other planned runs that were not made yet."])
 
 
-def _warning(step: Step) -> str:
-    """A warning if a step has many seeds."""
-    seeds = max(map(len, step.seeds.values()))
-    return f" ({seeds} seeds: a mean is near the edge of its tolerance)" if seeds > MANY else ""
+def _experiment(plan: Mapping[str, Any]) -> Experiment:
+    """The experiment of a run's entry in a plan."""
+    return f"{plan['method']}@{plan['setting']}", plan["backbone"]
 
 
-def _spans(seeds: list[int]) -> str:
-    """Sorted seeds as text: `seed 42`, or `seeds 42, 50 to 53`."""
-    spans: list[list[int]] = []
-    for seed in seeds:
-        if spans and seed == spans[-1][-1] + 1:
-            spans[-1].append(seed)
-        else:
-            spans.append([seed])
-    text = ", ".join(f"{s[0]} to {s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
-    return f"seed{'s' * (len(seeds) > 1)} {text}"
+def _seeds(runs: Iterable[Run]) -> dict[Experiment, list[int]]:
+    """The seeds of each experiment, in order."""
+    seeds: dict[Experiment, list[int]] = {}
+    for experiment, seed in sorted(runs):
+        seeds.setdefault(experiment, []).append(seed)
+    return seeds

@@ -5,7 +5,7 @@ docs/statistics.md, "Order and gains", has the formulas and how often the interv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import nan, sqrt
 from typing import Any
 
@@ -17,6 +17,7 @@ from scipy.stats import kendalltau
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
 from bench.reported import SCORES
 from bench.results.suite_results import SuiteResults
+from bench.utils.text import counted
 
 FEWEST_ROWS = 3  # two rows have one order or the other
 DRAWS = 2000  # of the bootstrap
@@ -39,11 +40,11 @@ def kendall(printed: Floats, measured: Floats) -> Floats:
         (k,); NaN where all numbers of a side are equal.
     """
     first, second = np.triu_indices(measured.shape[1], 1)
-    theirs = np.sign(printed[..., first] - printed[..., second])
-    ours = np.sign(measured[:, first] - measured[:, second])
-    untied = np.count_nonzero(theirs, axis=-1) * np.count_nonzero(ours, axis=1)
+    signs_printed = np.sign(printed[..., first] - printed[..., second])
+    signs = np.sign(measured[:, first] - measured[:, second])
+    untied = np.count_nonzero(signs_printed, axis=-1) * np.count_nonzero(signs, axis=1)
     with np.errstate(invalid="ignore"):
-        return (ours * theirs).sum(axis=1) / np.sqrt(untied)
+        return (signs * signs_printed).sum(axis=1) / np.sqrt(untied)
 
 
 def resampled_means(
@@ -107,48 +108,6 @@ def row_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
     return scores[scores["task"] == scores.groupby(_GROUP)["task"].transform(overall)]
 
 
-def _groups(suite: SuiteResults, rows: pd.DataFrame) -> Iterator[tuple[dict[str, str], Any]]:
-    """The rows that are ranked together, with the names of the group: those of each printed table
-    and backbone, then those of all papers on each board and backbone."""
-    for names, group in rows.groupby(_GROUP, sort=False):
-        yield dict(zip(_GROUP, names, strict=True)) | {"board": ""}, group
-    for board in suite.boards.values():
-        if board.is_in_print(board.overall):
-            names = {"split": "test", "metric": board.metric}
-            on_board = rows[(rows[list(names)] == list(names.values())).all(axis=1)]
-            on_board = on_board[on_board["task"] == board.overall]
-            names |= {"board": board.name, "source": "", "table": ""}
-            for backbone, group in on_board.groupby("backbone", sort=False):
-                yield names | {"backbone": str(backbone)}, group
-
-
-def _order(group: pd.DataFrame) -> dict[str, Any]:
-    """The columns of `orders` that are computed from the rows of one group."""
-    seeds = group.loc[~group["deterministic"], "n"]
-    tau = float(kendalltau(group["printed"], group["mean"]).statistic)
-    low = high = expected = nan
-    if seeds.empty:
-        remark = "no row has seeds"
-    elif (seeds < FEWEST_SEEDS).any():
-        few = (seeds < FEWEST_SEEDS).sum()
-        remark = f"{few} {'row has' if few == 1 else 'rows have'} fewer than {FEWEST_SEEDS} seeds"
-    else:
-        remark = ""
-        low, high = tau_interval(group["printed"].to_list(), group["ours"].to_list())
-        expected = expected_tau(group["ours"].to_list())
-    differ = int((group["verdict"] == "not comparable").sum())
-    return {
-        "rows": len(group),
-        "not_comparable": differ,
-        "tau": tau,
-        "low": low,
-        "high": high,
-        "expected": expected,
-        "seeds": seeds.min() if len(seeds) else None,
-        "remark": remark,
-    }
-
-
 def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
     """How far the order of the printed rows holds, for each printed table and backbone, and for all
     papers together on each board and backbone.
@@ -170,11 +129,44 @@ def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
     """
     rows = row_averages(all_cells)
     ranked = rows[(rows["n"] > 0) & ~rows["verdict"].isin(("not run", "diverged"))]
-    found = []
-    for names, group in _groups(suite, ranked):
+    groups: list[tuple[dict[str, Any], pd.DataFrame]] = [
+        (dict(zip(_GROUP, names, strict=True)) | {"board": ""}, group)
+        for names, group in ranked.groupby(_GROUP, sort=False)
+    ]
+    for board in suite.boards.values():
+        if board.is_in_print(board.overall):
+            names = {"split": "test", "metric": board.metric, "task": board.overall}
+            on_board = ranked[(ranked[list(names)] == list(names.values())).all(axis=1)]
+            names |= {"board": board.name, "source": "", "table": ""}
+            for backbone, group in on_board.groupby("backbone", sort=False):
+                groups.append((names | {"backbone": backbone}, group))
+    order: list[dict[str, Any]] = []
+    for names, group in groups:
         distinct = group.drop_duplicates(_MEASUREMENT)
-        if len(distinct) >= FEWEST_ROWS:
-            found.append(names | _order(distinct))
+        if len(distinct) < FEWEST_ROWS:
+            continue
+        seeds = distinct.loc[~distinct["deterministic"], "n"]
+        few = int((seeds < FEWEST_SEEDS).sum())
+        remark = ""
+        if seeds.empty:
+            remark = "no row has seeds"
+        elif few:
+            remark = f"{counted(few, 'row')} {'has' if few == 1 else 'have'} fewer than "
+            remark += f"{FEWEST_SEEDS} seeds"
+        low, high, expected = nan, nan, nan
+        if not remark:
+            low, high = tau_interval(distinct["printed"].to_list(), distinct["ours"].to_list())
+            expected = expected_tau(distinct["ours"].to_list())
+        order.append(names | {
+            "rows": len(distinct),
+            "not_comparable": int((distinct["verdict"] == "not comparable").sum()),
+            "tau": float(kendalltau(distinct["printed"], distinct["mean"]).statistic),
+            "low": low,
+            "high": high,
+            "expected": expected,
+            "seeds": seeds.min() if len(seeds) else None,
+            "remark": remark,
+        })  # fmt: skip
     columns = ["source", "table", "board", "backbone", "split", "metric", "rows", "not_comparable"]
     columns += ["tau", "low", "high", "expected", "seeds", "remark"]
-    return pd.DataFrame(found, columns=columns).astype({"seeds": "Int64"})
+    return pd.DataFrame(order, columns=columns).astype({"seeds": "Int64"})

@@ -158,29 +158,29 @@ def seeds_to_show(gain: float, sd: float, level: float = LEVEL) -> int | None:
     return statistics.fewest_seeds(lambda n: statistics.mean_half_width(sd, n, level) < abs(gain))
 
 
-def pairs(ours: Scores, theirs: Scores) -> list[tuple[float, float]]:
-    """Scores of both at the seeds that both have, in the order of `ours`.
+def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
+    """Scores of both at the seeds that both have, in the order of `a`.
 
     The single score of an untrained method is paired with every seed of the other.
     """
-    if theirs.keys() == {None}:
-        theirs = dict.fromkeys(ours, theirs[None])
-    elif ours.keys() == {None}:
-        ours = dict.fromkeys(theirs, ours[None])
-    return [(score, theirs[seed]) for seed, score in ours.items() if seed in theirs]
+    if b.keys() == {None}:
+        b = dict.fromkeys(a, b[None])
+    elif a.keys() == {None}:
+        a = dict.fromkeys(b, a[None])
+    return [(score, b[seed]) for seed, score in a.items() if seed in b]
 
 
 def pair_scores(
-    ours: Scores, theirs: Scores, *, tolerance: float = 0.0, prior_sd: float | None = None
+    a: Scores, b: Scores, *, tolerance: float = 0.0, prior_sd: float | None = None
 ) -> PairedDifferences:
     """The differences of two methods, as `pairs` gives them, in the order of the seeds.
 
     For `tolerance` and `prior_sd` see `PairedDifferences`.
     """
     kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
-    kind = kinds[(None in ours) + (None in theirs)]
-    by_seed = [dict(sorted(scores.items())) for scores in (ours, theirs)]
-    differences = tuple(score - other for score, other in pairs(*by_seed))
+    kind = kinds[(None in a) + (None in b)]
+    both = pairs(dict(sorted(a.items())), dict(sorted(b.items())))
+    differences = tuple(score_a - score_b for score_a, score_b in both)
     return PairedDifferences(kind, differences, tolerance, prior_sd)
 
 
@@ -206,7 +206,8 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
         return Decision("undecided", "no seed in common")
     if all(abs(difference) <= ROUNDING for difference in pair.differences):
         return Decision("undecided", "the same scores at every seed", p_adjusted)
-    if needed := pair.seeds_for(pair.mean, level):
+    needed = pair.seeds_for(pair.mean, level)
+    if needed:
         remedy = f"about {needed} seeds would decide"
     elif pair.n == 1 and pair.prior_sd is None:
         remedy = AT_LEAST

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import chain
-from math import nan
+from math import inf, nan
 from statistics import fmean
 from typing import Any
 
@@ -56,7 +55,8 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     method, _, setting = run.partition("@")
     for name in (backbone, suite.stand_ins.get(backbone)):
         wanted = {"method": method, "setting": setting, "backbone": name}
-        if matches := [run for run in suite.runs if wanted.items() <= run.plan.items()]:
+        matches = [run for run in suite.runs if wanted.items() <= run.plan.items()]
+        if matches:
             comparable = (run for run in matches if not deviations_from_print(run, backbone))
             first = next(comparable, matches[0])
             return [run for run in matches if run.experiment == first.experiment]
@@ -67,12 +67,12 @@ def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> l
     """How a run's experiment differs from a printed one on `backbone`, as clauses; with a metric,
     also how the scoring differs."""
     clauses = []
-    if (measured_on := run.plan["backbone"]) != backbone:
-        clauses.append(f"{measured_on} stands in for {backbone}, with its own settings")
+    if run.plan["backbone"] != backbone:
+        clauses.append(f"{run.plan['backbone']} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         clauses.append(f"scored on {run.data}")
-    if metric in SHARES and (mode := run.provenance.get("mode", "test")) != "test":
-        clauses.append(f"classifiers of mode {mode}")
+    if metric in SHARES and run.provenance.get("mode", "test") != "test":
+        clauses.append(f"classifiers of mode {run.provenance['mode']}")
     return clauses + deviations([run.plan])
 
 
@@ -87,24 +87,24 @@ class _OurScores:
     backbone: str  # as printed
 
     @property
-    def sides(self) -> list[list[RunResults]]:
-        return [self.runs] if self.minus is None else [self.runs, self.minus]
+    def all_runs(self) -> list[RunResults]:
+        return [*self.runs, *(self.minus or ())]
 
     @property
     def deterministic(self) -> bool:
-        runs = list(chain(*self.sides))
-        return bool(runs) and all(run.plan["seed"] is None for run in runs)
+        return bool(self.all_runs) and all(run.plan["seed"] is None for run in self.all_runs)
 
     @cached_property
     def values(self) -> list[float]:
         """Points, one per seed; for a difference, over the seeds that both sides have."""
-        ours, *minus = (
-            {run.plan["seed"]: run.scores[self.key] for run in side if self.key in run.scores}
-            for side in self.sides
-        )
-        if not minus:
-            return [self.sign * value for value in ours.values()]
-        return [self.sign * (value - other) for value, other in pairs(ours, *minus)]
+        scores = self._scores(self.runs)
+        if self.minus is None:
+            return [self.sign * score for score in scores.values()]
+        both = pairs(scores, self._scores(self.minus))
+        return [self.sign * (score - subtracted) for score, subtracted in both]
+
+    def _scores(self, runs: list[RunResults]) -> dict[int | None, float]:
+        return {run.plan["seed"]: run.scores[self.key] for run in runs if self.key in run.scores}
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:
@@ -119,12 +119,14 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
 
 def _without_test(ours: _OurScores, deviation: str) -> Verdict | None:
     """The verdict if no statistics are needed, else None. `deviation` is that of the recipe."""
-    if missing := next(filter(None, (_why_missing(side, ours.key) for side in ours.sides)), ""):
-        return Verdict("not run", missing)
-    runs = list(chain(*ours.sides))
-    ended_badly = diverged(runs)
-    told = (deviations_from_print(run, ours.backbone, ours.key[2]) for run in runs)
-    clauses = next(filter(None, told), [])
+    for runs in (ours.runs, ours.minus):
+        missing = "" if runs is None else _why_missing(runs, ours.key)
+        if missing:
+            return Verdict("not run", missing)
+    ended_badly = diverged(ours.all_runs)
+    clauses: list[str] = []
+    for run in ours.all_runs:
+        clauses = clauses or deviations_from_print(run, ours.backbone, ours.key[2])
     if clauses or deviation:
         reasons = filter(None, [deviation, *clauses, ended_badly])
         return Verdict("not comparable", "; ".join(reasons))
@@ -158,11 +160,18 @@ def _verdict_input(number: Mapping[str, Any], ours: _OurScores) -> VerdictInput:
     # they are no prior for anything else.
     known = metric == "spearman" and ours.minus is None
     prior = prior_sd(ours.backbone, task, split) if known else None
-    allowed = tolerance(_tolerance_kind(ours), task, prior)
-    average, above = task == "Avg", number["metric"].endswith(BOUND)
     return VerdictInput(
-        number["value"], ours.values, allowed, ours.deterministic, prior, average, above
+        number["value"],
+        ours.values,
+        tolerance(_tolerance_kind(ours), task, prior),
+        ours.deterministic,
+        prior,
+        average=task == "Avg",
+        above=number["metric"].endswith(BOUND),
     )
+
+
+Question = tuple[Any, ...]
 
 
 class _Questions:
@@ -170,23 +179,24 @@ class _Questions:
     one question, wherever it is printed, and belongs to the paper in which it comes first."""
 
     def __init__(self) -> None:
-        self.verdicts: dict[tuple[Any, ...], Verdict] = {}
-        self.inputs: dict[tuple[Any, ...], VerdictInput] = {}  # of those that need a test
-        self.families: dict[str, list[tuple[Any, ...]]] = {}  # their names, by family
+        self.verdicts: dict[Question, Verdict] = {}
+        self.inputs: dict[Question, VerdictInput] = {}  # of those that need a test
+        self.families: dict[str, list[Question]] = {}
 
-    def ask(self, family: str, number: Mapping[str, Any], ours: _OurScores) -> tuple[Any, ...]:
+    def ask(self, family: str, number: Mapping[str, Any], ours: _OurScores) -> Question:
         """Return the name of a question about a row of `mapped`."""
-        printed, reason, deviation = number["value"], number["reason"], number["deviation"]
-        ids = tuple(tuple(run.plan["id"] for run in side) for side in ours.sides)
-        question = (printed, *ids, ours.key, ours.sign, ours.backbone, reason, deviation)
-        if question in self.verdicts or question in self.inputs:
-            return question
-        settled = Verdict("not run", reason) if reason else _without_test(ours, deviation)
-        if settled:
-            self.verdicts[question] = settled
-        else:
-            self.inputs[question] = _verdict_input(number, ours)
-            self.families.setdefault(family, []).append(question)
+        reason, deviation = number["reason"], number["deviation"]
+        ids = tuple(run.plan["id"] for run in ours.runs)
+        minus_ids = tuple(run.plan["id"] for run in ours.minus or ())
+        side = (ids, minus_ids, ours.minus is None, ours.key, ours.sign, ours.backbone)
+        question = (number["value"], side, reason, deviation)
+        if question not in self.verdicts and question not in self.inputs:
+            settled = Verdict("not run", reason) if reason else _without_test(ours, deviation)
+            if settled:
+                self.verdicts[question] = settled
+            else:
+                self.inputs[question] = _verdict_input(number, ours)
+                self.families.setdefault(family, []).append(question)
         return question
 
     def answer(self) -> None:
@@ -196,81 +206,14 @@ class _Questions:
             self.verdicts |= zip(family, judged, strict=True)
 
 
-def _measure(number: Mapping[str, Any]) -> tuple[Key, int]:
-    """The key of our scores of a row of `mapped`, and their sign."""
-    metric, sign = MEASURES[number["metric"]]
-    split = number["suite_split"] or number["split"]
-    return (number["task"], split, aggregated(metric, number["aggregation"])), sign
-
-
 def key_of(cell: Any) -> Key:
     """The key of our scores of a row of `cells`."""
     return cell.task, cell.ours_split, aggregated(MEASURES[cell.metric][0], cell.aggregation)
 
 
-def _sides(
-    number: Mapping[str, Any], runs_of: Callable[[str, str], list[RunResults]]
-) -> tuple[_OurScores, _OurScores]:
-    """Our scores of a printed number, and those of the method's other setting."""
-    backbone = number["suite_backbone"] or number["backbone"]
-    key, sign = _measure(number)
-    run, minus = number["run"], number["minus"]
-    subtracted = runs_of(minus, backbone) if minus else None
-    # A method with a single setting, such as an untrained encoder, is subtracted from both.
-    other_minus = (runs_of(_other_setting(minus), backbone) or subtracted) if minus else None
-    return (
-        _OurScores(runs_of(run, backbone), subtracted, key, sign, backbone),
-        _OurScores(runs_of(_other_setting(run), backbone), other_minus, key, sign, backbone),
-    )
-
-
-def _checkpoint(
-    number: Mapping[str, Any], runs_of: Callable[[str, str], list[RunResults]]
-) -> _OurScores | None:
-    """The scores of the published checkpoint that print quotes; None if it quotes none."""
-    if not number["checkpoint"]:
-        return None
-    key, sign = _measure(number)
-    name = NO_BACKBONE.name  # a checkpoint brings its own
-    return _OurScores(runs_of(number["checkpoint"], name), None, key, sign, name)
-
-
 def _other_setting(run: str) -> str:
     method, _, setting = run.partition("@")
     return f"{method}@{'paper' if setting == 'official' else 'official'}"
-
-
-def _row(
-    number: Mapping[str, Any], ours: _OurScores, other: _OurScores, checkpoint: _OurScores | None
-) -> dict[str, Any]:
-    """A row of `cells` without its verdicts. `number` is a row of `mapped`."""
-    printed, values = number["value"], ours.values
-    (mean, sd), (other_mean, other_sd) = mean_and_sd(values), mean_and_sd(other.values)
-    several = len(values) > 1
-    copied = [*LABEL, "task", "split", "metric", "quoted_from", "note", "aggregation"]
-    return {name: number[name] for name in copied} | {
-        "ours_split": ours.key[1],
-        "printed": printed,
-        "run": number["run"],
-        "minus": number["minus"],
-        "ours": tuple(values),
-        "n": len(values),
-        "measured_on": ours.runs[0].plan["backbone"] if ours.runs else "",
-        "deterministic": ours.deterministic,
-        "mean": mean,
-        "sd": sd,
-        "difference": mean - printed,
-        "rank": 1 + sum(value > printed for value in values) if several else None,
-        "best_of_five": expected_best(values, 5),
-        "cv": coefficient_of_variation([printed, *values]) if not ours.minus else nan,
-        "other_setting": _other_setting(number["run"]).partition("@")[2] if other.values else "",
-        "other": tuple(other.values),
-        "other_n": len(other.values),
-        "other_mean": other_mean,
-        "other_sd": other_sd,
-        "checkpoint": number["checkpoint"],
-        "checkpoint_mean": mean_and_sd(checkpoint.values if checkpoint else [])[0],
-    }
 
 
 def _judged(verdict: Verdict, judged: VerdictInput | None) -> dict[str, Any]:
@@ -301,14 +244,12 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         * `source`, `table`, `method`, `backbone`, `variant`, `task`, `split`, `metric`,
           `quoted_from`: as in `bench.reported.printed`; `note`, `aggregation`: as in
           `bench.reported.mapped`; `printed`, the number;
-        * `ours_split`: split of our scores, if it differs from what print names;
         * `run`, `minus`: as in recipes.yaml, or empty. `minus` is subtracted from `run`;
-        * `ours`: tuple, one per seed; with a `minus`, paired differences. `n`, `mean`, `sd`:
-          number, mean and standard deviation of `ours`;
+        * `ours_split`: split of our scores; `ours`: tuple, one per seed; with a `minus`, paired
+          differences. `n`, `mean`, `sd`: number, mean and standard deviation of `ours`;
         * `measured_on`: backbone of our runs; `deterministic`: whether they have no seed;
-        * `difference`: mean - printed;
-        * `rank`: of print among `ours`, 1 if none is higher; `best_of_five`: expected best of five
-          of `ours`; `cv`: CV* of print and `ours` in percent
+        * `difference`: mean - printed; `rank`: of print among `ours`, 1 if none is higher;
+          `best_of_five`: expected best of five of `ours`; `cv`: CV* of print and `ours` in percent
           (`statistics.coefficient_of_variation`);
         * `other_setting`, `other`, `other_n`, `other_mean`, `other_sd`, `other_verdict`,
           `other_mark`, `other_reason`: the same for the method's other setting, or empty;
@@ -319,28 +260,73 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
         * `checkpoint`: the run of the published checkpoint that print quotes, or empty; its
           `checkpoint_mean`, `checkpoint_verdict`, `checkpoint_mark` and `checkpoint_reason`.
     """
-    printed = mapped()
+    numbers = mapped()
+    numbers = numbers[numbers["metric"].isin(MEASURES)]
     rows: list[dict[str, Any]] = []
+    asked: list[dict[str, Question]] = []
     questions = _Questions()
-    asked: list[dict[str, tuple[Any, ...]]] = []
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
 
-    for number in printed[printed.metric.isin(MEASURES)].to_dict("records"):
-        (ours, other), checkpoint = _sides(number, runs_of), _checkpoint(number, runs_of)
-        rows.append(_row(number, ours, other, checkpoint))
+    for number in numbers.to_dict("records"):
+        source, printed, run = number["source"], number["value"], number["run"]
+        minus, checkpoint = number["minus"], number["checkpoint"]
+        backbone = number["suite_backbone"] or number["backbone"]
+        metric, sign = MEASURES[number["metric"]]
+        split = number["suite_split"] or number["split"]
+        key = number["task"], split, aggregated(metric, number["aggregation"])
+        subtracted = runs_of(minus, backbone) if minus else None
+        # A method with a single setting, such as an untrained encoder, is subtracted from both.
+        other_subtracted = runs_of(_other_setting(minus), backbone) or subtracted
+        ours = _OurScores(runs_of(run, backbone), subtracted, key, sign, backbone)
+        other_runs = runs_of(_other_setting(run), backbone)
+        other = _OurScores(other_runs, other_subtracted, key, sign, backbone)
+        # A published checkpoint brings its own backbone.
+        published_runs = runs_of(checkpoint, NO_BACKBONE.name)
+        published = _OurScores(published_runs, None, key, sign, NO_BACKBONE.name)
         # The further lines look at the same numbers again, so they have families of their own.
-        lines = {"": ours, "other": other if other.values else None, "checkpoint": checkpoint}
-        sides = ((line, side) for line, side in lines.items() if side)
-        source = number["source"]
-        asked.append({line: questions.ask(f"{source} {line}", number, one) for line, one in sides})
+        lines = {"": questions.ask(source, number, ours)}
+        if other.values:
+            lines["other"] = questions.ask(f"{source} other", number, other)
+        if checkpoint:
+            lines["checkpoint"] = questions.ask(f"{source} checkpoint", number, published)
+        asked.append(lines)
+        mean, sd = mean_and_sd(ours.values)
+        other_mean, other_sd = mean_and_sd(other.values)
+        higher = sum(value > printed for value in ours.values)
+        cv = coefficient_of_variation([printed, *ours.values])
+        copied = [*LABEL, "task", "split", "metric", "quoted_from", "note", "aggregation"]
+        rows.append({name: number[name] for name in copied} | {
+            "ours_split": split,
+            "printed": printed,
+            "run": run,
+            "minus": minus,
+            "ours": tuple(ours.values),
+            "n": len(ours.values),
+            "measured_on": ours.runs[0].plan["backbone"] if ours.runs else "",
+            "deterministic": ours.deterministic,
+            "mean": mean,
+            "sd": sd,
+            "difference": mean - printed,
+            "rank": 1 + higher if len(ours.values) > 1 else None,
+            "best_of_five": expected_best(ours.values, 5),
+            "cv": nan if minus else cv,
+            "other_setting": _other_setting(run).partition("@")[2] if other.values else "",
+            "other": tuple(other.values),
+            "other_n": len(other.values),
+            "other_mean": other_mean,
+            "other_sd": other_sd,
+            "checkpoint": checkpoint,
+            "checkpoint_mean": mean_and_sd(published.values)[0],
+        })  # fmt: skip
 
     questions.answer()
-    for row, names in zip(rows, asked, strict=True):
-        row |= _judged(questions.verdicts[names[""]], questions.inputs.get(names[""]))
+    for row, lines in zip(rows, asked, strict=True):
+        row |= _judged(questions.verdicts[lines[""]], questions.inputs.get(lines[""]))
         for line in ("other", "checkpoint"):
-            further = questions.verdicts[names[line]] if line in names else None
-            for name, field in (("verdict", "kind"), ("mark", "mark"), ("reason", "reason")):
-                row[f"{line}_{name}"] = getattr(further, field, "")
+            verdict = questions.verdicts[lines[line]] if line in lines else None
+            row[f"{line}_verdict"] = verdict.kind if verdict else ""
+            row[f"{line}_mark"] = verdict.mark if verdict else ""
+            row[f"{line}_reason"] = verdict.reason if verdict else ""
     frame = pd.DataFrame(rows).astype({"p": float, "p_adjusted": float, "within": object})
     return frame.astype({"seeds": "Int64", "rank": "Int64"})
 
@@ -371,44 +357,35 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     for run in suite.runs:
         if set(board.tasks) & set(expand_tasks(run.plan.get("tasks", board.tasks))):
             changes = sorted((run.plan.get("recipe_changes") or {}).items())
-            group = (*(run.plan[name] or "" for name in _BOARD_GROUP), str(changes))
+            group = (*(run.plan[column] or "" for column in _BOARD_GROUP), str(changes))
             groups.setdefault(group, []).append(run)
-    columns = (*board.tasks, "Avg")
-    scores = [name for task in columns for name in (task, f"{task} sd")]
-    counts = [f"{task} n" for task in columns]
-    rows = [
-        dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | _board_row(runs, board, planned)
-        for group, runs in groups.items()
-    ]
+    columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages"]
+    scores = [column for task in (*board.tasks, "Avg") for column in (task, f"{task} sd")]
+    counts = [f"{task} n" for task in (*board.tasks, "Avg")]
+    rows: list[dict[str, Any]] = []
+    for group, runs in groups.items():
+        fates = Counter(run.fate for run in runs if run.status != "finished")
+        row: dict[str, Any] = dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | {
+            "n": len(runs) - fates.total(),
+            "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
+            "run_ids": tuple(run.plan["id"] for run in runs),
+            "averages": _points(runs, planned, "Avg"),
+        }
+        for task in (*board.tasks, "Avg"):
+            values = _points(runs, board, task)
+            mean, sd = mean_and_sd(values)
+            row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
+        rows.append(row)
     backbones = dict.fromkeys(group[0] for group in groups)
     order = sorted(backbones, key=lambda backbone: backbone == NO_BACKBONE.name)
-
-    def place(row: dict[str, Any]) -> tuple[int, bool, float]:
-        averages = row["averages"]
-        return order.index(row["backbone"]), not averages, -fmean(averages or [0.0])
-
-    return pd.DataFrame(
-        sorted(rows, key=place),
-        columns=[*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts],
-    ).astype(dict.fromkeys(scores, float) | dict.fromkeys(counts, int))
+    rows.sort(key=lambda row: -fmean(row["averages"] or [-inf]))
+    rows.sort(key=lambda row: order.index(row["backbone"]))
+    return pd.DataFrame(rows, columns=[*columns, *scores, *counts]).astype(
+        dict.fromkeys(scores, float) | dict.fromkeys(counts, int)
+    )
 
 
-def _board_row(runs: list[RunResults], board: Board, planned: Board) -> dict[str, Any]:
-    """The columns of a leaderboard that are computed from the runs of one row."""
-    unfinished = [run for run in runs if run.status != "finished"]
-    fates = Counter(run.fate for run in unfinished)
-
-    def points(over: Board, task: str) -> list[float]:
-        return [value for run in runs if (value := run.points(over, task)) is not None]
-
-    row: dict[str, Any] = {
-        "n": len(runs) - len(unfinished),
-        "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
-        "run_ids": tuple(run.plan["id"] for run in runs),
-        "averages": tuple(points(planned, "Avg")),
-    }
-    for task in (*board.tasks, "Avg"):
-        values = points(board, task)
-        mean, sd = mean_and_sd(values)
-        row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
-    return row
+def _points(runs: list[RunResults], board: Board, task: str) -> tuple[float, ...]:
+    """The points of each run that has all scores for them."""
+    points = [run.points(board, task) for run in runs]
+    return tuple(value for value in points if value is not None)

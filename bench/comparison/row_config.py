@@ -127,12 +127,9 @@ def _tasks(numbers: pd.DataFrame) -> list[str]:
 
 def _name(numbers: pd.DataFrame) -> str:
     """The suite of some rows, named by what they have in common."""
-    common = [
-        str(values[0])
-        for name in PLACE
-        if name in LABEL and len(values := numbers[name].unique()) == 1
-    ]
-    name = slug("-".join(common)).replace(".", "-")
+    labels = [numbers[name].unique() for name in PLACE if name in LABEL]
+    name = slug("-".join(str(values[0]) for values in labels if len(values) == 1))
+    name = name.replace(".", "-")
     if len(name) <= LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]

@@ -77,7 +77,8 @@ def coefficient_of_variation(scores: Sequence[float]) -> float:
     scores. NaN with fewer than two.
     """
     n = len(scores)
-    if n < 2 or not (mean := fmean(scores)):
+    mean = fmean(scores) if scores else 0.0
+    if n < 2 or not mean:
         return nan
     unbiased = sqrt(2 / (n - 1)) * exp(lgamma(n / 2) - lgamma((n - 1) / 2))
     return (1 + 1 / (4 * n)) * 100 * standard_deviation(scores) / unbiased / abs(mean)

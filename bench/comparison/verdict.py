@@ -210,10 +210,12 @@ class VerdictInput:
     def p_value(self) -> float | None:
         """Probability that one run of ours differs from our mean as much as print does, or is above
         a printed bound; None where nothing is tested."""
-        if not (prediction := self.prediction):
+        if not self.tested:
             return None
-        p = prediction.p_value(self.printed)
-        return p if not self.above else p / 2 if self.distance > 0 else 1 - p / 2
+        p = predict(self.ours, self.prior_sd).p_value(self.printed)
+        if not self.above:
+            return p
+        return p / 2 if self.distance > 0 else 1 - p / 2
 
 
 @dataclass(frozen=True)
@@ -295,11 +297,14 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
         family: each number once. Those that were not run, diverged or are not comparable must be
             left out: they need no test.
     """
-    p_values = {place: p for place, cell in enumerate(family) if (p := cell.p_value) is not None}
-    adjusted: dict[int, float] = {}
+    p_values = [cell.p_value for cell in family]
+    adjusted: list[float | None] = [None] * len(family)
     for average, correct in ((True, holm), (False, false_discovery_control)):
-        tested = {place: p for place, p in p_values.items() if family[place].average is average}
-        adjusted |= zip(tested, map(float, correct(list(tested.values()))), strict=True)
-    return [
-        _judge(cell, p_values.get(place), adjusted.get(place)) for place, cell in enumerate(family)
-    ]
+        tested = {
+            index: p
+            for index, p in enumerate(p_values)
+            if p is not None and family[index].average is average
+        }
+        for index, p in zip(tested, correct(list(tested.values())), strict=True):
+            adjusted[index] = float(p)
+    return [_judge(*values) for values in zip(family, p_values, adjusted, strict=True)]

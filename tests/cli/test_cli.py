@@ -1,5 +1,5 @@
-"""Commands end to end: a user's mistake gives one sentence and status 2, and files are written
-completely or not."""
+"""Commands end to end: files are written completely or not, and what the machine cannot do is one
+sentence."""
 
 from __future__ import annotations
 
@@ -146,104 +146,13 @@ def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("method", "sentence"),
-    [
-        ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
-        ("simcse@offical", "unknown setting 'offical'"),
-        ("untrained+is-cse", "'untrained' is not trained, so nothing can be added to it"),
-        (
-            "simcse[temprature=1]",
-            "unknown key 'temprature' of 'simcse'; did you mean 'temperature'?",
-        ),
-        ("simcse[batch_size=0]", "'batch_size' should be greater than 0, not '0'"),
-        ("sscl[layer=-1]", "'layer' should be greater than or equal to 0, not '-1'"),
-    ],
-)
-def test_a_mistaken_run_is_one_sentence(
-    method: str,
-    sentence: str,
-    run_words: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    suite = tmp_path / "suite"
-    assert main(["train", method, *run_words, "--suite", str(suite)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert sentence in error
-    assert not suite.exists()
-
-
-def test_a_suite_that_is_empty_is_one_sentence(tmp_path, capsys):
-    for folder in (tmp_path, tmp_path / "none"):
-        assert main(["tables", "--suite", str(folder), "--out", "out"]) == 2
-        told = (
-            f"error: {folder / 'plan.json'} does not exist; name another folder, or run the suite"
-        )
-        assert capsys.readouterr().err == (
-            f"{told} with: snakemake --cores N --configfile FILE.yaml\n"
-        )
-
-
-def test_a_reference_is_found_by_the_name_of_the_suite(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "results" / "reference" / "mine.json"
-    assert main(["reference", "--check", "--suite", "results/mine"]) == 2
-    told = "error: results/reference/mine.json does not exist; name another file with --reference"
-    assert capsys.readouterr().err == f"{told}\n"
-    file.parent.mkdir(parents=True)
-    file.write_text("{}")
-    (tmp_path / "results" / "mine").mkdir()
-    (tmp_path / "results" / "mine" / "plan.json").write_text(
-        '{"suite": "mine", "data": "world", "runs": []}'
-    )
-    assert main(["reference", "--check", "--suite", "results/mine"]) == 2
-    assert "results/reference/mine.json is of an earlier version" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"model": "/nowhere/model"}, "model folder /nowhere/model does not exist"),
-        ({"--pooler": "average"}, "unknown pooler 'average'; did you mean"),
-        ({"--pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
-        ({"--tasks": "STS17"}, "unknown task 'STS17'; did you mean"),
-        ({"--data": "/nowhere"}, "data folder /nowhere does not exist"),
-    ],
-)
-def test_a_mistaken_evaluation_is_one_sentence(
-    change: dict[str, str],
-    sentence: str,
-    tiny_bert: Path,
-    tiny_data: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    options = {"--pooler": "avg", "--data": str(tiny_data), "--out": str(tmp_path / "x.json")}
-    options |= {"model": str(tiny_bert)} | change
-    model = options.pop("model")
-    assert main(["evaluate", model, *(word for pair in options.items() for word in pair)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert sentence in error
-    assert not (tmp_path / "x.json").exists()
-
-
-def test_the_bare_command_and_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bare_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     bare = capsys.readouterr()
     assert bare.out == ""
     assert main(["--help"]) == 0
     assert capsys.readouterr().out == bare.err
     assert "COMMAND --help shows the arguments of a command" in bare.err
-    assert main(["tran", "simcse"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: unknown command 'tran'; did you mean 'train'? (known: train, ")
-    assert error.endswith("; python -m bench --help lists all commands\n")
-    assert error.count("\n") == 1
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -262,16 +171,9 @@ def test_output_below_a_file_is_one_sentence(
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "x.json"
     assert evaluate(out) == 2
-    assert capsys.readouterr().err.startswith(f"error: cannot write {out}")
-
-
-def test_no_task_is_a_mistake(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "scores.json"
-    assert evaluate(out, "--tasks", ",") == 2
-    assert "--tasks names no task" in capsys.readouterr().err
-    assert not out.exists()
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {out}")
+    assert error.endswith("; name another file or folder\n")
 
 
 def test_a_full_disk_is_one_sentence(
@@ -289,30 +191,6 @@ def test_a_full_disk_is_one_sentence(
         "No space left on device; free some space and "
         "run the same command again to continue from what is finished\n"
     )
-
-
-def test_a_text_that_is_no_json_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["runs", "--suite", str(tmp_path), "--json", "{"]) == 2
-    assert "--json is not valid JSON (Expecting property name" in capsys.readouterr().err
-
-
-def test_a_recipe_field_given_twice_is_refused(
-    run_words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["train", "simcse", *run_words, "--suite", "s"]
-    place = words.index("--recipe") + 1
-    words[place:place] = ["batch_size=4", "batch_size=2"]
-    assert main(words) == 2
-    assert "--recipe has 'batch_size' twice; keep one" in capsys.readouterr().err
-
-
-def test_a_run_that_is_not_trained_is_not_scored(
-    run_words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", "simcse", *run_words, "--suite", str(tmp_path / "suite")]) == 2
-    assert "is not trained in" in capsys.readouterr().err
 
 
 def test_a_model_is_looked_for_before_data_are_fetched(

@@ -80,10 +80,3 @@ def test_a_reader_that_ends_early_is_no_error() -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait() == 141
-
-
-def test_a_folder_for_a_file_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", "--suite", "smoke", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == (f"error: {tmp_path} is a folder; pass the name of a file\n")

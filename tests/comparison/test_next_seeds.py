@@ -3,7 +3,6 @@ configuration and its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,7 @@ from hypothesis import strategies as st
 
 from bench.__main__ import main
 from bench.comparison.next_seeds import (
-    TRAIN,
-    Experiment,
     Growth,
-    Job,
-    Step,
     greedy,
     grow,
     open_questions,
@@ -31,7 +26,7 @@ from bench.report.tables import render_tables
 from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
-from bench.runs.cost import NOT_COUNTED, Measured, predict
+from bench.runs.cost import Measured, predict
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from methods.base import overlay
@@ -40,9 +35,10 @@ from tests.support.page_project import png
 from tests.support.synthetic_suite import write_suite
 
 BERT = "bert-base-uncased"
-A, B = Experiment("a@paper", BERT), Experiment("b@paper", BERT)
-HOURS = {Job(one, seed, "sts"): hours for one, hours in ((A, 1.0), (B, 3.0)) for seed in range(5)}
-A1, A2, B1 = Job(A, 1, "sts"), Job(A, 2, "sts"), Job(B, 1, "sts")
+SIMCSE, GS_INFONCE = ("simcse@official", BERT), ("gs-infonce@official", BERT)
+A, B = ("a@paper", BERT), ("b@paper", BERT)
+HOURS = {(run, seed): hours for run, hours in ((A, 1.0), (B, 3.0)) for seed in range(5)}
+A1, A2, B1 = (A, 1), (A, 2), (B, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -73,46 +69,26 @@ def test_a_case_by_hand(budget: float, chosen: list[Any]) -> None:
         frozenset({A1, B1}): 2,
     }
     steps = greedy(questions, HOURS, budget)
-    assert [(set(step.jobs), step.verdicts, step.hours) for step in steps] == chosen
+    assert [(set(step.runs), step.verdicts, step.hours) for step in steps] == chosen
 
 
-some_jobs = st.frozensets(st.sampled_from([*HOURS]), min_size=1)
+some_runs = st.frozensets(st.sampled_from([*HOURS]), min_size=1)
 
 
-@given(st.dictionaries(some_jobs, st.integers(1, 5), max_size=6), st.floats(0.5, 12))
+@given(st.dictionaries(some_runs, st.integers(1, 5), max_size=6), st.floats(0.5, 12))
 def test_steps_keep_to_the_budget_and_count_what_they_decide(
     questions: dict[Any, int], budget: float
 ) -> None:
     steps = greedy(questions, HOURS, budget)
-    jobs = {job for step in steps for job in step.jobs}
-    assert sum(len(step.jobs) for step in steps) == len(jobs)  # none twice
-    assert sum(step.hours for step in steps) == sum(HOURS[job] for job in jobs)
-    assert sum(HOURS[job] for job in jobs) <= budget + 1e-9
-    decided = {known for known in questions if known <= jobs}
-    assert sum(step.verdicts for step in steps) == sum(questions[known] for known in decided)
-    for known in questions.keys() - decided:  # nothing that could be added was left out
-        missing = sum(HOURS[job] for job in known - jobs)
+    runs = {run for step in steps for run in step.runs}
+    assert sum(len(step.runs) for step in steps) == len(runs)  # none twice
+    assert sum(step.hours for step in steps) == sum(HOURS[run] for run in runs)
+    assert sum(HOURS[run] for run in runs) <= budget + 1e-9
+    decided = {needed for needed in questions if needed <= runs}
+    assert sum(step.verdicts for step in steps) == sum(questions[needed] for needed in decided)
+    for needed in questions.keys() - decided:  # nothing that could be added was left out
+        missing = sum(HOURS[run] for run in needed - runs)
         assert missing > budget - sum(step.hours for step in steps) - 1e-9
-
-
-@pytest.mark.parametrize(
-    ("seeds", "text"),
-    [
-        ([42], "seed 42: sts"),
-        ([1, 2], "seeds 1 to 2: sts"),
-        ([1, 3, 4], "seeds 1, 3 to 4: sts"),
-        (range(50), "seeds 0 to 49: sts"),
-        (range(51), "seeds 0 to 50: sts (51 seeds: a mean is near the edge of its tolerance)"),
-    ],
-)
-def test_seeds_as_text(seeds: list[int], text: str) -> None:
-    jobs = frozenset(Job(A, seed, work) for seed in seeds for work in (TRAIN, "sts"))
-    told = report(Growth([Step(jobs, 1, 1.0)], 1, 0, 0, 0, {}))
-    assert f"a@paper on {BERT}, {text}\n" in told
-    assert told.splitlines()[0].split("  ")[0].endswith("Verdicts Hours Runs to score")
-    assert f"\n{len(seeds)} runs in 1.00 " in told
-    assert "other planned runs" not in told
-    assert told.endswith(NOT_COUNTED)
 
 
 # --- From scores to a configuration ---
@@ -161,6 +137,10 @@ def suite_of(
     return write_suite(folder / "paper", entries)
 
 
+def added(growth: Growth) -> set[Any]:
+    return {run for step in growth.steps for run in step.runs}
+
+
 def growth_of(folder: Path, hours: float = 20.0) -> Growth:
     return grow(folder, CONFIG, hours, "h200")
 
@@ -175,20 +155,18 @@ def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
     (cell,) = averages(suite).query("method == 'SimCSE'").itertuples()
     assert (cell.verdict, cell.n) == ("inconclusive", 5)
     runs = runs_to_decide(read_suite(suite), cell)
-    experiment = Experiment("simcse@official", BERT)
-    assert sorted(runs) == [(experiment, seed) for seed in range(47, 42 + cell.seeds)]
-    growth = growth_of(suite)
-    assert runs <= {(job.experiment, job.seed) for step in growth.steps for job in step.jobs}
+    assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + cell.seeds)]
+    assert runs <= added(growth_of(suite))
 
 
 def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
     found = open_questions(read_suite(suite)).query("minus == 'simcse@official'")
     cell = next(found.dropna(subset="seeds").itertuples())
-    runs = sorted(runs_to_decide(read_suite(suite), cell))
-    ours, other = (Experiment(f"{name}@official", BERT) for name in ("gs-infonce", "simcse"))
-    assert [seed for one, seed in runs if one == ours] == [*range(45, 42 + cell.seeds)]
-    assert [seed for one, seed in runs if one == other] == [*range(47, 42 + cell.seeds)]
+    assert sorted(runs_to_decide(read_suite(suite), cell)) == [
+        *((GS_INFONCE, seed) for seed in range(45, 42 + cell.seeds)),
+        *((SIMCSE, seed) for seed in range(47, 42 + cell.seeds)),
+    ]
 
 
 @pytest.mark.parametrize("seeds", [[100, 101, 102], [42]])
@@ -200,17 +178,16 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     found = open_questions(read_suite(suite)).query("minus == 'simcse@official'")
     assert len(found)
     assert not found["spread_known"].any()
-    experiment = Experiment("gs-infonce@official", BERT)
-    missing = {(experiment, seed) for seed in (42, 43, 44) if seed not in seeds}
+    missing = {(GS_INFONCE, seed) for seed in (42, 43, 44) if seed not in seeds}
     assert {runs_to_decide(read_suite(suite), cell) for cell in found.itertuples()} == {
         frozenset(missing)
     }
     growth = grow(suite, config, 20, "h200")
     assert growth.first >= len(found)
-    said = report(growth).splitlines()
-    assert said[-2].startswith(f"{growth.first} without a known spread get their first 3")
+    text = report(growth)
+    assert f"\n{growth.first} without a known spread get their first 3 seeds" in text
     decided = sum(step.verdicts for step in growth.steps) - growth.first
-    assert f" decide {decided} of {growth.open} open verdicts" in "\n".join(said)
+    assert f" decide {decided} of {growth.open} open verdicts" in text
 
 
 def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
@@ -238,8 +215,7 @@ def test_hours_are_those_of_the_larger_configuration(tmp_path: Path) -> None:
         {run.id for run in configurations.runs(config)} for config in (CONFIG, growth.config)
     )
     assert before < after
-    jobs = [job for step in growth.steps for job in step.jobs]
-    assert len(after - before) == len({(job.experiment, job.seed) for job in jobs})
+    assert len(after - before) == len(added(growth))
 
 
 def test_from_a_suite_to_its_grown_tables(
@@ -268,12 +244,6 @@ def test_from_a_suite_to_its_grown_tables(
         assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")
 
 
-def test_a_suite_that_was_not_grown_says_nothing(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
-    assert read_suite(suite).growth == ""
-    assert "grown" not in configurations.plan(CONFIG)
-
-
 def test_the_shipped_configuration_is_found_by_the_name_of_the_suite(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,20 +267,6 @@ def test_the_seeds_decide_if_mean_and_spread_stay(tmp_path: Path) -> None:
     assert cell.verdict != "inconclusive"
 
 
-def test_new_seeds_get_the_tasks_that_their_questions_need(tmp_path: Path) -> None:
-    """Transfer is planned and open, too, but not comparable without its scores."""
-    config = CONFIG.changed(tasks=["sts", "transfer"], methods=["simcse"])
-    suite = suite_of(tmp_path, simcse=-0.7, config=config)
-    growth = grow(suite, config, 20, "h200")
-    assert [entry.tasks for entry in growth.config.methods[1:]] == [["sts"]]
-    assert {job.work for step in growth.steps for job in step.jobs} == {TRAIN, "sts"}
-    added = [one for one in configurations.planned(growth.config) if one.run.seed > 46]
-    assert {one.tasks for one in added} == {("sts",)}
-    lines = predict(added, "test", "h200", Measured(Path("nowhere"), "h200"))
-    hours = sum(line.seconds for line in lines) / 3600
-    assert sum(step.hours for step in growth.steps) == pytest.approx(hours)
-
-
 @pytest.mark.parametrize("on", ["", " on roberta-base"])
 def test_runs_that_a_new_seed_needs_are_counted(
     on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -329,49 +285,22 @@ def test_runs_that_a_new_seed_needs_are_counted(
         scores = {task: points[task] + above for task in STS_TASKS}
         entries.append(entry_of(one) | {"scores": scores})
     growth = grow(write_suite(tmp_path / "paper", entries), config, 200, "h200")
-    runs = {(job.experiment, job.seed) for step in growth.steps for job in step.jobs}
-    other = Experiment(f"{needed}@official", "roberta-base" if on else BERT)
-    new = {seed for experiment, seed in runs if experiment.method == "dclr@official"}
+    teacher = f"{needed}@official", "roberta-base" if on else BERT
+    new = {seed for (method, _), seed in added(growth) if method == "dclr@official"}
     assert min(new) == 47
-    assert {seed for experiment, seed in runs if experiment == other} == new
+    assert {seed for experiment, seed in added(growth) if experiment == teacher} == new
     more = (seconds(growth.config) - seconds(config)) / 3600
     assert sum(step.hours for step in growth.steps) == pytest.approx(more)
 
 
-def test_planned_runs_without_scores_are_told(tmp_path: Path) -> None:
-    """One seed of SimCSE is planned and never scored; it does all its tasks. IS-CSE was not run."""
-    config = CONFIG.changed(methods=["simcse", {"method": "is-cse", "tasks": ["sts", "transfer"]}])
-    suite = suite_of(tmp_path, simcse=-0.7, config=CONFIG.changed(methods=["simcse"]))
-    write_json(suite / "plan.json", configurations.plan(config))
-    first = next(one for one in configurations.planned(config) if one.run.seed == 46)
-    (suite / "scores" / f"{first.run.id}.json").unlink()
-    growth = grow(suite, config, 20, "h200")
-    runs = {(job.experiment.method, job.seed) for step in growth.steps for job in step.jobs}
-    assert ("simcse@official", 46) in runs
-    assert {name for name, _ in runs} == {"simcse@official"}
-    assert growth.left == 5
-    told = "The configuration also has 5 other planned runs without scores"
-    assert told in report(growth)
+def test_a_planned_run_without_scores_comes_first(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, simcse=-0.7)
+    run = next(item.run for item in configurations.planned(CONFIG) if item.run.seed == 46)
+    (suite / "scores" / f"{run.id}.json").unlink()
+    assert (SIMCSE, 46) in added(growth_of(suite))
 
 
 # --- Refusals ---
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--hours", "0"], "--hours is '0'; write a number above 0"),
-        (["--hours", "-3"], "--hours is '-3'; write a number above 0"),
-        (["--hours", "many"], "--hours is 'many'; write a number above 0"),
-        (["--hours", "inf"], "--hours is 'inf'; write a number above 0"),
-        (["--hours", "1"], "plan.json"),
-    ],
-)
-def test_refused_command_lines(
-    words: Sequence[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["next", "--suite", str(tmp_path / "none"), *words]) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_refused_suites(tmp_path: Path) -> None:
@@ -383,13 +312,12 @@ def test_refused_suites(tmp_path: Path) -> None:
     only = CONFIG.changed(methods=["simcse"], seeds=[42])
     entry = entry_of(configurations.planned(only)[0]) | {"status": "diverged", "reason": "nan"}
     none_open = write_suite(tmp_path / "diverged", [entry])
-    with pytest.raises(UserError, match="no verdict of suite 'paper' is open"):
+    with pytest.raises(UserError, match="no seed would decide a verdict of suite 'paper': none"):
         grow(none_open, only, 20, "h200")
 
 
 def test_a_suite_of_which_nothing_is_comparable_says_so(tmp_path: Path) -> None:
     config = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
     suite = suite_of(tmp_path, simcse=-0.7, config=config)
-    message = r"none of the 8 numbers .* is comparable with print \(trained on wiki1m_fallback\)"
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=r"none is open\. Trained on wiki1m_fallback"):
         grow(suite, config, 20, "h200")

@@ -165,16 +165,14 @@ def test_what_cannot_be_compared_is_said():
     other = scored("sscl", 1, 70.0, backbone="roberta-base")
     missing = replace(scored("dclr", 1, None), status="missing")
     planned = suite(scored("simcse", 1, 70.0), other, missing)
-    elsewhere = "'simcse@official' is not planned on roberta-base"
     for arguments, message in [
         (("simcse", ["simcse"]), "compared with itself"),
-        (("simcse", ["sscl"]), "'sscl@official' and 'simcse@official' have no backbone in common"),
-        (("simcse", ["dclr"], ["roberta-base"]), elsewhere),
-        (("simcse", [], ["roberta-base"]), elsewhere),
+        (("simcse", ["sscl"]), "'sscl@official' and 'simcse@official' are both planned on none of"),
+        (("simcse", ["dclr"], ["roberta-base"]), "are both planned on none of roberta-base"),
+        (("simcse", [], ["roberta-base"]), "compare with 'simcse@official' on roberta-base"),
         (("simcse", [], ["roberta-bas"]), "did you mean 'roberta-base'"),
-        (("sscl",), "no scores to compare with 'sscl@official'; run"),
-        (("simcse", ["dclr"]), "with 'simcse@official': those of 'dclr@official' are missing"),
-        (("dclr", ["simcse"]), "with 'dclr@official': those of 'dclr@official' are missing"),
+        (("sscl",), "no scores to compare with 'sscl@official' on"),
+        (("simcse", ["dclr"]), "no scores to compare with 'simcse@official' on"),
     ]:
         with pytest.raises(UserError, match=message):
             against(planned, *arguments)

@@ -1,0 +1,164 @@
+"""A user's mistake is one sentence that names the field, the value and what to do, with status 2.
+
+A mistake is a command line, or the content of a configuration that `plan` reads: changes of
+`CONFIG`, or its text.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.cli import main
+
+ROOT = Path(__file__).parents[2]
+TOY = str(ROOT / "bench/world/backbones/toy-bert")
+CONFIG = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1, 2]}
+CONFIG |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}
+TEXT = yaml.safe_dump(CONFIG)
+RUN = ["--backbone", "toy-bert", "--corpus", "world", "--data", "world", "--suite", "s"]
+OUT = ["--suite", "s", "--out", "o"]
+EVALUATE = ["evaluate", TOY, "--data", "mydata", "--out", "o.json"]
+ROW = ["gs-infonce-v2", "Table 2", "--row"]
+
+CONFIGURATIONS: list[tuple[Any, ...]] = [
+    ({"sedes": [1]}, "suite.yaml: unknown key 'sedes'; did you mean 'seeds'?"),
+    ({"methods": None}, "suite.yaml: 'methods' is missing"),
+    ({"methods": [{"method": "simcse", "seed": [1]}]}, "methods.0: unknown key 'seed'", "'seeds'?"),
+    ({"encoders": [{"model": "x", "pool": "avg"}]}, "encoders.0: unknown key 'pool'", "'pooler'?"),
+    ({"backbones": {"toy-bert": {"seed": [1]}}}, "backbones.toy-bert: unknown key", "'seeds'?"),
+    ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?", "BENCH_METHODS"),
+    ({"methods": ["simcse+is-csee"]}, "unknown method 'is-csee'; did you mean 'is-cse'?"),
+    ({"methods": ["simcse@offical"]}, "unknown setting 'offical' in", "did you mean 'official'?"),
+    ({"methods": ["word-noise@official"]}, "has no released code", "can only be '@paper'"),
+    ({"methods": ["untrained+is-cse"]}, "'untrained' is not trained, so nothing can be added"),
+    ({"methods": ["simcse[temprature=1]"]}, "unknown key 'temprature' of", "'temperature'?"),
+    ({"methods": ["simcse[temperature=-1]"]}, "temperature", "0", "not -1"),
+    ({"methods": ["simcse[temperature=warm]"]}, "'temperature' should be a", "not 'warm'"),
+    ({"methods": ["is-cse[group=knnn]"]}, "'group'", "knn", "kmeans", "not 'knnn'"),
+    ({"recipe": {"learning_rat": 1}}, "recipe: unknown key 'learning_rat'", "'learning_rate'?"),
+    ({"recipe": {"batch_size": 0}}, "'recipe.batch_size' should be greater than 0, not 0"),
+    ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a", "not 'many'"),
+    ({"recipe": {"pooler": "cls_mpl"}}, "'recipe.pooler'", "did you mean 'cls_mlp'?"),
+    ({"tasks": ["STS17"]}, "unknown task 'STS17'; did you mean 'STS1"),
+    ({"seeds": ["one"]}, "'seeds.0'", "integer", "not 'one'"),
+    ({"seeds": [1.0]}, "'seeds.0'", "integer", "not 1.0"),
+    ({"seeds": [-1]}, "'seeds.0'", "not -1"),
+    ({"backbones": {"bert-base-uncasd": None}}, "unknown backbone", "'bert-base-uncased'?"),
+    ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "'toy-brt'", "'toy-bert'?"),
+    ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "analysis 'layer'", "'layers'?"),
+    ({"compare": {"baseline": "sscl"}}, "'compare.baseline'", "'sscl' is not planned", "simcse"),
+    ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
+    ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),
+    (TEXT + "seeds: [3]\n", "suite.yaml, line 13: duplicate key 'seeds'; keep one"),
+    ("suite: mine\n\tdata: world\n", "line 2", "indent with spaces, not tabs"),
+]
+
+COMMANDS: list[tuple[Any, ...]] = [
+    (["evalute"], "unknown command 'evalute'; did you mean 'evaluate'?", "lists all commands"),
+    (["evaluate", "x", "--poolr", "avg"], "--poolr", "--pooler", "evaluate --help"),
+    (["train", "simcse", "-x"], "no such option: -x; see python -m bench train --help"),
+    (["train"], "missing argument 'METHOD'; see python -m bench train --help"),
+    (["train", "simcse", *RUN[:-2]], "missing option '--suite'; see python -m bench train --help"),
+    (["train", "simcse", *RUN, "two"], "unexpected extra argument(s) (two)"),
+    (["train", "simcse", *RUN], "'simcse' is trained, so it needs a seed; add --seed 42"),
+    (["train", "simcse", *RUN, "--seed", "x"], "'--seed'", "integer"),
+    (["train", "simcse", *RUN, "--seed", "-3"], "'--seed'", "0"),
+    (["train", "simcse", *RUN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
+    (["train", "simcse", *RUN, "--recipe", "clip=1", "clip=2"], "--recipe has 'clip' twice"),
+    (["train", "sscl[layer=-1]", *RUN, "--seed", "1"], "layer", "-1"),
+    (["score", "simcse", *RUN, "--tasks"], "--tasks needs a value"),
+    (["score", "simcse", *RUN, "--tasks", "--mode", "dev"], "--tasks needs a value"),
+    (["score", "simcse", *RUN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
+    (["score", "simcse", *RUN, "--seed", "1"], "is not trained in"),
+    (["fetch", "corpsu", "x", *OUT], "'corpsu' is unknown; did you mean 'corpus'?"),
+    (["plan"], "give exactly one of --config, --suite, --json"),
+    (["plan", "--suite", "paper", "--json", "{}"], "give exactly one of --config"),
+    (["plan", "--config", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
+    (["plan", "--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?", "--config"),
+    (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
+    (["runs", "--suite", "s", "--json", "{"], "--json is not valid JSON", "write the text itself"),
+    (["runs", "--suite", "s", "--share", "3/2"], "--share is '3/2'; write k/n"),
+    (["next", "--suite", "s", "--hours", "-3"], "'--hours'", "0"),
+    (["next", "--suite", "s", "--hours", "many"], "'--hours'", "valid number"),
+    (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "snakemake"),
+    (["tables", "--suite", "own.py", "--out", "o"], "'own.py' is a file"),
+    (["reference", "--check", "--suite", "results/x"], "results/reference/x.json", "--reference"),
+    (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
+    ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
+    ([*EVALUATE, "--pooler", "cls_mlp"], "pooler", "cls_mlp"),
+    ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "--tasks names no task"),
+    ([*EVALUATE, "--pooler", "avg", "--tasks", "STS17"], "unknown task 'STS17'; did you mean"),
+    ([*EVALUATE, "--pooler", "avg"], "mydata/manifest.json: 'name' is missing"),
+    (["show", "gs-infonce-v3", "Table 2"], "unknown paper", "did you mean 'gs-infonce-v2'?"),
+    (["show", "gs-infonce-v2", "Tabel 2"], "has no table 'Tabel 2'; did you mean 'Table 2'?"),
+    (["reproduce", *ROW, "SimCES", "--dry-run"], "has no row 'SimCES'; did you mean 'SimCSE'?"),
+    (["check-method", "missing.py"], "missing.py is not a file; name a Python file"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a data folder and a file of methods that have faults."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("BENCH_METHODS", raising=False)
+    Path("mydata/downstream").mkdir(parents=True)
+    Path("mydata/manifest.json").write_text(json.dumps({"sts": {"STS-B": {"test": 1}}}))
+    Path("own.py").write_text("from methods.base import Method\n\nx = y\n")
+    return tmp_path
+
+
+def _name(mistake: Any) -> str:
+    shown = " ".join(mistake) if isinstance(mistake, list) else json.dumps(mistake)
+    return shown.replace(TOY, "MODEL")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "parts"),
+    [
+        pytest.param(mistake, parts, id=_name(mistake))
+        for mistake, *parts in CONFIGURATIONS + COMMANDS
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    mistake: Any, parts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.rglob("*"))
+    words = mistake
+    if not isinstance(mistake, list):
+        text = mistake
+        if isinstance(mistake, dict):
+            values = (CONFIG | mistake).items()
+            text = yaml.safe_dump({key: value for key, value in values if value is not None})
+        before = sorted([*before, folder / "suite.yaml"])
+        (folder / "suite.yaml").write_text(text)
+        words = ["plan", "--config", "suite.yaml", "--out", "plan.json"]
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
+    assert [part for part in parts if part not in printed.err] == [], printed.err
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("class Mine(Method):\n    x = y\n", "NameError in "),
+        ("class Mine(Contrastive):\n    name = 'My Method'\n", "use lower-case letters, digits"),
+    ],
+)
+def test_a_fault_of_a_file_of_methods_is_named(
+    source: str, fault: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "own.py").write_text(f"from methods.base import Contrastive, Method\n\n{source}")
+    assert main(["check-method", "own.py"]) == 1
+    printed = capsys.readouterr().out
+    assert fault in printed
+    assert printed.endswith("1 fault\n")
