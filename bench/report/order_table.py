@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import nan
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from bench.comparison.order import row_averages
 from bench.comparison.verdict import VERDICT_MEANINGS
-from bench.report.formats import score_text, with_interval, write_table
+from bench.report.formats import score_text, with_interval
 from bench.reported import paper_name
 from bench.results.suite_results import SuiteResults
 
@@ -33,16 +32,12 @@ def _where(source: str, table: str) -> str:
     return f"{paper_name(source) if source else 'All papers'}, {table}"
 
 
-def _tau(row: dict[str, Any]) -> str:
-    """`0.71 [0.52, 0.86]`, without the interval if there is none."""
-    return with_interval(row["tau"], row["low"], row["high"])
-
-
 def _rows_text(row: dict[str, Any]) -> str:
     """`12 rows`, with how many of them are not comparable."""
     rows, differ = row["rows"], row["not_comparable"]
-    which = "" if not differ else f" ({'all' if differ == rows else differ} not comparable)"
-    return f"{rows} rows{which}"
+    if not differ:
+        return f"{rows} rows"
+    return f"{rows} rows ({'all' if differ == rows else differ} not comparable)"
 
 
 def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
@@ -52,14 +47,18 @@ def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
         orders: as returned by `bench.comparison.order.orders`.
         source, table: names of the printed table.
     """
-    own = orders[(orders["source"] == source) & (orders["table"] == table)].to_dict("records")
-    several = len({row["backbone"] for row in own}) > 1
+    rows = orders[(orders["source"] == source) & (orders["table"] == table)]
     parts = []
-    for row in own:
-        where = f" on {row['backbone']}" if several else ""
-        where += f", {row['split']} set" if len({each["split"] for each in own}) > 1 else ""
-        expected = "" if pd.isna(row["expected"]) else f", expected from {row['expected']:.2f}"
-        parts.append(f"tau = {_tau(row)} over {_rows_text(row)}{where}{expected}")
+    for row in rows.to_dict("records"):
+        tau = with_interval(row["tau"], row["low"], row["high"])
+        text = f"tau = {tau} over {_rows_text(row)}"
+        if rows["backbone"].nunique() > 1:
+            text += f" on {row['backbone']}"
+        if rows["split"].nunique() > 1:
+            text += f", {row['split']} set"
+        if pd.notna(row["expected"]):
+            text += f", expected from {row['expected']:.2f}"
+        parts.append(text)
     return f"Order: {'; '.join(parts)}." if parts else ""
 
 
@@ -73,7 +72,7 @@ def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
             "Backbone": row["backbone"] + split,
             "Rows": _rows_text(row).replace(" rows", ""),
             "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
-            "tau": _tau(row),
+            "tau": with_interval(row["tau"], row["low"], row["high"]),
             "Expected": score_text(row["expected"], nan),
             "Remark": row["remark"],
         })  # fmt: skip
@@ -109,13 +108,14 @@ def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 class Summary(NamedTuple):
-    """A table over all printed tables: file stem, heading, caption, numbers, and texts."""
+    """A table over all printed tables."""
 
-    stem: str
+    stem: str  # of its file names
     title: str
     caption: str
     numbers: pd.DataFrame
-    shown: pd.DataFrame
+    shown: pd.DataFrame  # texts
+    remark: str = ""  # for its files; the page has it once
 
     @property
     def columns(self) -> dict[str, bool]:
@@ -127,18 +127,13 @@ class Summary(NamedTuple):
 def summaries(suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame) -> list[Summary]:
     """The tables `order` and `averages`, without those that have no rows."""
     averages = measured_averages(all_cells)
+    remark = suite.remark_on(all_cells["measured_on"])
     tables = [
-        Summary("order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders)),
-        Summary("averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages)),
+        Summary(
+            "order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders), remark
+        ),
+        Summary(
+            "averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages), remark
+        ),
     ]
     return [table for table in tables if len(table.numbers)]
-
-
-def write_summaries(
-    out: Path, suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame
-) -> None:
-    """Write the `summaries` in four formats into `out`."""
-    remark = suite.remark_on(all_cells["measured_on"])
-    for table in summaries(suite, orders, all_cells):
-        caption = f"Suite {suite.name}: {table.caption}. {remark}".strip()
-        write_table(out, table.stem, table.numbers, table.shown, caption)

@@ -40,33 +40,38 @@ def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
         differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
         label = {name: row[name] for name in ("name", "run", "backbone", "quoted_from")}
         for task in (*about.tasks, "Avg"):
-            ours = [value for run in runs if (value := run.points(about, task)) is not None]
+            points = [run.points(about, task) for run in runs]
+            ours = [value for value in points if value is not None]
             mean, sd = mean_and_sd(ours)
-            measured_on = runs[0].plan["backbone"] if ours else ""
-            rows.append(
-                label
-                | {"task": task, "quoted": row[task], "measured_on": measured_on}
-                | {"ours": tuple(ours), "n": len(ours), "mean": mean, "sd": sd}
-                | {"mark": NOT_COMPARABLE if ours and differ else ""}
-            )
+            numbers = {
+                "task": task,
+                "quoted": row[task],
+                "measured_on": runs[0].plan["backbone"] if ours else "",
+                "ours": tuple(ours),
+                "n": len(ours),
+                "mean": mean,
+                "sd": sd,
+                "mark": NOT_COMPARABLE if ours and differ else "",
+            }
+            rows.append(label | numbers)
     return pd.DataFrame(rows)
 
 
 def _shown(numbers: pd.DataFrame) -> pd.DataFrame:
     """`quoted_numbers` as texts: a line per quoted row, followed by ours if there is one."""
     lines: list[dict[str, Any]] = []
-    for (name, run, backbone, source), row in numbers.groupby(
-        ["name", "run", "backbone", "quoted_from"], sort=False
-    ):
-        head = {"Backbone": backbone, "Method": name}
-        lines.append(head | {"Line": "quoted"} | dict(zip(row["task"], row["quoted"], strict=True)))
-        lines[-1]["Quoted from"] = source
-        if most := row["n"].max():
-            scores = zip(row["mean"], row["sd"], row["mark"], strict=True)
-            texts = [f"{score_text(mean, sd)} {mark}".strip() for mean, sd, mark in scores]
-            ours = {"Backbone": with_stand_ins(backbone, row["measured_on"]), "Method": name}
-            ours["Line"] = f"ours, {run.partition('@')[2]}, n = {most}"
-            lines.append(ours | dict(zip(row["task"], texts, strict=True)))
+    groups = numbers.groupby(["name", "run", "backbone", "quoted_from"], sort=False)
+    for (name, run, backbone, source), row in groups:
+        line = {"Backbone": backbone, "Method": name, "Line": "quoted"}
+        scores = dict(zip(row["task"], row["quoted"], strict=True))
+        lines.append(line | scores | {"Quoted from": source})
+        most = row["n"].max()
+        if most:
+            measured_on = with_stand_ins(backbone, row["measured_on"])
+            line |= {"Backbone": measured_on, "Line": f"ours, {run.partition('@')[2]}, n = {most}"}
+            for cell in row.itertuples():
+                line[cell.task] = f"{score_text(cell.mean, cell.sd)} {cell.mark}".strip()
+            lines.append(line)
     return pd.DataFrame(lines, dtype=object).fillna("")
 
 
@@ -74,10 +79,11 @@ def quoted_tables(suite: SuiteResults, boards: Iterable[str]) -> list[Summary]:
     """The quoted scores of those boards that have any, as `quoted_<board>`."""
     tables = []
     for board in boards:
-        if len(numbers := quoted_numbers(suite, board)):
-            remark = suite.remark_on(numbers["measured_on"])
-            parts = [CAPTION, *[MARKED] * bool(numbers["mark"].any())]
-            caption = f"{'. '.join(parts)}. {remark}".strip().removesuffix(".")
+        numbers = quoted_numbers(suite, board)
+        if len(numbers):
+            marked = [MARKED] if numbers["mark"].any() else []
+            sentences = ". ".join([CAPTION, *marked, suite.remark_on(numbers["measured_on"])])
             title = f"Quoted scores: {suite.boards[board].family}"
+            caption = sentences.rstrip(". ")
             tables.append(Summary(f"quoted_{board}", title, caption, numbers, _shown(numbers)))
     return tables

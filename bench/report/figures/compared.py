@@ -17,7 +17,7 @@ from bench.datasets.tasks import AVERAGED
 from bench.report.figures import style
 from bench.report.figures.rows import aside, panels, zoom
 from bench.report.formats import score_text
-from bench.report.tables import printed_tables
+from bench.report.printed_table import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
 from bench.results.records import named, with_stand_ins
