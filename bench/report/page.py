@@ -32,8 +32,7 @@ from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdict
 from bench.report.figures import board_stem, paper_stems
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
-from bench.report.order_table import measured_averages, order_text, summaries
-from bench.report.quoted_table import quoted_tables
+from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
 from bench.reported import MEASURES, SOURCES, mapped, paper_name, printed_text
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings

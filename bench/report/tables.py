@@ -11,7 +11,6 @@ from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.report.formats import csv, score_text, write_table
 from bench.report.hyperparameters import render_hyperparameters
-from bench.report.order_table import order_text, summaries
 from bench.report.printed_table import (
     captioned,
     is_measured,
@@ -20,7 +19,7 @@ from bench.report.printed_table import (
     seeds_text,
     shown_table,
 )
-from bench.report.quoted_table import quoted_tables
+from bench.report.summaries import order_text, quoted_tables, summaries
 from bench.results.records import SHARES, shown_setting
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import write_text

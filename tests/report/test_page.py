@@ -26,7 +26,7 @@ from bench.comparison.order import orders
 from bench.comparison.reproduction import cells, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.figures import board_stem
-from bench.report.order_table import order_text, summaries
+from bench.report.summaries import order_text, summaries
 from bench.report.page import render_page
 from bench.report.page_runs import CURVE, CURVE_POINTS, curve_columns
 from bench.report.page_runs import commands as commands_of

@@ -20,7 +20,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
 from bench.report.formats import html, latex, markdown, score_text
-from bench.report.order_table import summaries
+from bench.report.summaries import summaries
 from bench.report.page import render_page
 from bench.report.tables import (
     captioned,

@@ -26,19 +26,16 @@ from bench.report.figures.measured import (
     figure_data,
 )
 from bench.report.figures.style import (
-    ABOVE,
     BELOW,
     GREY,
     INK,
     LINES,
     MARKS,
     PALE,
-    PLAIN,
     WIDTH,
     SeriesLook,
     color_bar,
     grid,
-    heading,
     key,
     looks,
 )
@@ -74,6 +71,12 @@ def place_of(table: pd.DataFrame, backbone: str) -> str:
     return with_stand_ins(backbone, ours["measured_on"])
 
 
+def headings(figure: PaperFigure, table: pd.DataFrame) -> list[str]:
+    """Of the panels of a figure that has one per backbone."""
+    names = [place_of(table, backbone) for backbone in table["backbone"].unique()]
+    return names if headed(figure) else [""] * len(names)
+
+
 def split_name(task: str, split: str) -> str:
     return f"{'average of the seven tasks' if task == 'Avg' else task}, {split}"
 
@@ -104,30 +107,29 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
         handles.append(key("printed", STROKE))
     xs = sorted(table["x"].unique())
     at = {x: place for place, x in enumerate(xs)}
-    panels = len(figure.scores)
-    crowded = len(xs) > 12 and panels > 1
-    below = BELOW + 0.12 * crowded
-    drawn, axes = grid(title, note, handles, count=panels, height=2.3, below=below)
+    crowded = len(xs) > 12 and len(figure.scores) > 1
+    drawn, axes = grid(
+        title, note, handles, [split_name(*score) for score in figure.scores], height=2.3,
+        below=BELOW + 0.12 if crowded else BELOW, xlabel=figure.x, ylabel="Spearman x 100",
+    )  # fmt: skip
     step = 72 * WIDTH * axes[0].get_position().width / len(xs)  # between two values, in points
     stroke = STROKE | {"ms": min(STROKE["ms"], 0.7 * step)}
     for panel, (task, split) in zip(axes, figure.scores, strict=True):
-        heading(panel, split_name(task, split))
         rows = table[(table["task"] == task) & (table["split"] == split)]
         shared = rows.groupby("x")["series"].nunique() > 1
         panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs], rotation=90 if crowded else 0)
-        panel.set(xlim=(-0.6, len(xs) - 0.4), xlabel=figure.x, ymargin=0.12)
+        panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
         for i, (label, look) in enumerate(series.items()):
-            own = rows[rows["series"] == label]
-            ours, print_ = own[own["origin"] == OURS], own[own["origin"] == PRINT]
-            panel.plot(print_["x"].map(at), print_["value"], **stroke, zorder=2)
+            part = rows[rows["series"] == label]
+            ours, printed = part[part["origin"] == OURS], part[part["origin"] == PRINT]
+            panel.plot(printed["x"].map(at), printed["value"], **stroke, zorder=2)
             # Series are shifted where several have a value.
             shift = 0.22 * (i - (len(labels) - 1) / 2)
-            place = {x: at[x] + shift * shared[x] for x in own["x"].unique()}
+            place = {x: at[x] + shift * shared[x] for x in part["x"].unique()}
             means = ours.groupby("x")["value"].mean()
             panel.plot(means.index.map(place), means, **look.line, lw=1.3, zorder=3)
             mark = look.points | {"ms": 3.6, "mew": 0.8, "mfc": "none"}
             panel.plot(ours["x"].map(place), ours["value"], **mark, zorder=4)
-    axes[0].set_ylabel("Spearman x 100")
     return drawn
 
 
@@ -146,21 +148,17 @@ def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
         handles.append(key("printed best step", color=INK, lw=0.9, ls=":"))
     if (table["origin"] == LOG).any():
         handles.append(key("released log (same dashes)", color=GREY, lw=0.9))
-    count, columns = len(backbones), min(len(backbones), 2)
-    height, above = 2.3 if count <= columns else 1.7, ABOVE if headed(figure) else PLAIN
+    columns = min(len(backbones), 2)
     drawn, axes = grid(
-        title, note, handles, count=count, columns=columns, height=height, above=above
-    )
+        title, note, handles, headings(figure, table), columns=columns,
+        height=2.3 if len(backbones) <= columns else 1.7,
+        xlabel="step", ylabel="dev, Spearman x 100",
+    )  # fmt: skip
     for panel, backbone in zip(axes, backbones, strict=True):
-        if headed(figure):
-            heading(panel, place_of(table, backbone))
-        panel.set_xlabel("step")
         panel.locator_params(axis="x", nbins=12 // columns)
         rows = table[table["backbone"] == backbone]
         for label, look in series.items():
             _curves_of(panel, rows[rows["series"] == label], look)
-    for panel in axes[::columns]:
-        panel.set_ylabel("dev, Spearman x 100")
     return drawn
 
 
@@ -196,7 +194,10 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
     ]
     if table["seed"].nunique() > 1:
         handles.append(key("a seed", SEED, color=INK))
-    drawn, axes = grid(title, note, handles, count=len(readings), height=2.3)
+    drawn, axes = grid(
+        title, note, handles, [READINGS.get(reading, reading) for reading in readings], height=2.3,
+        xlabel="pair of layers" if pairs else "layer", ylabel="mean cosine",
+    )  # fmt: skip
     low, high = table["value"].min(), table["value"].max()
     room = 0.06 * (high - low) or 0.05
     layers = sorted(table["layer"].unique())
@@ -204,17 +205,15 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
     named = layers[::-every][::-1]  # always with the last one
     names = [f"{layer}–{layer + 1}" if pairs else str(layer) for layer in named]
     for panel, reading in zip(axes, readings, strict=True):
-        heading(panel, READINGS.get(reading, reading))
         panel.set_xticks(layers, minor=True)
         panel.set_xticks(named, names)
-        panel.set(xlabel="pair of layers" if pairs else "layer", ylim=(low - room, high + room))
+        panel.set_ylim(low - room, high + room)
         for label, look in series.items():
-            own = table[(table["series"] == label) & (table["reading"] == reading)]
-            mean = own.groupby("layer")["value"].mean()
+            rows = table[(table["series"] == label) & (table["reading"] == reading)]
+            mean = rows.groupby("layer")["value"].mean()
             panel.plot(mean.index, mean, **look.marked_line, **MARKED, zorder=3)
-            if own["seed"].nunique() > 1:
-                panel.plot(own["layer"], own["value"], color=look.color, **SEED)
-    axes[0].set_ylabel("mean cosine")
+            if rows["seed"].nunique() > 1:
+                panel.plot(rows["layer"], rows["value"], color=look.color, **SEED)
     return drawn
 
 
@@ -232,13 +231,14 @@ def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: st
         key(sentences, LINES[0], lw=1.3),
         key("Gaussian noise", LINES[1], lw=1.3),
     ]
-    drawn, (panel,) = grid(title, note, handles, height=2.6, above=PLAIN)
+    drawn, (panel,) = grid(
+        title, note, handles, height=2.6, xlabel="batch size", ylabel="mean cosine"
+    )
     means = table.groupby(["batch", "rank"])[["sentences", "noise"]].mean()
     panel.set_xscale("log", base=2)
     sizes = sorted(table["batch"].unique())
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.set_xticks([], minor=True)
-    panel.set(xlabel="batch size", ylabel="mean cosine")
     for rank, mark in marks.items():
         rows, look = means.xs(rank, level="rank"), {"marker": mark, "ms": 4, "mew": 0.8, "lw": 1.1}
         panel.plot(rows.index, rows["sentences"], **LINES[0], **look)
@@ -265,18 +265,18 @@ def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
         handles.append(key("printed", color=GREY, lw=3))
     by_score = dict(list(table.groupby(["task", "split"])))
     parts = {score: by_score[score] for score in figure.scores if score in by_score}
-    count, columns = len(parts), min(len(parts), 4)
-    drawn, axes = grid(title, note, handles, count=count, columns=columns, height=1.5, below=0.2)
+    names = ["average, test" if task == "Avg" else split_name(task, split) for task, split in parts]
+    drawn, axes = grid(
+        title, note, handles, names, columns=min(len(parts), 4), height=1.5, below=0.2,
+        ylabel="Spearman x 100",
+    )  # fmt: skip
     span = 1.2 * max(*(np.ptp(rows["value"]) for rows in parts.values()), 1.0)
-    for panel, ((task, split), rows) in zip(axes, parts.items(), strict=True):
-        heading(panel, "average, test" if task == "Avg" else split_name(task, split))
+    for panel, rows in zip(axes, parts.values(), strict=True):
         middle = (rows["value"].max() + rows["value"].min()) / 2
-        panel.set(ylim=(middle - span / 2, middle + span / 2), xticks=[])
-        panel.set_xlim(-0.6, len(series) - 0.4)
+        panel.set(ylim=(middle - span / 2, middle + span / 2), xlim=(-0.6, len(series) - 0.4))
+        panel.set_xticks([])
         for place, (label, look) in enumerate(series.items()):
             _seeds_of(panel, rows[rows["series"] == label], look, place)
-    for panel in axes[::columns]:
-        panel.set_ylabel("Spearman x 100")
     return drawn
 
 
@@ -299,12 +299,17 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     means = table.groupby(["series", "backbone"], sort=False)[values].mean()
     series = looks(series_of(table))
     big = {"color": INK, "mfc": PALE, "ms": 7, "ls": ""}
-    handles = [key(counted(table, one), big, marker=look.marker) for one, look in series.items()]
+    handles = [
+        key(counted(table, label), big, marker=look.marker) for label, look in series.items()
+    ]
     if len(table) > len(means):
         handles.append(key("a seed", color=GREY, marker=".", ms=3, ls=""))
     if len(means) > means.index.get_level_values("backbone").nunique():
         handles.append(key("one backbone", color=GREY, lw=0.9))
-    drawn, (panel,) = grid(title, note, handles, height=3.2, left=0.78, right=0.85, above=PLAIN)
+    drawn, (panel,) = grid(
+        title, note, handles, height=3.2, left=0.78, right=0.85,
+        xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
+    )  # fmt: skip
     averages = means["average"].dropna()
     room = 0.1 if np.ptp(averages) > 1 else 0.5 if len(averages) else 0.0
     ends = (averages.min() - room, averages.max() + room) if len(averages) else (0, 1)
@@ -328,7 +333,6 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     panel.margins(0.15, 0.12)
     panel.autoscale_view()  # otherwise transData is still that of an empty panel
     _place(panel, texts, table[["uniformity", "alignment"]].to_numpy())
-    panel.set(xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"))
     if len(averages):
         color_bar(drawn, panel, scale, "average STS, test")
     return drawn
@@ -380,38 +384,27 @@ def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -
         handles.append(key("a seed", color=INK, lw=0.4, alpha=0.45))
     handles.append(key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""))
     handles.append(key("last", color=INK, marker="o", ms=5, ls=""))
-    above = ABOVE if headed(figure) else PLAIN
     drawn, axes = grid(
-        title, note, handles, count=len(backbones), height=2.8, above=above, left=0.72, gap=0.76
-    )
+        title, note, handles, headings(figure, table), height=2.8, left=0.72, gap=0.76,
+        xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
+    )  # fmt: skip
     for panel, backbone in zip(axes, backbones, strict=True):
-        here = table[table["backbone"] == backbone]
-        if headed(figure):
-            heading(panel, place_of(table, backbone))
         panel.margins(0.08)
         panel.locator_params(axis="x", nbins=12 // len(backbones))
-        panel.set_xlabel(LOWER.format("uniformity"))
         for label, look in series.items():
-            own, thin = (
-                here[here["series"] == label],
-                {"color": look.color, "lw": 0.4, "alpha": 0.45},
-            )
-            for _, seed in own.groupby("seed", sort=False) if own["seed"].nunique() > 1 else ():
-                panel.plot(seed["uniformity"], seed["alignment"], **thin)
-            path = common_mean(own, "step", ["uniformity", "alignment"])
-            _path_of(panel, path.to_numpy().T, look)
-    axes[0].set_ylabel(LOWER.format("alignment"))
+            rows = table[(table["backbone"] == backbone) & (table["series"] == label)]
+            if rows["seed"].nunique() > 1:
+                thin = {"color": look.color, "lw": 0.4, "alpha": 0.45}
+                for _, seed in rows.groupby("seed", sort=False):
+                    panel.plot(seed["uniformity"], seed["alignment"], **thin)
+            mean = common_mean(rows, "step", ["uniformity", "alignment"])
+            path = mean["uniformity"], mean["alignment"]
+            panel.plot(*path, **look.line, lw=1.1, zorder=3)
+            panel.plot(*path, color=look.color, marker=".", ms=2.5, ls="", zorder=3)
+            for end, face in ((mean[:1], "white"), (mean[-1:], look.color)):
+                mark = look.points | {"mfc": face, "ms": 6, "mew": 1}
+                panel.plot(end["uniformity"], end["alignment"], **mark, zorder=4)
     return drawn
-
-
-def _path_of(panel: Axes, points: np.ndarray, look: SeriesLook) -> None:
-    """Draw a path of shape (2, n)."""
-    if not points.size:
-        return
-    panel.plot(*points, **look.line, lw=1.1, zorder=3)
-    panel.plot(*points, color=look.color, marker=".", ms=2.5, ls="", zorder=3)
-    for place, face in ((0, "white"), (-1, look.color)):
-        panel.plot(*points[:, place], **look.points, mfc=face, ms=6, mew=1, zorder=4)
 
 
 def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
@@ -425,7 +418,9 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
         )
         for label, look in series.items()
     ]  # fmt: skip
-    drawn, (panel,) = grid(title, note, handles, height=3.4, left=0.95, above=PLAIN)
+    drawn, (panel,) = grid(
+        title, note, handles, height=3.4, left=0.95, xlabel="cosine", ylabel="gold score"
+    )
     low, high = table["cosine"].min(), table["cosine"].max()
     room = 0.08 * (high - low) + 0.01
     xs = np.linspace(max(low - room, -1), min(high + room, 1), 400)
@@ -446,7 +441,7 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     groups = range(len(BOUNDS) + 1)
     names = [f"{group} to {group + 1}\n{sizes.get(group, 0)} pairs" for group in groups]
     panel.set_yticks(groups, names)
-    panel.set(xlim=(xs[0], xs[-1]), ylim=(-0.3, 5.3), xlabel="cosine", ylabel="gold score")
+    panel.set(xlim=(xs[0], xs[-1]), ylim=(-0.3, 5.3))
     return drawn
 
 
@@ -467,11 +462,12 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
     room = min(0.062 * table["token"].str.len().max() + 0.12, 1.1)
     side = min((WIDTH - 2 * room - 0.95) / 2, 2.6)
     left, rest = room + 0.1, WIDTH - len(parts) * (side + room + 0.1)  # what small matrices leave
+    names = [f"{label}, layer {rows['layer'].iloc[0]}" for label, rows in parts.items()]
     drawn, axes = grid(
-        title, note, [], count=len(parts), height=side, left=left, right=rest, below=room, gap=left
+        title, note, [], names, height=side, left=left, right=rest, below=room, gap=left
     )
     scale = Normalize(np.floor(10 * table["cosine"].min()) / 10, 1)
-    for panel, (label, rows) in zip(axes, parts.items(), strict=True):
+    for panel, rows in zip(axes, parts.values(), strict=True):
         matrix = rows.pivot(index="row", columns="column", values="cosine").to_numpy()
         panel.grid(visible=False)
         panel.imshow(matrix, norm=scale, cmap="cividis", interpolation="nearest")
@@ -480,7 +476,6 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
         panel.set_xticks(places, words, rotation=90, size=small)
         panel.set_yticks(places, words, size=small)
         panel.tick_params(length=0)
-        heading(panel, f"{label}, layer {rows['layer'].iloc[0]}")
     color_bar(drawn, axes[-1], ScalarMappable(scale, "cividis"), "cosine")
     return drawn
 

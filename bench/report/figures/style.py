@@ -114,46 +114,51 @@ def grid(
     title: str,
     note: str,
     handles: Sequence[Artist],
+    headings: Sequence[str] = ("",),
     *,
-    count: int = 1,
+    xlabel: str = "",
+    ylabel: str = "",
     columns: int | None = None,
     height: float = 2.4,
     left: float = 0.58,
     right: float = 0.12,
-    above: float = ABOVE,
     below: float = BELOW,
     gap: float = 0.62,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels, row by row, and a legend between title and panels.
+    """A figure with a panel per heading, row by row, and a legend between title and panels.
 
     Args:
         title, note: texts above and below the panels.
         handles: of the legend.
-        count, columns: number of panels, and of panels in a row (all by default).
+        headings: of the panels; all are empty, or none.
+        xlabel: of every panel.
+        ylabel: of the first panel in each row.
+        columns: number of panels in a row; all by default.
         height: of each panel, in inches, as all of the following.
         left, right: margins of the figure.
-        above, below: space for a panel's heading and for its axis.
+        below: space for a panel's axis.
         gap: space between two panels in a row.
     """
-    columns = columns or count
+    columns = columns or len(headings)
+    above = ABOVE if any(headings) else PLAIN
     title, note = wrapped(title, TITLE_WIDTH), wrapped(note, NOTE_WIDTH)
     keys = key_columns(handles)
     top = 0.15 + GAP + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
     bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
-    whole = top + ceil(count / columns) * (above + height + below) + bottom
+    whole = top + ceil(len(headings) / columns) * (above + height + below) + bottom
     figure = Figure(figsize=(WIDTH, whole))
     width = (WIDTH - left - right - (columns - 1) * gap) / columns
-    axes: list[Axes] = []
-    for place in range(count):
-        x = left + (place % columns) * (width + gap)
-        y = whole - top - (place // columns + 1) * (above + height) - (place // columns) * below
+    for number, text in enumerate(headings):
+        row, column = divmod(number, columns)
+        x = left + column * (width + gap)
+        y = whole - top - (row + 1) * (above + height) - row * below
         panel = figure.add_axes((x / WIDTH, y / whole, width / WIDTH, height / whole))
         panel.tick_params(length=2, color=GREY)
         panel.grid(color="#F0F0F0", lw=0.6)
-        panel.set_axisbelow(True)
-        axes.append(panel)
+        panel.set(axisbelow=True, xlabel=xlabel, ylabel="" if column else ylabel)
+        heading(panel, text)
     frame(figure, title, note, handles, keys)
-    return figure, axes
+    return figure, figure.axes
 
 
 def key_columns(handles: Sequence[Artist]) -> int:
