@@ -110,10 +110,7 @@ def render_page(
 
 def _picture(path: Path) -> Json:
     """A figure's address, its size in pixels, and its other file formats."""
-    head = path.read_bytes()[:24]
-    if len(head) < 24 or not head.startswith(b"\x89PNG\r\n\x1a\n"):
-        raise UserError(f"{path} is not a PNG picture; render the figures of this suite again")
-    width, height = struct.unpack(">II", head[16:24])  # https://www.w3.org/TR/png/#11IHDR
+    width, height = struct.unpack(">II", path.read_bytes()[16:24])  # www.w3.org/TR/png/#11IHDR
     others = [kind for kind in ("pdf", "csv") if path.with_suffix(f".{kind}").is_file()]
     picture = {"address": f"figures/{quote(path.stem)}", "width": width, "height": height}
     return picture | {"others": others}
@@ -313,9 +310,15 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: _Entrie
             )
         title = f"{named(row['label'], row['setting'])}, {row['backbone']}"
         averages = [run.points(planned, "Avg") for run in runs]
+        # What tells rows with one label apart; an outside encoder has none of it.
+        no_backbone = row["backbone"] == NO_BACKBONE.name
+        place = [row["setting"], "no backbone" if no_backbone else row["backbone"]]
+        if several and row["corpus"]:
+            place.append(row["corpus"])
         shown = {field: row[field] for field in ("label", "backbone", "n", "remark")}
+        shown["place"] = "" if is_outside(row["label"]) else ", ".join(place)
         shown["entry"] = entries.add(title, facts, [("Runs", runs, averages)])
-        rows.append(shown | {"scores": scores, "place": _place(row, several)})
+        rows.append(shown | {"scores": scores})
     return {
         "stem": name,
         "figure": board_stem(name),
@@ -326,16 +329,6 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: _Entrie
         "rows": rows,
         "remarks": bool(board["remark"].any()),
     }
-
-
-def _place(row: Mapping[str, Any], several_corpora: bool) -> str:
-    """What tells rows with one label apart: setting, backbone and corpus; an outside encoder has
-    none of them."""
-    if is_outside(row["label"]):
-        return ""
-    backbone = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
-    parts = [row["setting"], backbone, row["corpus"] if several_corpora else ""]
-    return ", ".join(filter(None, parts))
 
 
 # --- Printed and reproduced ---

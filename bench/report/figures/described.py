@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from bench.reported import FOLDER, paper_name
 from bench.reported.address import slug
@@ -39,7 +39,7 @@ class Series(Model):
 
     label: Text  # as in the legend; series that differ only in the backbone share it
     backbone: Text  # as printed
-    run: Runs | None = None
+    run: Runs | None = None  # of all kinds but sweeps
     runs: dict[float, Runs] = {}  # of a sweep, by x
 
     @property
@@ -58,7 +58,7 @@ class PaperFigure(Model):
     kind: Kind
     series: list[Series] = Field(min_length=1)
     x: str = ""  # axis label of a sweep
-    scores: list[tuple[str, str]] = []  # task and split of each panel that shows scores
+    scores: list[tuple[str, str]] = []  # of sweeps and seeds: task and split of each panel
     printed: list[str] = []  # tables with the numbers beside ours, or "released logs"
     note: str = ""  # how it was measured, as far as a reader needs to know
 
@@ -74,16 +74,6 @@ class PaperFigure(Model):
             else:
                 series.append(entry)
         return series
-
-    @model_validator(mode="after")
-    def _complete(self) -> PaperFigure:
-        is_sweep = self.kind == "sweep"
-        has_scores = self.kind in ("sweep", "seeds")
-        if bool(self.x) != is_sweep or bool(self.scores) != has_scores:
-            raise ValueError("a sweep has 'x' and 'scores', a figure of seeds 'scores' alone")
-        if any(bool(series.runs) != is_sweep for series in self.series):
-            raise ValueError("the series of a sweep have 'runs', those of other figures 'run'")
-        return self
 
     @property
     def stem(self) -> str:

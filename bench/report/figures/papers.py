@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -311,23 +312,23 @@ def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
     averages = means["average"].dropna()
-    room = 0.1 if np.ptp(averages) > 1 else 0.5 if len(averages) else 0.0
-    ends = (averages.min() - room, averages.max() + room) if len(averages) else (0, 1)
-    scale = ScalarMappable(Normalize(*ends), "cividis")
+    scale = ScalarMappable(None, "cividis")
+    if len(averages):
+        room = 0.1 if np.ptp(averages) > 1 else 0.5
+        scale.set_clim(averages.min() - room, averages.max() + room)
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):
         panel.plot(rows["uniformity"], rows["alignment"], color=GREY, lw=0.9, zorder=1)
         name = place_of(table, backbone)
         for (label, _), (x, y, average) in rows.iterrows():
-            mark = series[label].marker
             seeds = table[(table["series"] == label) & (table["backbone"] == backbone)]
             if len(seeds) > 1:
-                small = {"color": GREY, "marker": mark, "ms": 2, "ls": ""}
+                small = {"color": GREY, "marker": series[label].marker, "ms": 2, "ls": ""}
                 panel.plot(seeds["uniformity"], seeds["alignment"], **small, zorder=2)
+            mark = {"marker": series[label].marker, "ms": 8, "mew": 0.9, "mec": INK, "ls": ""}
             known = pd.notna(average)
-            look = {"marker": mark, "ms": 8, "mew": 0.9, "mec": INK, "ls": ""}
             face = scale.to_rgba(average) if known else "white"
-            panel.plot(x, y, **look, mfc=face, zorder=3)
+            panel.plot(x, y, **mark, mfc=face, zorder=3)
             texts.append((x, y, f"{name} ({average:.1f})".strip() if known else name))
             name = ""  # once for each backbone
     panel.margins(0.15, 0.12)
@@ -348,29 +349,25 @@ def _place(panel: Axes, texts: Sequence[tuple[float, float, str]], others: np.nd
     sizes = np.array([5 * pixel] * len(points) + [pixel] * len(others))[:, None]
     taken = np.hstack([marks - sizes, marks + sizes])  # boxes: left, bottom, right, top
     spots = [(7, -3, "left"), (-7, -3, "right")]
-    for rise in (7, -14, 17, -24, 27, -34):
-        spots += [(0, rise, side) for side in ("left", "right", "center")]
-    for (x, y), (at_x, at_y, text) in zip(points, texts, strict=True):
-        width, height = 4.4 * pixel * len(text), 9 * pixel  # at 7 points
+    spots += product([0], (7, -14, 17, -24, 27, -34), ("left", "right", "center"))
+    for point, (x, y, text) in zip(points, texts, strict=True):
+        size = np.array([4.4 * len(text), 9]) * pixel  # at 7 points
         boxes = []
-        for right, up, side in spots:
-            left = x + right * pixel - width * {"left": 0, "center": 0.5, "right": 1}[side]
-            bottom = y + up * pixel
-            boxes.append((left, bottom, left + width, bottom + height))
-        place = next((place for place, box in enumerate(boxes) if _free(box, frame, taken)), 0)
-        taken = np.vstack([taken, boxes[place]])
-        *shift, side = spots[place]
+        for *shift, side in spots:
+            align = {"left": 0, "center": 0.5, "right": 1}[side]
+            corner = point + np.multiply(shift, pixel) - size * [align, 0]
+            boxes.append(np.concatenate([corner, corner + size]))
+        free = [
+            bool((box[:2] > frame.min).all() and (box[2:] < frame.max).all())
+            and not ((box[:2] < taken[:, 2:]) & (taken[:, :2] < box[2:])).all(axis=1).any()
+            for box in boxes
+        ]
+        best = free.index(True) if any(free) else 0
+        taken = np.vstack([taken, boxes[best]])
+        *shift, side = spots[best]
         panel.annotate(
-            text, (at_x, at_y), xytext=shift, textcoords="offset points", ha=side, size=7, color=INK
+            text, (x, y), xytext=shift, textcoords="offset points", ha=side, size=7, color=INK
         )
-
-
-def _free(box: tuple[float, ...], frame: Any, taken: np.ndarray) -> bool:
-    """Whether a box is in the frame and overlaps none of the boxes `taken`, of shape (n, 4)."""
-    left, bottom, right, top = box
-    inside = left > frame.x0 and right < frame.x1 and bottom > frame.y0 and top < frame.y1
-    beside = (left < taken[:, 2]) & (taken[:, 0] < right)
-    return bool(inside and not (beside & (bottom < taken[:, 3]) & (taken[:, 1] < top)).any())
 
 
 def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
@@ -429,12 +426,11 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
     tallest = max(curve.max() for curve in curves.values()) or 1.0
     for ((group, label), curve), mean in zip(curves.items(), cosines.mean(), strict=True):
         look, order = series[label], 10 - group
-        heights, color = group + 1.15 * curve / tallest, look.color
-        panel.fill_between(xs, group, heights, color=color, alpha=0.18, lw=0, zorder=order)
+        heights = group + 1.15 * curve / tallest
+        panel.fill_between(xs, group, heights, color=look.color, alpha=0.18, lw=0, zorder=order)
         panel.plot(xs, heights, **look.line, lw=1.1, zorder=order + 0.5)
-        ends = [group - 0.13, group - 0.02]
-        panel.plot([mean, mean], ends, color=color, lw=1.6, zorder=order + 0.6)
-        panel.plot(mean, ends[0], color=color, marker=look.marker, ms=3, zorder=order + 0.6)
+        stem = {"color": look.color, "marker": look.marker, "ms": 3, "markevery": [0], "lw": 1.6}
+        panel.plot([mean, mean], [group - 0.13, group - 0.02], **stem, zorder=order + 0.6)
     first = table.iloc[0]  # every training has the same pairs
     same = table["seed"].eq(first["seed"]) | table["seed"].isna()
     sizes = table.loc[same & (table["series"] == first["series"]), "group"].value_counts()
