@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import chain
-from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +36,9 @@ from bench.utils.errors import UserError
 # --- Layout ---
 
 # Inches: margins, least height of a row, height of a line of its name and space between two names,
-# extra height of a panel.
-LEFT, RIGHT, TOP, BOTTOM, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.35, 0.62, 0.22, 0.12, 0.05, 0.38
+# extra height of a panel. The first panel's heading may stand beside the legend's last row.
+LEFT, RIGHT, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.22, 0.12, 0.05, 0.38
+RAISED, BOTTOM = 0.16, 0.22  # inches: of the first panel; for the axis below the last, less that
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
 AXIS = style.WIDTH - LEFT - RIGHT
 # A gap separates outliers if it is wider than this share of the rest, these points, and this many
@@ -71,19 +71,14 @@ def panels(
     Returns:
         The figure, and each panel, headed by its backbone, with the backbone and its rows.
     """
-    title, note = style.wrapped(title, style.TITLE_WIDTH), style.wrapped(note, style.NOTE_WIDTH)
     lines = pd.Series([style.wrapped(name, NAME_WIDTH) for name in names], index=table.index)
     row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
     parts = dict(list(table.groupby("backbone", sort=False)))
-    keys = style.key_columns(handles)
-    above = (
-        TOP + title.count("\n") * style.TITLE + style.KEYS * (ceil(len(handles) / max(keys, 1)) - 1)
-    )
-    height = above + BOTTOM + note.count("\n") * style.LINE
-    height += sum(len(part) * row + PANEL for part in parts.values())
-    figure = Figure(figsize=(style.WIDTH, height))
+    heights = [len(part) * row + PANEL for part in parts.values()]
+    figure, top = style.sheet(title, note, handles, sum(heights) + BOTTOM)
+    height = figure.get_figheight()
+    top += RAISED
     drawn: Panels = []
-    top = height - above
     for backbone, part in parts.items():
         count = len(part)
         bottom = top - PANEL - count * row
@@ -104,7 +99,6 @@ def panels(
         drawn[-1][0].tick_params(axis="x", labelbottom=True)
         drawn[-1][0].locator_params(axis="x", nbins=8)
         drawn[-1][0].set_xlabel(scale)
-    style.frame(figure, title, note, handles, keys)
     return figure, drawn
 
 
