@@ -122,7 +122,7 @@ def audit(
     if out:
         write(contradictions, out)
     if figure:
-        from bench.report.figures.gains import write_gains
+        from bench.report.figures.compared import write_gains
 
         write_gains(figure)
     print(report(contradictions))

@@ -29,14 +29,14 @@ def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
     usual splits."""
     if plan.get("skip"):
         return set()
-    found = set(scored_cells(expand_tasks(plan.get("tasks", ("sts",)))))  # older plans have none
+    keys = set(scored_cells(expand_tasks(plan.get("tasks", ("sts",)))))  # older plans have none
     if plan["seed"] is not None:
-        found.add(("STS-B", "dev", "best_step"))
+        keys.add(("STS-B", "dev", "best_step"))
     if "alignment" in plan.get("analyses", ()):
-        found.add(("uniformity", "", "uniformity"))
+        keys.add(("uniformity", "", "uniformity"))
     if "layers" in plan.get("analyses", ()):
-        found |= {("SetSim", "test", "layer_similarity"), ("TokSim", "test", "token_similarity")}
-    return found
+        keys |= {("SetSim", "test", "layer_similarity"), ("TokSim", "test", "token_similarity")}
+    return keys
 
 
 def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
@@ -74,9 +74,8 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
             sides.append([name for name in ids if (number.task, split, metric) in keys[name]])
         targets.append(tuple(chain(*sides)))
         planned.append(bool(sides) and all(sides))
-    numbers["targets"], numbers["planned"] = targets, planned
     judged = cells(suite) if all_cells is None else all_cells
-    numbers["n"], numbers["verdict"] = 0, ""
+    numbers = numbers.assign(targets=targets, planned=planned, n=0, verdict="")
     numbers.loc[numbers["measures"], ["n", "verdict"]] = judged[["n", "verdict"]].to_numpy()
     numbers.loc[numbers["run"] == "", "verdict"] = ""
     return numbers
@@ -115,31 +114,19 @@ def without_recipe() -> pd.DataFrame:
 
 
 def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
-    """Several suites as one. If several have the same run, one with scores is taken.
-
-    Raises:
-        UserError: suites have different stand-ins for one printed backbone.
-    """
+    """Several suites as one. If several have the same run, one with scores is taken."""
     stand_ins: dict[str, str] = {}
-    for suite in suites:
-        for printed, own in suite.stand_ins.items():
-            if stand_ins.setdefault(printed, own) != own:
-                both = f"{stand_ins[printed]} and {own} both stand in for {printed}"
-                raise UserError(f"{both}; pass their suites in separate calls")
     by_id: dict[str, RunResults] = {}
-    for run in (run for suite in suites for run in suite.runs):
-        if run.plan["id"] not in by_id or by_id[run.plan["id"]].status == "missing":
-            by_id[run.plan["id"]] = run
-    name = listed(one.name for one in suites)
+    for suite in suites:
+        for printed, backbone in suite.stand_ins.items():
+            if stand_ins.setdefault(printed, backbone) != backbone:
+                both = f"{stand_ins[printed]} and {backbone} both stand in for {printed}"
+                raise UserError(f"{both}; pass their suites in separate calls")
+        for run in suite.runs:
+            if by_id.setdefault(run.plan["id"], run).status == "missing":
+                by_id[run.plan["id"]] = run
+    name = listed(suite.name for suite in suites)
     return SuiteResults(name, suites[0].data, stand_ins, list(by_id.values()))
-
-
-def _shown(counts: pd.DataFrame) -> pd.DataFrame:
-    """`coverage` as texts, with a last line of sums."""
-    columns = [*STAGES, *verdicts_in(counts)]
-    total = pd.DataFrame([{"source": "all", "table": ""} | counts[columns].sum().to_dict()])
-    shown = pd.concat([counts[["source", "table", *columns]], total]).astype(str)
-    return shown.rename(columns=VERDICT_SYMBOLS)
 
 
 def _left_out(left_out: pd.DataFrame) -> Iterator[str]:
@@ -147,7 +134,7 @@ def _left_out(left_out: pd.DataFrame) -> Iterator[str]:
     for reason, rows in left_out.groupby("reason", sort=False):
         yield f"{reason}: {rows['numbers'].sum()}"
         for (source, table), group in rows.groupby(["source", "table"], sort=False):
-            names = dict.fromkeys(row_name(row.method, row.variant) for row in group.itertuples())
+            names = dict.fromkeys(map(row_name, group["method"], group["variant"]))
             yield f"  {source}, {table}: {group['numbers'].sum()} ({', '.join(names)})"
 
 
@@ -157,8 +144,8 @@ def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
     for label, rows in unplanned.groupby([*LABEL, "run", "minus"], sort=False):
         source, table, method, backbone, variant, run, minus = label
         where = f"{source}, {table}, {row_name(method, variant)}, {backbone}"
-        tasks = ", ".join(rows["task"])
-        yield f"  {where}, {tasks}: {run}" + (f" minus {minus}" if minus else "")
+        compared = f"{run} minus {minus}" if minus else run
+        yield f"  {where}, {', '.join(rows['task'])}: {compared}"
 
 
 def render_coverage(
@@ -182,11 +169,15 @@ def render_coverage(
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
     numbers, left_out = coverage_of_numbers(suite), without_recipe()
     counts = coverage(numbers)
-    shown, measures = _shown(counts), counts["measures"].sum()
+    kinds, measures = verdicts_in(counts), counts["measures"].sum()
+    columns = [*STAGES, *kinds]
+    total = pd.DataFrame([{"source": "all", "table": ""} | counts[columns].sum().to_dict()])
+    shown = pd.concat([counts[["source", "table", *columns]], total]).astype(str)
+    shown = shown.rename(columns=VERDICT_SYMBOLS)
     caption = (
         f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
     )
-    legend = "; ".join(f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in verdicts_in(counts))
+    legend = "; ".join(f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in kinds)
     missing = left_out.loc[left_out["measures"], "numbers"].sum()
     below = [
         f"Verdicts on those with a recipe: {legend}.",

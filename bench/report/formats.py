@@ -144,9 +144,15 @@ def latex(frame: pd.DataFrame, caption: str, label: str, note: str = "") -> str:
 
 @cache
 def templates() -> jinja2.Environment:
-    """The environment of the templates of tables and page, with autoescaping."""
-    loader = jinja2.FileSystemLoader(TEMPLATES)
-    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    """The environment of the templates of tables and page; those of HTML escape every text."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=jinja2.select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests["known"] = pd.notna
+    return environment
 
 
 def html(frame: pd.DataFrame, caption: str, note: str = "") -> str:

@@ -64,17 +64,12 @@ def run_name(source: str, method: str) -> str:
     return _RUNS[method]
 
 
-@cache
-def _backbones_of(source: str) -> list[str]:
-    known = ["bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
-    used = set(printed().query("source == @source")["backbone"])
-    return [name for name in known if name in used]
-
-
 def backbones(source: str, stated: str) -> list[str]:
     """The backbones that a paper states hyper-parameters for: all of its own, or those named."""
     if stated == "all":
-        return _backbones_of(source)
+        known = ["bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
+        used = set(printed().query("source == @source")["backbone"])
+        return [name for name in known if name in used]
     return stated.replace("bert-base (Chinese)", "bert-base-chinese").split(" and ")
 
 
@@ -116,13 +111,14 @@ def _value_text(value: Any) -> str:
 
 
 def _text(values: dict[str, Any]) -> str:
-    """Values by backbone as one text: once if all are equal, else with the backbones of each."""
-    of_text: dict[str, list[str]] = {}
+    """Values by backbone as one text: once if all are equal, else with the backbones of each; a
+    dash if there are none."""
+    by_text: dict[str, list[str]] = {}
     for name, value in values.items():
-        of_text.setdefault(_value_text(value), []).append(name)
-    if len(of_text) == 1:
-        return next(iter(of_text))
-    return "; ".join(f"{text} ({', '.join(names)})" for text, names in of_text.items())
+        by_text.setdefault(_value_text(value), []).append(name)
+    if len(by_text) > 1:
+        return "; ".join(f"{text} ({', '.join(names)})" for text, names in by_text.items())
+    return next(iter(by_text), "–")
 
 
 def hyperparameters() -> pd.DataFrame:
@@ -137,18 +133,16 @@ def hyperparameters() -> pd.DataFrame:
     numbers = printed()
     for number in numbers[~numbers["metric"].isin(MEASURES)].itertuples(index=False):
         method, name = run_name(number.source, number.method), number.task
-        row = {key: getattr(number, key) for key in ("source", "table", "method", "backbone")}
-        row |= {"name": name, "printed": printed_text(number)}
         names = backbones(number.source, number.backbone) if name in FIELDS else []
-        ours = {
-            setting: {each: resolved(method, setting, each, name) for each in names}
+        paper, official = (
+            {backbone: resolved(method, setting, backbone, name) for backbone in names}
             for setting in ("paper", "official")
-        }
-        found = [value for values in ours.values() for value in values.values()]
-        differs = any(value not in (None, number.value) for value in found)
-        remark = REASONS[method, name] if differs or not names else ""
-        texts = {setting: _text(values) if names else "–" for setting, values in ours.items()}
-        rows.append(row | texts | {"remark": remark})
+        )
+        values = {None, number.value, *paper.values(), *official.values()}
+        differs = len(values) > 2 or not names
+        remark = REASONS[method, name] if differs else ""
+        row = [number.source, number.table, number.method, number.backbone, name]
+        rows.append([*row, printed_text(number), _text(paper), _text(official), remark])
     return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
 
 
@@ -182,9 +176,9 @@ def recipe_of(suite: SuiteResults) -> str:
 
 def note(shown: pd.DataFrame, suite: SuiteResults) -> str:
     """What stands below a table of hyper-parameters."""
-    dash = "–: ours has no such setting, or no code was released."
-    parts = [dash] if shown.eq("–").any(axis=None) else []
-    return " ".join(filter(None, [*parts, recipe_of(suite), "docs/methods.md has the evidence."]))
+    dashes = shown.eq("–").any(axis=None)
+    dash = "–: ours has no such setting, or no code was released." if dashes else ""
+    return " ".join(filter(None, [dash, recipe_of(suite), "docs/methods.md has the evidence."]))
 
 
 def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
@@ -197,11 +191,7 @@ def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
 
 
 def render_hyperparameters(out: Path, suite: SuiteResults) -> None:
-    """Write the hyper-parameters of each printed table in four formats into `out`.
-
-    Raises:
-        UserError: `out` cannot be written.
-    """
+    """Write the hyper-parameters of each printed table in four formats into `out`."""
     for stem, title, shown in hyperparameter_sections():
         caption = f"{title}: {CAPTION}."
         write_table(out, stem, shown, shown, caption, note(shown, suite))

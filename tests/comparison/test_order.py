@@ -21,7 +21,7 @@ from bench.comparison.order import (
 )
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
-from bench.report.order_table import order_text, shown_averages, summaries
+from bench.report.summaries import order_text, shown_averages, summaries
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered

@@ -12,9 +12,16 @@ import pytest
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
-from bench.report.best import with_best
 from bench.report.formats import Bold, html, latex, markdown
-from bench.report.tables import is_sweep, legend, marked, printed_tables, shown_table, tasks_of
+from bench.report.printed_table import (
+    is_sweep,
+    legend,
+    marked,
+    printed_tables,
+    shown_table,
+    tasks_of,
+    with_best,
+)
 from bench.reported import FOLDER, SOURCES, printed, printed_names, printed_text
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
@@ -151,16 +158,21 @@ def test_a_published_checkpoint_is_a_line_of_a_sweep(tmp_path):
     assert "= reproduced: " in legend(tables["gs-infonce-v2_table-3"])
 
 
-def test_bold_in_every_format():
-    shown = pd.DataFrame([["a_b", Bold("1.0 ≠"), "2"]], columns=["x", "y", "z"], dtype=object)
-    assert markdown(shown, "C.", "Below.").endswith("| a_b | **1.0 ≠** | 2 |\n\nBelow.\n")
-    text = latex(shown, "C.", "label", "50 % below.")
-    assert "a\\_b & \\textbf{1.0 $\\neq$} & 2 \\\\" in text
+def test_a_table_in_every_format():
+    row = ["a_b|c", Bold("1.0 ≠"), "50%"]
+    shown = pd.DataFrame([row], columns=["x", "y", "z"], dtype=object)
+    assert markdown(shown, "C.", "Below.") == (
+        "C.\n\n| x | y | z |\n|---|---|---|\n| a_b\\|c | **1.0 ≠** | 50% |\n\nBelow.\n"
+    )
+    text = latex(shown, "All & 100 %", "some", "50 % below.")
+    assert "a\\_b\\textbar{}c & \\textbf{1.0 $\\neq$} & 50\\% \\\\" in text
+    assert "\\caption{All \\& 100 \\%}" in text
+    assert "\\label{tab:some}" in text
+    assert "{lrl}" in text
     assert text.index("\\end{tabular}") < text.index("50 \\% below.") < text.index("\\end{table}")
     page = html(shown, "C.", "<below>")
-    assert '<td class="number"><b>1.0 ≠</b></td><td class="number">2</td>' in page
+    assert '<td class="number"><b>1.0 ≠</b></td><td class="">50%</td>' in page
     assert '<p class="legend">&lt;below&gt;</p>' in page
-    assert "{lrr}" in text
 
 
 def test_the_legend_explains_each_symbol_of_its_table(tables):

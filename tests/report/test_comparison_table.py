@@ -12,7 +12,8 @@ from scipy import stats
 
 from bench.comparison.against_baseline import against
 from bench.datasets.tasks import STS_TASKS
-from bench.report.comparison_table import caption, render_versus, shown, versus_figure
+from bench.report.comparison_table import caption, render_versus, shown
+from bench.report.figures.compared import versus_figure
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.utils.errors import UserError
 from tests.report.test_compared_numbers import BASE, each, row_of, scored, suite
@@ -144,12 +145,6 @@ def test_nothing_is_written_without_a_folder(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert render_versus(folder, "simcse", ["is-cse"]).startswith("Suite paper")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_same_files_twice(folder, compared, tmp_path):
-    render_versus(folder, "simcse", out=tmp_path)
-    for path in compared.iterdir():
-        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
 
 def test_the_figure_shows_the_numbers():

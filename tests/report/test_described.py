@@ -3,27 +3,35 @@ reported."""
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import yaml
 
-from bench.report.figures.described import Kind, load_figures
-from bench.report.figures.measured import ROWS
+from bench.report.figures.described import Kind, PaperFigure, load_figures
 from bench.report.figures.papers import DRAW
-from bench.reported import curves, mapped
+from bench.reported import SOURCES, curves, mapped
 from bench.utils.errors import UserError
 
 IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
 
 
-def test_every_figure_of_the_papers_is_described():
+def test_every_figure_of_the_papers_is_described_once():
     figures = load_figures()
     assert [figure.id for figure in figures] == IDS
     assert len({figure.stem for figure in figures}) == len(IDS)
-    assert set(get_args(Kind)) == set(ROWS) == set(DRAW) == {figure.kind for figure in figures}
+    for figure in figures:
+        assert figure.source in SOURCES
+        labels = {(series.label, series.backbone) for series in figure.series}
+        assert len(labels) == len(figure.series)
+        sweep = figure.kind == "sweep"
+        assert bool(figure.x) == sweep
+        assert bool(figure.scores) == (figure.kind in ("sweep", "seeds"))
+        assert {(bool(series.runs), bool(series.run)) for series in figure.series} == {
+            (sweep, not sweep)
+        }
+    assert set(get_args(Kind)) == set(DRAW) == {figure.kind for figure in figures}
 
 
 def test_stems_are_no_other_figure_s():
@@ -75,6 +83,7 @@ def test_released_logs():
     assert logs["value"].between(50, 90).all()
 
 
+SERIES = {"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}
 ENTRY: dict[str, Any] = {
     "id": "A",
     "source": "sscl",
@@ -83,28 +92,18 @@ ENTRY: dict[str, Any] = {
     "kind": "sweep",
     "x": "number",
     "scores": [["Avg", "test"]],
-    "series": [{"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}],
+    "series": [SERIES],
 }
 
 
-def write(folder: Path, *entries: Any) -> Path:
+def read(folder: Path, entry: Any) -> PaperFigure:
     path = folder / "figures.yaml"
-    path.write_text(yaml.safe_dump({"figures": list(entries)}))
-    return path
-
-
-def changed(**fields: Any) -> dict[str, Any]:
-    entry = copy.deepcopy(ENTRY) | fields
-    return {name: value for name, value in entry.items() if value is not None}
-
-
-def series(**fields: Any) -> dict[str, Any]:
-    part = copy.deepcopy(ENTRY["series"][0]) | fields
-    return changed(series=[{name: value for name, value in part.items() if value is not None}])
+    path.write_text(yaml.safe_dump({"figures": [entry]}))
+    return load_figures(path)[0]
 
 
 def test_a_good_entry_is_read(tmp_path):
-    (figure,) = load_figures(write(tmp_path, ENTRY))
+    figure = read(tmp_path, ENTRY)
     assert figure.stem == "sscl_figure-9"
     assert figure.heading == "SSCL, Figure 9: a title"
     assert figure.scores == [("Avg", "test")]
@@ -112,34 +111,14 @@ def test_a_good_entry_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    ("changes", "message"),
     [
-        (changed(titel="x"), "unknown key 'titel'; did you mean 'title'?"),
-        (changed(title=None), r"'figures\.0\.title' is missing"),
-        (changed(kind="sweeep"), "kind' should be 'sweep', .* not 'sweeep'"),
-        (changed(source="sccl"), "unknown paper 'sccl'; did you mean 'sscl'?"),
-        (changed(kind="curves"), "a sweep, and no other kind of figure, has 'x'"),
-        (changed(x=None), "a sweep, and no other kind of figure, has 'x'"),
-        (changed(scores=None), "sweeps and seeds, and no other kinds of figures, have 'scores'"),
-        (changed(scores=["Avg"]), r"scores\.0' should be a valid tuple"),
-        (changed(printed="Table 1"), "printed' should be a valid list"),
-        (changed(series=[]), "series' should have at least 1 item"),
-        (changed(series=["simcse"]), r"series\.0' should be a valid dictionary"),
-        (series(label=None), "label' is missing"),
-        (series(runs={}, run="simcse@official"), "the series of a sweep have 'runs'"),
-        (series(runs={"a": "simcse@official"}), "should be a valid number, not 'a'"),
-        (series(runs={1: "simcse"}), "should match pattern .* not 'simcse'"),
-        (series(runs={1: []}), "should have at least 1 item"),
-        (series(backbone=["bert-base-uncased"] * 2), "two series have the same label and backbone"),
+        ({"titel": "x"}, "unknown key 'titel'; did you mean 'title'?"),
+        ({"kind": "sweeep"}, "kind' should be 'sweep', .* not 'sweeep'"),
+        ({"series": ["simcse"]}, r"series\.0' should be a valid dictionary"),
+        ({"series": [SERIES | {"runs": {1: "simcse"}}]}, "should match pattern .* not 'simcse'"),
     ],
 )
-def test_mistakes_are_named(tmp_path, entry, message):
+def test_mistakes_are_named(tmp_path, changes, message):
     with pytest.raises(UserError, match=f"figures.yaml: .*{message}"):
-        load_figures(write(tmp_path, entry))
-
-
-def test_names_are_given_once(tmp_path):
-    with pytest.raises(UserError, match="two figures have the id 'A'"):
-        load_figures(write(tmp_path, ENTRY, changed(figure="Figure 8")))
-    with pytest.raises(UserError, match="two figures have the stem 'sscl_figure-9'"):
-        load_figures(write(tmp_path, ENTRY, changed(id="B", figure="figure 9")))
+        read(tmp_path, ENTRY | changes)

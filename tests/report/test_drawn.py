@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -19,11 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 
-from bench.report.figures import render_figures
 from bench.report.figures.described import load_figures
 from bench.report.figures.measured import OURS, FigureData, figure_data
-from bench.report.figures.papers import draw, paper_figures
-from bench.report.figures.spreads import _density
+from bench.report.figures.papers import _density, draw, paper_figures
 from bench.report.figures.style import LINES, MARKS, STYLE, SeriesLook, looks
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.support.synthetic_figures import write_everything
@@ -374,37 +371,3 @@ def test_odd_labels_are_texts(name, suite):
     assert odd.strip() in text_of(figure)
     if name != "S11":  # its labels are headings, which are not wrapped
         assert found == []
-
-
-def rendered(
-    suite: SuiteResults, out: Path, names: Iterable[str], monkeypatch: pytest.MonkeyPatch
-) -> dict[str, bytes]:
-    """The bytes of the papers' figures `names` by file."""
-    chosen = [FIGURES[name] for name in names]
-    monkeypatch.setattr("bench.report.figures.read_suite", lambda _: suite)
-    for name in ("cells", "figure_stems", "leaderboards"):
-        monkeypatch.setattr(f"bench.report.figures.{name}", lambda _: {})
-    monkeypatch.setattr("bench.report.figures.papers.load_figures", lambda: chosen)
-    render_figures(out, out)
-    return {path.name: path.read_bytes() for path in out.iterdir()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "names",
-    [("G5", "I8"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow)],
-    ids=["two", "all"],
-)
-def test_files_hold_the_numbers_and_bytes_are_equal(suite, tmp_path, monkeypatch, names):
-    files = rendered(suite, tmp_path / "one", names, monkeypatch)
-    stems = {FIGURES[name].stem for name in names}
-    assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("png", "pdf", "csv")}
-    for name in names:
-        data = pd.read_csv(tmp_path / "one" / f"{FIGURES[name].stem}.csv")
-        expected = figure_data(FIGURES[name], suite).table
-        assert list(data.columns) == list(expected.columns)
-        assert data["series"].tolist() == expected["series"].tolist()
-        for column in expected.select_dtypes("number"):
-            both = data[column].astype(float), expected[column].astype(float)
-            np.testing.assert_allclose(*both, rtol=1e-14, err_msg=name)
-    assert rendered(suite, tmp_path / "two", names, monkeypatch) == files

@@ -11,16 +11,19 @@ import matplotlib
 import pandas as pd
 import pytest
 from matplotlib.textpath import TextPath
-from PIL import Image
 from scipy import stats
 
 from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import cells, leaderboard
 from bench.datasets.tasks import STS_TASKS
-from bench.report.comparison_table import versus_figure
-from bench.report.figures import figure_stems, render_figures
-from bench.report.figures.compared import board_figure, comparison
-from bench.report.figures.rows import NAME_SIZE, core
+from bench.report.figures import figure_stems
+from bench.report.figures.compared import (
+    NAME_SIZE,
+    board_figure,
+    comparison,
+    core,
+    versus_figure,
+)
 from bench.report.figures.style import STYLE
 from bench.reported import prior_sd
 from bench.results.suite_results import SuiteResults, read_suite
@@ -326,30 +329,3 @@ def test_texts_cover_nothing_and_stay_inside(suite, tmp_path):
 def _averages(suite: SuiteResults, baseline: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     frame, claims = against(suite, baseline)
     return frame[frame["task"] == "Avg"], claims[claims["task"] == "Avg"]
-
-
-@pytest.mark.slow
-def test_files_and_equal_bytes(suite, tmp_path, monkeypatch):
-    monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])  # test_drawn.py
-    tables = figure_stems(cells(read_suite(suite)))
-    assert len(tables) == 8
-    # One of eight, which are all drawn above: rendering takes a second each.
-    drawn = {"sscl_table-2": tables["sscl_table-2"]}
-    nothing = {"n": 0, "other_n": 0, "checkpoint_mean": float("nan"), "verdict": "not run"}
-    given = drawn | {"sscl_table-3": tables["sscl_table-2"].assign(**nothing)}  # print alone
-    monkeypatch.setattr("bench.report.figures.cells", lambda _: None)
-    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: given)
-    render_figures(suite, tmp_path / "one")
-    files = {path.name for path in (tmp_path / "one").iterdir()}
-    kinds = ("png", "pdf", "csv")
-    assert files == {f"{stem}.{kind}" for stem in ("leaderboard", *drawn) for kind in kinds}
-    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
-    render_figures(suite, tmp_path / "two")
-    for path in (tmp_path / "two").iterdir():
-        assert (tmp_path / "one" / path.name).read_bytes() == path.read_bytes(), path.name
-    with Image.open(tmp_path / "one" / "leaderboard.png") as image:
-        assert image.size[0] == 1080
-        assert "Software" not in image.info
-    data = pd.read_csv(tmp_path / "one" / "sscl_table-2.csv").query("method == 'SimCSE'")
-    assert data["printed"].tolist() == [76.25, 77.53]
-    assert data["ours"].iloc[0] == "75.0 75.5 76.0 76.5 77.0"

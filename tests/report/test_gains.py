@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-from bench.report.figures.gains import gains_figure, write_gains
+from bench.report.figures.compared import gains_figure, write_gains
 from bench.report.figures.style import STYLE
 from bench.reported.gains import printed_gains
 from bench.utils.errors import UserError

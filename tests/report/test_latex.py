@@ -20,15 +20,8 @@ from bench.comparison.reproduction import cells
 from bench.report.coverage import planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.hyperparameters import hyperparameter_sections, note
-from bench.report.tables import (
-    captioned,
-    leaderboard_caption,
-    leaderboards,
-    legend,
-    printed_tables,
-    shown_leaderboard,
-    shown_table,
-)
+from bench.report.printed_table import captioned, legend, printed_tables, shown_table
+from bench.report.tables import leaderboard_caption, leaderboards, shown_leaderboard
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 

@@ -49,23 +49,23 @@ def test_everything_is_there_without_a_remark(suite):
     assert paper_stems(suite) == {figure.stem: figure.heading for figure in FIGURES.values()}
 
 
-def test_nothing_is_there_where_nothing_is(tmp_path):
-    rows = dict.fromkeys(STS_TASKS, 70.0)
-    write_suite(tmp_path, [{"method": "word-overlap", "setting": "paper", "scores": rows}])
-    assert list(paper_figures(read_suite(tmp_path))) == []
-    # A plan without runs has no data; printed numbers alone make no figure.
-    write_suite(tmp_path / "b", [{"method": "gs-infonce", "seed": 1, "scores": None}])
-    assert list(paper_figures(read_suite(tmp_path / "b"))) == []
+SCORES = dict.fromkeys(STS_TASKS, 70.0)
 
 
-def test_runs_without_curve_and_analyses_are_scores_alone(tmp_path):
-    rows = dict.fromkeys(STS_TASKS, 70.0)
-    entries = [{"method": method, "seed": 1, "scores": rows} for method in ("simcse", "sscl")]
-    write_suite(tmp_path, entries)
-    assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path))] == ["S7"]
-    # A single value is no sweep.
-    write_suite(tmp_path / "b", entries[:1])
-    assert [figure.id for figure, _ in paper_figures(read_suite(tmp_path / "b"))] == []
+@pytest.mark.parametrize(
+    ("entries", "figures"),
+    [
+        ([{"method": "word-overlap", "setting": "paper", "scores": SCORES}], []),
+        # Printed numbers alone make no figure.
+        ([{"method": "gs-infonce", "seed": 1, "scores": None}], []),
+        # Without curve and analyses there are scores alone; a single value is no sweep.
+        ([{"method": name, "seed": 1, "scores": SCORES} for name in ("simcse", "sscl")], ["S7"]),
+        ([{"method": "simcse", "seed": 1, "scores": SCORES}], []),
+    ],
+)
+def test_there_is_no_figure_without_data(tmp_path, entries, figures):
+    suite = read_suite(write_suite(tmp_path, entries))
+    assert [figure.id for figure, _ in paper_figures(suite)] == figures
 
 
 def test_sweep_holds_scores_of_the_suite_and_of_print(folder, suite):
@@ -123,17 +123,13 @@ def test_curves_hold_the_training_and_the_log(folder, suite):
 
 
 def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
-    write_everything(tmp_path, only=["S12", "L1"], seeds=(1,), steps=4)
-    short = read_suite(tmp_path)
+    """A log of a single point would be no line, and would stretch the axis."""
+    write_everything(tmp_path / "a", only=["S12", "L1"], seeds=(1,), steps=4)
+    short = read_suite(tmp_path / "a")
     assert set(table("S12", short)["origin"]) == {OURS}
     assert table("L1", short).query("origin == @LOG")["step"].max() == 500
-
-
-def test_a_log_with_a_single_point_up_to_our_last_step_is_left_out(tmp_path):
-    """It would be no line, and its point would stretch the axis."""
-    write_everything(tmp_path, only=["L1"], seeds=(1,), steps=1)
-    measured = figure_data(FIGURES["L1"], read_suite(tmp_path))
-    assert measured is not None
+    write_everything(tmp_path / "b", only=["L1"], seeds=(1,), steps=1)
+    measured = figure_data(FIGURES["L1"], read_suite(tmp_path / "b"))
     assert measured.table["step"].max() == 125
     assert set(measured.table["origin"]) == {OURS}
     assert measured.remarks == (
@@ -268,14 +264,3 @@ def test_ranges_say_each_number_once(values):
         said += range(int(first), int(last or first) + 1)
         assert not last or int(last) - int(first) >= 2
     assert said == sorted(values)
-
-
-def test_ranges_of_fractions():
-    assert ranges([16, 0.5, 4, 5, 6]) == "0.5, 4 to 6, 16"
-
-
-def test_one_figure_of_its_own(suite):
-    own = FIGURES["S6"].model_copy(update={"scores": [("STS12", "test")], "printed": []})
-    rows = figure_data(own, suite).table
-    assert set(rows["task"]) == {"STS12"}
-    assert set(rows["origin"]) == {OURS}  # it names no printed table

@@ -16,7 +16,7 @@ import pytest
 from bench.comparison.reproduction import cells
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.report.page_summary import found, verdict_counts
+from bench.report.page import summary, verdict_counts
 from bench.report.tables import leaderboards
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.support.synthetic_suite import seeds, write_suite
@@ -27,7 +27,7 @@ def rows(*values: float) -> list[dict[str, float]]:
 
 
 def lines(suite: SuiteResults) -> dict[str, str]:
-    return dict(found(suite, cells(suite), leaderboards(suite), 1))
+    return dict(summary(suite, cells(suite), leaderboards(suite), 1))
 
 
 @pytest.fixture(scope="module")

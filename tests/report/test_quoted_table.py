@@ -7,8 +7,8 @@ import pytest
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.report import quoted_table
-from bench.report.quoted_table import quoted_tables
+from bench.report import summaries
+from bench.report.summaries import quoted_tables
 from bench.report.tables import leaderboards, render_tables
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
@@ -26,7 +26,7 @@ ROWS = pd.DataFrame(
 @pytest.fixture
 def quotes(monkeypatch):
     monkeypatch.setattr(
-        quoted_table, "quoted", lambda board: ROWS if board == "sts" else ROWS.iloc[:0]
+        summaries, "quoted", lambda board: ROWS if board == "sts" else ROWS.iloc[:0]
     )
 
 
@@ -63,5 +63,5 @@ def test_quoted_scores_are_rendered_and_not_judged(tmp_path):
     assert "quoted_sts" in names
     for name in names:
         assert "quoted" in (tmp_path / "tables" / f"{name}.md").read_text(encoding="utf-8")
-    quoted_methods = {row.name for row in quoted_table.quoted("sts").itertuples(index=False)}
+    quoted_methods = {row.name for row in summaries.quoted("sts").itertuples(index=False)}
     assert not quoted_methods & set(cells(suite)["method"])

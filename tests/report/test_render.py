@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
 from bench.cli import main
+from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
+from bench.report.figures import figure_stems
+from bench.report.figures.papers import paper_figures
+from bench.report.printed_table import is_measured
 from bench.report.render import render
+from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
 from tests.support.synthetic_suite import seeds, write_suite
@@ -68,3 +76,30 @@ def test_a_failure_renders_nothing(
     with pytest.raises(UserError, match="the figures fail"):
         render(suite, out)
     assert sorted(names(tmp_path)) == ["out/tables/sts.md"] * exists
+
+
+@pytest.mark.slow
+def test_rendering_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    """Tables, figures and page of a suite with every figure; the figures' data are in their CSV."""
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    first, second = tmp_path / "first", tmp_path / "second"
+    for out in (first, second):
+        render(folder, out)
+    assert names(first) == names(second)
+    for name in names(first):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    suite = read_suite(folder)
+    stems = {path.stem for path in (first / "figures").glob("*.png")}
+    drawn = {stem for stem, table in figure_stems(cells(suite)).items() if is_measured(table)}
+    assert stems >= drawn | {"leaderboard", "compare"}
+    for figure, measured in paper_figures(suite):
+        assert (first / "figures" / f"{figure.stem}.pdf").is_file()
+        data = pd.read_csv(first / "figures" / f"{figure.stem}.csv")
+        assert list(data.columns) == list(measured.table.columns)
+        assert data["series"].tolist() == measured.table["series"].tolist()
+        for column in measured.table.select_dtypes("number"):
+            both = data[column].astype(float), measured.table[column].astype(float)
+            np.testing.assert_allclose(*both, rtol=1e-14, err_msg=figure.id)
+    with Image.open(first / "figures" / "leaderboard.png") as image:
+        assert image.size[0] == 1080
+        assert "Software" not in image.info

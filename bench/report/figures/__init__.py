@@ -11,7 +11,8 @@ from bench.comparison.reproduction import cells
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
 from bench.report.figures.papers import draw, paper_figures, paper_stems
 from bench.report.figures.style import STYLE, save
-from bench.report.tables import is_measured, leaderboards
+from bench.report.printed_table import is_measured
+from bench.report.tables import leaderboards
 from bench.results.suite_results import read_suite
 
 __all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]

@@ -1,27 +1,212 @@
-"""Figures of printed averages beside our seeds, and of the suite's own leaderboards."""
+"""Figures of rows: a panel per backbone below each other, a row per method, an axis of scores that
+all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
+and printed gains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from numpy.typing import ArrayLike
 
+from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.comparison.statistics import mean_and_sd
 from bench.datasets.tasks import AVERAGED
+from bench.registry.backbones import NO_BACKBONE
+from bench.report.comparison_table import baseline_name, claims_of, line_of, names_of
 from bench.report.figures import style
-from bench.report.figures.rows import aside, panels, zoom
 from bench.report.formats import score_text
-from bench.report.tables import printed_tables
+from bench.report.printed_table import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
-from bench.results.records import named, with_stand_ins
+from bench.reported.gains import printed_gains
+from bench.results.records import is_outside, named, with_stand_ins
 from bench.results.suite_results import SuiteResults
+from bench.utils.errors import UserError
+
+# --- Layout ---
+
+# Inches: margins, least height of a row, height of a line of its name and space between two names,
+# extra height of a panel. The first panel's heading may stand beside the legend's last row.
+LEFT, RIGHT, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.22, 0.12, 0.05, 0.38
+RAISED, BOTTOM = 0.16, 0.22  # inches: of the first panel; for the axis below the last, less that
+NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
+AXIS = style.WIDTH - LEFT - RIGHT
+# A gap separates outliers if it is wider than this share of the rest, these points, and this many
+# median gaps.
+APART, NEAR, USUAL = 0.2, 3.0, 2
+FEW = 0.25  # the largest share of marks that can be outliers
+MARGIN, ARROW = 0.05, 0.5  # share of the axis beside the marks; inches of an arrow and its value
+
+Panels = list[tuple[Axes, str, pd.DataFrame]]
+Ends = tuple[float, float]
+
+
+def panels(
+    table: pd.DataFrame,
+    names: Sequence[str],
+    title: str,
+    note: str,
+    handles: Sequence[Artist],
+    scale: str,
+) -> tuple[Figure, Panels]:
+    """A figure with a panel per backbone.
+
+    Args:
+        table: has a column `backbone`, and one row per row of a panel.
+        names: of the rows. All have the same size, and rows are as high as the longest needs.
+        title, note: texts above and below the panels.
+        handles: of the legend, between title and panels.
+        scale: label of the axis.
+
+    Returns:
+        The figure, and each panel, headed by its backbone, with the backbone and its rows.
+    """
+    lines = pd.Series([style.wrapped(name, NAME_WIDTH) for name in names], index=table.index)
+    row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
+    parts = dict(list(table.groupby("backbone", sort=False)))
+    heights = [len(part) * row + PANEL for part in parts.values()]
+    figure, top = style.sheet(title, note, handles, sum(heights) + BOTTOM)
+    height = figure.get_figheight()
+    top += RAISED
+    drawn: Panels = []
+    for backbone, part in parts.items():
+        count = len(part)
+        bottom = top - PANEL - count * row
+        box = (LEFT / style.WIDTH, bottom / height, AXIS / style.WIDTH, count * row / height)
+        panel = figure.add_axes(box, sharex=drawn[0][0] if drawn else None)
+        panel.set_ylim(count - 0.5, -0.5)
+        panel.set_yticks(range(count), lines[part.index], size=NAME_SIZE)
+        panel.tick_params(axis="y", length=0)
+        panel.tick_params(axis="x", length=2, color=style.GREY, labelbottom=False)
+        panel.grid(axis="x", color="#F0F0F0", lw=0.6)
+        panel.set_axisbelow(True)
+        across = panel.get_yaxis_transform()
+        panel.hlines(range(count), 0, 1, transform=across, color=style.PALE, lw=0.6, zorder=0)
+        style.heading(panel, place(backbone, part))
+        drawn.append((panel, backbone, part))
+        top = bottom
+    if drawn:  # there are none if the suite has no data
+        drawn[-1][0].tick_params(axis="x", labelbottom=True)
+        drawn[-1][0].locator_params(axis="x", nbins=8)
+        drawn[-1][0].set_xlabel(scale)
+    return figure, drawn
+
+
+def place(backbone: str, rows: pd.DataFrame) -> str:
+    """A backbone, or what its rows are that have none."""
+    if backbone != NO_BACKBONE.name:
+        return backbone
+    outside = [is_outside(label) for label in rows.get("label", ())]
+    kinds = [] if outside and all(outside) else ["no backbone"]
+    if any(outside):
+        kinds.append("outside encoder" if sum(outside) == 1 else "outside encoders")
+    return ", ".join(kinds)
+
+
+def aside(panel: Axes, y: float, text: str, *, color: str = style.INK, bold: bool = False) -> None:
+    """A text to the right of a row."""
+    weight = "bold" if bold else "normal"
+    across = panel.get_yaxis_transform()
+    panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
+
+
+def core(values: ArrayLike) -> Ends:
+    """The range of the values without outliers: the few at an end that a wide gap separates.
+
+    >>> core([24.0, 49.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5])
+    (69.0, 71.5)
+    """
+    kept = np.sort(np.asarray(values, dtype=float))
+    spare = int(FEW * len(kept))
+    before = 0
+    while before != len(kept):  # one end may hide what is far at the other
+        before = len(kept)
+        for side in (1, -1):  # from the lowest, then from the highest
+            gaps = np.abs(np.diff(kept[::side]))[:spare]
+            rest = np.abs(kept[::side][-1] - kept[::side][1 : len(gaps) + 1])
+            usual = max(NEAR, USUAL * np.median(np.diff(kept))) if spare else NEAR
+            far = np.flatnonzero(gaps > np.maximum(APART * rest, usual))
+            count = int(far[-1]) + 1 if len(far) else 0
+            kept = kept[::side][count:][::side]
+            spare -= count
+    return float(kept[0]), float(kept[-1])
+
+
+def zoom(drawn: Panels, always: Sequence[float] = ()) -> None:
+    """Zoom on the marks that lie together, and on the scores `always`. Where a row has marks
+    beyond, an arrow at the edge shows their mean. Call it when all marks are drawn."""
+    marks = _marks(drawn)
+    if marks.empty:
+        return
+    low, high = core(marks["x"])
+    inner, ends = (min([low, *always]), max([high, *always])), (np.nan, np.nan)
+    while inner != ends:  # the space for arrows may reach an outlier, which is then none
+        ends = inner
+        arrows = _arrows(marks, ends)
+        limits = _limits(marks, arrows, ends)
+        seen = marks.loc[marks["x"].between(*limits), "x"]
+        inner = (min(seen.min(), ends[0]), max(seen.max(), ends[1]))
+    drawn[0][0].set_xlim(limits)
+    for arrow in arrows.itertuples():
+        panel = drawn[arrow.panel][0]
+        across = panel.get_yaxis_transform()
+        edge = 0.0 if arrow.side < 0 else 1.0
+        x = edge - arrow.side * (arrow.place * ARROW / AXIS + 0.012)
+        look = {"marker": "<" if arrow.side < 0 else ">", "ms": 5, "color": arrow.color, "ls": ""}
+        panel.plot([x], [arrow.y], **look, transform=across, zorder=5)
+        panel.text(
+            x - arrow.side * 0.02, arrow.y, arrow.text, transform=across, size=NAME_SIZE,
+            color=arrow.color, va="center_baseline", ha="left" if arrow.side < 0 else "right",
+        )  # fmt: skip
+
+
+def _marks(drawn: Panels) -> pd.DataFrame:
+    """What is drawn at scores, not at places of a panel, a row per mark: index of its `panel`, `y`
+    of its row, `line` within the panel, `color`, and the score `x`."""
+    marks = []
+    for number, (panel, *_) in enumerate(drawn):
+        for index, line in enumerate(panel.get_lines()):
+            if line.get_transform() is panel.transData:
+                for x, y in line.get_xydata():
+                    marks.append([number, round(y), index, line.get_color(), x])
+    return pd.DataFrame(marks, columns=["panel", "y", "line", "color", "x"]).dropna()
+
+
+def _arrows(marks: pd.DataFrame, ends: Ends) -> pd.DataFrame:
+    """What lies beyond the ends of an axis: `panel`, `y`, `side` (-1 or 1), the mean of a line's
+    values there as `text`, `color`, and its `place`, counted from the edge."""
+    side = (marks["x"] > ends[1]).astype(int) - (marks["x"] < ends[0])
+    row = ["panel", "y", "side"]
+    beyond = marks.assign(side=side)[side != 0].groupby([*row, "line", "color"], as_index=False)
+    arrows = beyond["x"].mean()
+    arrows["text"] = [f"{x:.2f}".replace("-", "−") for x in arrows["x"]]
+    arrows = arrows.drop_duplicates([*row, "text"])
+    return arrows.assign(place=arrows.groupby(row).cumcount())
+
+
+def _limits(marks: pd.DataFrame, arrows: pd.DataFrame, ends: Ends) -> Ends:
+    """Limits of an axis that shows all between `ends`, and arrows for what lies beyond."""
+    margin = MARGIN * (ends[1] - ends[0]) or 1.0
+    shown = marks.loc[marks["x"].between(*ends), ["panel", "y"]].drop_duplicates()
+    # Arrows need space where they stand beside a row's other marks.
+    beside = arrows.merge(shown)
+    most = (beside.groupby("side")["place"].max() + 1).reindex([-1, 1], fill_value=0)
+    left, right = ARROW / AXIS * most
+    span = (ends[1] - ends[0] + 2 * margin) / (1 - left - right)
+    return ends[0] - margin - left * span, ends[1] + margin + right * span
+
+
+# --- Printed and measured ---
 
 SCALES = {
     "spearman": "STS average (Spearman x 100)",
@@ -33,6 +218,8 @@ TOLERANCE = {"color": "#DCDCDC", "lw": 0}
 OUR_MEAN, ONE_RUN = {"lw": 2.4, "alpha": 0.5}, {"lw": 0.9}
 MEAN_KEY = "our mean: 90 % interval if =, else 95 %"
 RUN_KEY = "95 % of single runs of ours"
+LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRAINED}
+COLORS = {"lower": style.ORANGE, "higher": style.ORANGE, "not run": style.GREY}
 HOLLOW: style.Look = {"mfc": "none"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
 
@@ -41,39 +228,32 @@ class _Side(NamedTuple):
     """The scores of one setting of a row."""
 
     values: tuple[float, ...]
-    look: style.Look
+    kind: str  # a key of `LOOKS`
     hollow: bool
     distance: float  # from the middle of the row
 
 
 def _sides(row: Any) -> list[_Side]:
     """Both settings of a row, as far as they have scores."""
-    setting, shift = row.run.partition("@")[2], 0.18 if row.other else 0.0
-    sides = (
-        (row.ours, setting, row.verdict, -shift),
+    shift = 0.18 if row.other else 0.0
+    sides = []
+    for values, setting, verdict, distance in (
+        (row.ours, row.run.partition("@")[2], row.verdict, -shift),
         (row.other, row.other_setting, row.other_verdict, shift),
-    )
+    ):
+        if values:
+            kind = SEEDLESS if row.deterministic else setting
+            sides.append(_Side(values, kind, verdict == "not comparable", distance))
+    return sides
+
+
+def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
+    """Legend entries of what is drawn; `text` has the setting in braces."""
     return [
-        _Side(
-            values,
-            style.UNTRAINED if row.deterministic else _look(which),
-            verdict == "not comparable",
-            distance,
-        )
-        for values, which, verdict, distance in sides
-        if values
+        style.key(kind if kind == SEEDLESS else text.format(kind), look)
+        for kind, look in LOOKS.items()
+        if kind in kinds
     ]
-
-
-def _look(setting: str) -> style.Look:
-    return style.OFFICIAL if setting == "official" else style.PAPER
-
-
-def _keys(texts: str, drawn: Sequence[style.Look]) -> list[Artist]:
-    """Legend entries of the settings that are drawn; `texts` has the setting in braces."""
-    keys = [(texts.format(name), _look(name)) for name in ("official", "paper")]
-    keys.append((SEEDLESS, style.UNTRAINED))
-    return [style.key(text, look) for text, look in keys if look in drawn]
 
 
 def _intervals(row: Any) -> list[tuple[float, style.Look]]:
@@ -81,7 +261,8 @@ def _intervals(row: Any) -> list[tuple[float, style.Look]]:
     mean is outside the tolerance."""
     if pd.isna(row.half_width):
         return []
-    return [(row.mean_half_width, OUR_MEAN), *[(row.half_width, ONE_RUN)] * (row.within is False)]
+    mean = (row.mean_half_width, OUR_MEAN)
+    return [mean, (row.half_width, ONE_RUN)] if row.within is False else [mean]
 
 
 def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
@@ -94,18 +275,17 @@ def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
         if pd.notna(row.tolerance):
             band = (row.printed - row.tolerance, row.printed + row.tolerance)
             panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
-        for values, look, hollow, distance in _sides(row):
-            marks = look | HOLLOW if hollow else look
+        sides = _sides(row)
+        for values, kind, hollow, distance in sides:
+            marks = LOOKS[kind] | (HOLLOW if hollow else {})
             panel.plot(values, [y + distance] * len(values), **marks, zorder=3)
         for half_width, look in _intervals(row):
             ends = (row.mean - half_width, row.mean + half_width)
-            first = _sides(row)[0]
-            own = look | {"color": first.look["color"]}
-            panel.plot(ends, [y + first.distance] * 2, **own, zorder=1)
+            look = look | {"color": LOOKS[sides[0].kind]["color"]}
+            panel.plot(ends, [y + sides[0].distance] * 2, **look, zorder=1)
+        color = COLORS.get(row.verdict, style.INK)
         strong = row.verdict in ("lower", "higher")
-        color = style.ORANGE if strong else style.GREY if row.verdict == "not run" else style.INK
-        text = f"{row.mark} {row.verdict}"
-        aside(panel, y, text, color=color, bold=strong)
+        aside(panel, y, f"{row.mark} {row.verdict}", color=color, bold=strong)
 
 
 def _note(table: pd.DataFrame) -> str:
@@ -129,7 +309,7 @@ def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
     if table["tolerance"].notna().any():
         handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
-    handles += _keys("ours, {} settings", [side.look for side in sides])
+    handles += _keys("ours, {} settings", {side.kind for side in sides})
     if any(side.hollow for side in sides):
         open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
         handles.append(style.key("open: not comparable with print", open_mark | HOLLOW))
@@ -137,7 +317,7 @@ def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
     for text, look in ((MEAN_KEY, OUR_MEAN), (RUN_KEY, ONE_RUN)):
         if look in drawn:
             handles.append(style.key(text, look, color=style.BLUE))
-    names = [row_name(row.method, row.variant) for row in rows]
+    names = list(map(row_name, table["method"], table["variant"]))
     note = " ".join(filter(None, [suite.remark_on(table["measured_on"]), _note(table)]))
     figure, drawn_panels = panels(table, names, title, note, handles, SCALES[metric])
     for panel in drawn_panels:
@@ -155,28 +335,23 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     the planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = suite.planned(name)
     title = f"Suite {suite.name}: every seed of every method, {about.title}"
-    rows = board.to_dict("records")
-    handles = _keys("a seed, {} settings", [_board_look(row) for row in rows if row["averages"]])
+    board = board.assign(kind=board["setting"].where(board["corpus"] != "", SEEDLESS))
+    handles = _keys("a seed, {} settings", set(board.loc[board["averages"].astype(bool), "kind"]))
     if handles:
         handles.append(style.key("mean", MEAN, ls=""))
-    names = [named(row["label"], row["setting"]) for row in rows]
+    names = list(map(named, board["label"], board["setting"]))
     scale = f"average {about.title}" if about.overall == "Avg" else about.title
     note = suite.remark_on(board["backbone"].unique())
     figure, drawn = panels(board, names, title, note, handles, scale)
     for panel, _, table in drawn:
-        for y, row in enumerate(table.to_dict("records")):
-            averages = row["averages"]
-            mean, sd = mean_and_sd(averages)
-            panel.plot(averages, [y] * len(averages), **_board_look(row), zorder=3)
-            if averages:
+        for y, row in enumerate(table.itertuples()):
+            mean, sd = mean_and_sd(row.averages)
+            panel.plot(row.averages, [y] * len(row.averages), **LOOKS[row.kind], zorder=3)
+            if row.averages:
                 panel.plot(mean, y, **MEAN, zorder=2)
             aside(panel, y, score_text(mean, sd))
     zoom(drawn, always=sorted(chain(*board["averages"]))[-1:])
     return figure
-
-
-def _board_look(row: Mapping[str, Any]) -> style.Look:
-    return _look(row["setting"]) if row["corpus"] else style.UNTRAINED
 
 
 def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -187,3 +362,102 @@ def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
         for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()
         if any({*tasks, "Avg"} <= set(table["task"]) for tasks in AVERAGED.values())
     }
+
+
+# --- Comparisons with a baseline ---
+
+
+def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
+    """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
+
+    With several methods, those that are not trained are left out: their differences are so large
+    that the gains of the others would not be visible.
+    """
+    seed = {"color": style.BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.6}
+    claim = {"color": style.ORANGE, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
+    mean = {"color": style.INK, "marker": "|", "ms": 7, "mew": 1.4, "lw": 1.2}
+    names, trained = names_of(frame), frame[frame["kind"] == "paired"]
+    first = frame.iloc[0]
+    ours = f"{named(first['label'], first['setting'])},"
+    if "Method" in names:
+        ours = "every trained method" if len(trained) else "every method"
+        frame = trained if len(trained) else frame
+    notes = [suite.remark_on(frame["backbone"])]
+    if len(frame) > 1:
+        notes.append(
+            "Intervals are of single differences; verdicts hold after Holm's correction, so a row "
+            "may be undecided although its interval excludes 0."
+        )
+    if len(claims) and suite.remark:
+        notes.append("Printed differences are shown for their size only.")
+    title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
+    scale = f"difference in points ({suite.planned(first['board']).title})"
+    handles = [
+        style.key("difference at one seed", seed),
+        style.key("mean, 95 % interval before Holm's correction", mean),
+    ]
+    if claims["claimed"].notna().any():
+        handles.append(style.key("printed difference", claim | style.IN_LEGEND))
+    labels = [", ".join(line_of(row)[name] for name in names) for row in frame.to_dict("records")]
+    figure, drawn = panels(frame, labels, title, " ".join(notes).strip(), handles, scale)
+    for panel, _, rows in drawn:
+        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
+        for y, row in enumerate(rows.to_dict("records")):
+            claimed = claims_of(row, claims)["claimed"].dropna()
+            panel.plot(claimed, [y] * len(claimed), **claim, zorder=2)
+            panel.plot(row["differences"], [y + 0.16] * row["n"], **seed, zorder=3)
+            half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
+            ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
+            panel.plot(ends, [y - 0.1] * 3, **mean, zorder=4)
+            text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
+            aside(panel, y, text, bold=row["verdict"] != "undecided")
+    zoom(drawn, always=[0])
+    return figure
+
+
+# --- Printed gains over SimCSE, beside what seeds alone make of SimCSE ---
+
+REACH = {"color": "#C9CED6", "lw": 0}
+GAIN: style.Look = {"color": style.ORANGE, "marker": "|", "ms": 13, "mew": 2.4, "ls": ""}
+GAINS_NOTE = (
+    "Grey: 95 % of the differences of two of 50 public runs (hppRC/simple-simcse), as 1.96 √2 "
+    "standard deviations. Right: share of all pairs of these runs that are at least as far apart. "
+    "SSCL's averages are means of three runs."
+)
+
+
+def gains_figure() -> Figure:
+    """A panel per method and a row per backbone; gains outside the range of seeds stand out."""
+    table = printed_gains()
+    within = table["gain"] < table["reach"]
+    count = f"{within.sum()} of {len(table)}"
+    title = f"{count} printed gains over SimCSE are within the spread of its seeds"
+    handles = [
+        style.key("printed gain", GAIN | style.IN_LEGEND),
+        Patch(**REACH, label="differences of two runs of SimCSE, by the seed alone"),
+    ]
+    names = list(table["backbone"])
+    scale = "gain over SimCSE on the STS average (Spearman x 100)"
+    rows = table.assign(backbone=table["method"])
+    figure, drawn = panels(rows, names, title, GAINS_NOTE, handles, scale)
+    for panel, _, part in drawn:
+        for y, row in enumerate(part.itertuples()):
+            panel.fill_between((0, row.reach), y - 0.32, y + 0.32, **REACH, zorder=1)
+            panel.plot(row.gain, y, **GAIN, zorder=3)
+            beyond = row.gain >= row.reach
+            color = style.ORANGE if beyond else style.INK
+            aside(panel, y, f"{100 * row.share:.0f} % of pairs", color=color, bold=beyond)
+    drawn[0][0].set_xlim(0, 1.04 * table["reach"].max())
+    return figure
+
+
+def write_gains(path: Path) -> None:
+    """Write the figure as PNG or PDF.
+
+    Raises:
+        UserError: the extension is another one.
+    """
+    if path.suffix.removeprefix(".") not in style.UNDATED:
+        raise UserError(f"--figure is '{path}'; its extension must be .png or .pdf")
+    with matplotlib.rc_context(style.STYLE):
+        style.save_picture(gains_figure(), path)

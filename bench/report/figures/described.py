@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from bench.reported import FOLDER, SOURCES, paper_name
+from bench.reported import FOLDER, paper_name
 from bench.reported.address import slug
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError
 from bench.utils.validation import Model, explain
 
 Kind = Literal[
@@ -40,7 +39,7 @@ class Series(Model):
 
     label: Text  # as in the legend; series that differ only in the backbone share it
     backbone: Text  # as printed
-    run: Runs | None = None
+    run: Runs | None = None  # of all kinds but sweeps
     runs: dict[float, Runs] = {}  # of a sweep, by x
 
     @property
@@ -59,45 +58,22 @@ class PaperFigure(Model):
     kind: Kind
     series: list[Series] = Field(min_length=1)
     x: str = ""  # axis label of a sweep
-    scores: list[tuple[str, str]] = []  # task and split of each panel that shows scores
+    scores: list[tuple[str, str]] = []  # of sweeps and seeds: task and split of each panel
     printed: list[str] = []  # tables with the numbers beside ours, or "released logs"
     note: str = ""  # how it was measured, as far as a reader needs to know
-
-    @field_validator("source")
-    @classmethod
-    def _known_paper(cls, source: str) -> str:
-        if source not in SOURCES:
-            raise ValueError(f"unknown paper '{source}'{did_you_mean(source, SOURCES)}")
-        return source
 
     @field_validator("series", mode="before")
     @classmethod
     def _one_backbone_each(cls, entries: Any) -> Any:
         """An entry with a list of backbones stands for a series on each."""
         series = []
-        for entry in entries if isinstance(entries, list) else []:
+        for entry in entries or []:
             backbones = entry.get("backbone") if isinstance(entry, dict) else None
             if isinstance(backbones, list):
-                series += [{**entry, "backbone": backbone} for backbone in backbones]
+                series += [entry | {"backbone": backbone} for backbone in backbones]
             else:
                 series.append(entry)
         return series
-
-    @model_validator(mode="after")
-    def _complete(self) -> PaperFigure:
-        is_sweep = self.kind == "sweep"
-        if bool(self.x) != is_sweep:
-            raise ValueError("a sweep, and no other kind of figure, has 'x'")
-        if bool(self.scores) != (self.kind in ("sweep", "seeds")):
-            raise ValueError("sweeps and seeds, and no other kinds of figures, have 'scores'")
-        if any(
-            bool(series.runs) != is_sweep or bool(series.run) == is_sweep for series in self.series
-        ):
-            raise ValueError("the series of a sweep have 'runs', those of other figures 'run'")
-        names = {(series.label, series.backbone) for series in self.series}
-        if len(names) < len(self.series):
-            raise ValueError("two series have the same label and backbone; rename one")
-        return self
 
     @property
     def stem(self) -> str:
@@ -111,16 +87,7 @@ class PaperFigure(Model):
 class Figures(Model):
     """The content of figures.yaml."""
 
-    figures: list[PaperFigure] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Figures:
-        for name in ("id", "stem"):
-            counts = Counter(getattr(figure, name) for figure in self.figures)
-            value, count = counts.most_common(1)[0]
-            if count > 1:
-                raise ValueError(f"two figures have the {name} '{value}'; make them unique")
-        return self
+    figures: list[PaperFigure]
 
 
 def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:

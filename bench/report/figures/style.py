@@ -110,50 +110,74 @@ def key(label: str, look: Look | None = None, **more: Any) -> Line2D:
     return Line2D([], [], **(look or {}), **more, label=label)
 
 
+def sheet(title: str, note: str, handles: Sequence[Artist], height: float) -> tuple[Figure, float]:
+    """A figure with title, legend and note, high enough for panels of `height` between legend and
+    note; and where these end above. Heights are in inches from below."""
+    title, note = wrapped(title, TITLE_WIDTH), wrapped(note, NOTE_WIDTH)
+    columns = key_columns(handles)
+    head = GAP + TITLE * (title.count("\n") + 1)
+    above = 0.15 + head + KEYS * ceil(len(handles) / max(columns, 1))
+    below = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
+    whole = above + height + below
+    figure = Figure(figsize=(WIDTH, whole))
+    left = 0.1 / WIDTH
+    figure.text(left, 1 - 0.1 / whole, title, va="top", weight="bold", size=9, linespacing=1.1)
+    figure.text(left, 0.08 / whole, note, va="bottom", size=7, color=INK, style="italic")
+    if handles:
+        figure.legend(
+            handles=list(handles), loc="upper left", ncols=columns,
+            bbox_to_anchor=(left, 1 - (0.09 + head) / whole),
+            frameon=False, borderaxespad=0, borderpad=0.2,
+            handletextpad=0.4, columnspacing=1.4, labelspacing=0.25,
+        )  # fmt: skip
+    return figure, whole - above
+
+
 def grid(
     title: str,
     note: str,
     handles: Sequence[Artist],
+    headings: Sequence[str] = ("",),
     *,
-    count: int = 1,
+    xlabel: str = "",
+    ylabel: str = "",
     columns: int | None = None,
     height: float = 2.4,
     left: float = 0.58,
     right: float = 0.12,
-    above: float = ABOVE,
     below: float = BELOW,
     gap: float = 0.62,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels, row by row, and a legend between title and panels.
+    """A figure with a panel per heading, row by row, and a legend between title and panels.
 
     Args:
         title, note: texts above and below the panels.
         handles: of the legend.
-        count, columns: number of panels, and of panels in a row (all by default).
+        headings: of the panels; all are empty, or none.
+        xlabel: of every panel.
+        ylabel: of the first panel in each row.
+        columns: number of panels in a row; all by default.
         height: of each panel, in inches, as all of the following.
         left, right: margins of the figure.
-        above, below: space for a panel's heading and for its axis.
+        below: space for a panel's axis.
         gap: space between two panels in a row.
     """
-    columns = columns or count
-    title, note = wrapped(title, TITLE_WIDTH), wrapped(note, NOTE_WIDTH)
-    keys = key_columns(handles)
-    top = 0.15 + GAP + TITLE * (title.count("\n") + 1) + KEYS * ceil(len(handles) / max(keys, 1))
-    bottom = 0.12 + (note.count("\n") + 1 if note else 0) * LINE
-    whole = top + ceil(count / columns) * (above + height + below) + bottom
-    figure = Figure(figsize=(WIDTH, whole))
+    columns = columns or len(headings)
+    above = ABOVE if any(headings) else PLAIN
+    rows = ceil(len(headings) / columns)
+    figure, top = sheet(title, note, handles, rows * (above + height + below))
+    whole = figure.get_figheight()
     width = (WIDTH - left - right - (columns - 1) * gap) / columns
-    axes: list[Axes] = []
-    for place in range(count):
-        x = left + (place % columns) * (width + gap)
-        y = whole - top - (place // columns + 1) * (above + height) - (place // columns) * below
+    for number, text in enumerate(headings):
+        row, column = divmod(number, columns)
+        x = left + column * (width + gap)
+        y = top - (row + 1) * (above + height) - row * below
         panel = figure.add_axes((x / WIDTH, y / whole, width / WIDTH, height / whole))
         panel.tick_params(length=2, color=GREY)
         panel.grid(color="#F0F0F0", lw=0.6)
-        panel.set_axisbelow(True)
-        axes.append(panel)
-    frame(figure, title, note, handles, keys)
-    return figure, axes
+        panel.set(axisbelow=True, xlabel=xlabel, ylabel="" if column else ylabel)
+        heading(panel, text)
+    return figure, figure.axes
 
 
 def key_columns(handles: Sequence[Artist]) -> int:
@@ -168,20 +192,6 @@ def key_columns(handles: Sequence[Artist]) -> int:
 
 def wrapped(text: str, width: int) -> str:
     return fill(text, width, break_on_hyphens=False)  # names of backbones are not broken
-
-
-def frame(figure: Figure, title: str, note: str, handles: Sequence[Artist], columns: int) -> None:
-    """Title, note, and a legend with `columns` columns below the title."""
-    left, height = 0.1 / WIDTH, figure.get_size_inches()[1]
-    figure.text(left, 1 - 0.1 / height, title, va="top", weight="bold", size=9, linespacing=1.1)
-    figure.text(left, 0.08 / height, note, va="bottom", size=7, color=INK, style="italic")
-    if handles:
-        anchor = (left, 1 - (0.09 + GAP + TITLE * (title.count("\n") + 1)) / height)
-        figure.legend(
-            handles=list(handles), loc="upper left", bbox_to_anchor=anchor, ncols=columns,
-            frameon=False, borderaxespad=0, borderpad=0.2,
-            handletextpad=0.4, columnspacing=1.4, labelspacing=0.25,
-        )  # fmt: skip
 
 
 def heading(panel: Axes, text: str) -> None:

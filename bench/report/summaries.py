@@ -1,0 +1,218 @@
+"""Tables over all printed tables: the order of rows, the averages, and scores that other papers
+quote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import nan
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bench.comparison.order import row_averages
+from bench.comparison.reproduction import deviations_from_print, select
+from bench.comparison.statistics import mean_and_sd
+from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.report.formats import score_text, with_interval
+from bench.reported import paper_name, quoted
+from bench.results.records import with_stand_ins
+from bench.results.suite_results import SuiteResults
+
+ORDER_CAPTION = (
+    "Kendall's tau-b of printed and measured averages with its 95 % bootstrap interval over the "
+    "seeds: 1 if the order of the rows is that of print, -1 if it is reversed; expected: what "
+    "95 % of tables would reach if print were one run of ours in each row; n: the fewest seeds of "
+    "a trained row"
+)
+AVERAGES_CAPTION = (
+    "printed averages with ours (mean ± standard deviation over n seeds): rank of print among "
+    "print and our seeds, 1 if no seed is higher; expected best of five seeds; CV* of print and "
+    f"our seeds in percent. ? inconclusive: {VERDICT_MEANINGS['inconclusive']}; ≈ consistent: "
+    f"{VERDICT_MEANINGS['consistent']}"
+)
+
+
+def _where(source: str, table: str) -> str:
+    """A printed table with its paper, without the arXiv number."""
+    return f"{paper_name(source) if source else 'All papers'}, {table}"
+
+
+def _rows_text(row: dict[str, Any]) -> str:
+    """`12 rows`, with how many of them are not comparable."""
+    rows, differ = row["rows"], row["not_comparable"]
+    if not differ:
+        return f"{rows} rows"
+    return f"{rows} rows ({'all' if differ == rows else differ} not comparable)"
+
+
+def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
+    """The order of a printed table as a sentence of its caption; empty if it has none.
+
+    Args:
+        orders: as returned by `bench.comparison.order.orders`.
+        source, table: names of the printed table.
+    """
+    rows = orders[(orders["source"] == source) & (orders["table"] == table)]
+    parts = []
+    for row in rows.to_dict("records"):
+        tau = with_interval(row["tau"], row["low"], row["high"])
+        text = f"tau = {tau} over {_rows_text(row)}"
+        if rows["backbone"].nunique() > 1:
+            text += f" on {row['backbone']}"
+        if rows["split"].nunique() > 1:
+            text += f", {row['split']} set"
+        if pd.notna(row["expected"]):
+            text += f", expected from {row['expected']:.2f}"
+        parts.append(text)
+    return f"Order: {'; '.join(parts)}." if parts else ""
+
+
+def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
+    """`bench.comparison.order.orders` as texts."""
+    lines = []
+    for row in orders.to_dict("records"):
+        split = f", {row['split']}" if row["split"] == "dev" else ""
+        lines.append({
+            "Table": _where(row["source"], row["table"] or suite.boards[row["board"]].title),
+            "Backbone": row["backbone"] + split,
+            "Rows": _rows_text(row).replace(" rows", ""),
+            "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
+            "tau": with_interval(row["tau"], row["low"], row["high"]),
+            "Expected": score_text(row["expected"], nan),
+            "Remark": row["remark"],
+        })  # fmt: skip
+    shown = pd.DataFrame(lines)
+    return shown if orders["remark"].any() else shown.drop(columns="Remark", errors="ignore")
+
+
+def measured_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
+    """The `row_averages` of `cells` that have scores of ours."""
+    rows = row_averages(all_cells)
+    return rows[rows["n"] > 0]
+
+
+def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
+    """`measured_averages` as texts."""
+    lines = []
+    for row in rows.to_dict("records"):
+        lines.append({
+            "Table": _where(row["source"], row["table"]),
+            "Backbone": row["backbone"],
+            "Method": row["method"],
+            "Variant": row["variant"],
+            "Score": " ".join(filter(None, [row["task"], row["split"]])),
+            "Print": score_text(row["printed"], nan),
+            "Ours": score_text(row["mean"], row["sd"]),
+            "n": str(row["n"]),
+            "Rank": "–" if pd.isna(row["rank"]) else f"{row['rank']} of {row['n'] + 1}",
+            "Best of 5": score_text(row["best_of_five"], nan),
+            "CV*": score_text(row["cv"], nan),
+            "Verdict": f"{row['mark']} {row['verdict']}",
+        })  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+class Summary(NamedTuple):
+    """A table over all printed tables."""
+
+    stem: str  # of its file names
+    title: str
+    caption: str
+    numbers: pd.DataFrame
+    shown: pd.DataFrame  # texts
+    remark: str = ""  # for its files; the page has it once
+
+    @property
+    def columns(self) -> dict[str, bool]:
+        """The columns of `shown`, and whether they hold plain numbers."""
+        numeric = ("n", "Expected", "Print", "Best of 5", "CV*")
+        return {name: name in numeric for name in self.shown}
+
+
+def summaries(suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame) -> list[Summary]:
+    """The tables `order` and `averages`, without those that have no rows."""
+    averages = measured_averages(all_cells)
+    remark = suite.remark_on(all_cells["measured_on"])
+    tables = [
+        Summary(
+            "order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders), remark
+        ),
+        Summary(
+            "averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages), remark
+        ),
+    ]
+    return [table for table in tables if len(table.numbers)]
+
+
+QUOTED_CAPTION = (
+    "scores of methods of other papers, as printed in the place that is named, and ours below "
+    "(mean ± standard deviation over n seeds). These papers are not among those that are "
+    "reproduced here, so there are no verdicts"
+)
+NOT_COMPARABLE = VERDICT_SYMBOLS["not comparable"]
+MARKED = f"{NOT_COMPARABLE} not comparable: {VERDICT_MEANINGS['not comparable']}"
+
+
+def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
+    """Each quoted score of a board with ours.
+
+    Returns:
+        Columns: `name`, `run`, `backbone`, `quoted_from` as in `bench.reported.quoted`; `task`;
+        `quoted`, the score as printed, or empty; `measured_on`, the backbone of our runs, or empty;
+        `ours` (tuple of points, one per seed), `n`, `mean` and `sd`; `mark`, ≠ if ours are not
+        comparable with the quoted score.
+    """
+    about, rows = suite.boards[board], []
+    for row in quoted(board).to_dict("records"):
+        runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
+        differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
+        label = {name: row[name] for name in ("name", "run", "backbone", "quoted_from")}
+        for task in (*about.tasks, "Avg"):
+            points = [run.points(about, task) for run in runs]
+            ours = [value for value in points if value is not None]
+            mean, sd = mean_and_sd(ours)
+            numbers = {
+                "task": task,
+                "quoted": row[task],
+                "measured_on": runs[0].plan["backbone"] if ours else "",
+                "ours": tuple(ours),
+                "n": len(ours),
+                "mean": mean,
+                "sd": sd,
+                "mark": NOT_COMPARABLE if ours and differ else "",
+            }
+            rows.append(label | numbers)
+    return pd.DataFrame(rows)
+
+
+def shown_quotes(numbers: pd.DataFrame) -> pd.DataFrame:
+    """`quoted_numbers` as texts: a line per quoted row, followed by ours if there is one."""
+    lines: list[dict[str, Any]] = []
+    groups = numbers.groupby(["name", "run", "backbone", "quoted_from"], sort=False)
+    for (name, run, backbone, source), row in groups:
+        line = {"Backbone": backbone, "Method": name, "Line": "quoted"}
+        scores = dict(zip(row["task"], row["quoted"], strict=True))
+        lines.append(line | scores | {"Quoted from": source})
+        most = row["n"].max()
+        if most:
+            measured_on = with_stand_ins(backbone, row["measured_on"])
+            line |= {"Backbone": measured_on, "Line": f"ours, {run.partition('@')[2]}, n = {most}"}
+            for cell in row.itertuples():
+                line[cell.task] = f"{score_text(cell.mean, cell.sd)} {cell.mark}".strip()
+            lines.append(line)
+    return pd.DataFrame(lines, dtype=object).fillna("")
+
+
+def quoted_tables(suite: SuiteResults, boards: Iterable[str]) -> list[Summary]:
+    """The quoted scores of those boards that have any, as `quoted_<board>`."""
+    tables = []
+    for board in boards:
+        numbers = quoted_numbers(suite, board)
+        if len(numbers):
+            sentences = [QUOTED_CAPTION, suite.remark_on(numbers["measured_on"])]
+            if numbers["mark"].any():
+                sentences.insert(1, MARKED)
+            caption = ". ".join(sentences).rstrip(". ")
+            title, shown = f"Quoted scores: {suite.boards[board].family}", shown_quotes(numbers)
+            tables.append(Summary(f"quoted_{board}", title, caption, numbers, shown))
+    return tables
