@@ -173,7 +173,8 @@ def plan(
     exactly_one(config=config, suite=suite, json=text)
     if text is None:
         file = config or _shipped(suite or "")
-        content = configurations.read(file)
+        with errors_of(f"configuration {file}"):
+            content = configurations.read(file)
     else:
         content = read_json_text(text)
     with errors_of(f"configuration {'in --json' if text is not None else file}"):
@@ -242,12 +243,13 @@ def status(
     its last error and its log. Works while a workflow runs.
     """
     import json
+    from dataclasses import asdict
 
     from bench.stages.status import report
     from bench.stages.status import status as read_status
 
     suite_status = read_status(suite)
-    print(json.dumps(suite_status.as_json(), indent=1) if as_json else report(suite_status))
+    print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
 
 
 def _shipped(suite: str) -> Path:

@@ -27,9 +27,8 @@ from bench.runs.names import compared_boards
 from bench.runs.needs import in_order
 from bench.runs.paths import comparison_stem, data_folder
 from bench.runs.recipe import convert_recipe
-from bench.runs.resolve import resolve
+from bench.runs.resolve import parse, resolve
 from bench.runs.run import Run
-from bench.runs.text import parse
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import Model, validated
 
@@ -68,27 +67,19 @@ def _analysis(name: str) -> str:
     return name
 
 
-def _recipe(values: dict[str, Any]) -> dict[str, Any]:
-    return convert_recipe(values, within="recipe")
-
-
-def _in_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 def _or_text(field: str) -> BeforeValidator:
     """Let an entry with no other field be given as the text of this one."""
     return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
 
 
 _OR_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
-
+_OR_ITEM = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 
 Text = Annotated[str, Field(min_length=1)]
 # Strict: 1.0 and true are no seeds, since they would give a run another identity than 1.
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Distinct = Annotated[list[Item], Field(min_length=1), AfterValidator(_distinct)]
-Names = Annotated[Distinct[Text], BeforeValidator(_in_list)]  # a single name may be given as text
+Names = Annotated[Distinct[Text], _OR_ITEM]
 
 
 class BackboneOptions(Model):
@@ -165,7 +156,7 @@ class Suite(Model):
         default=[],
         description="files or folders with methods of your own, relative to the working folder",
     )
-    recipe: Annotated[dict[str, Any], AfterValidator(_recipe)] = Field(
+    recipe: Annotated[dict[str, Any], AfterValidator(convert_recipe)] = Field(
         default={}, description="recipe fields that override every method's own"
     )
     runs_per_job: PositiveInt = Field(
@@ -195,7 +186,7 @@ class Suite(Model):
     @property
     def printed_backbones(self) -> list[tuple[str, str]]:
         """Pairs of a backbone in print and the suite's backbone that stands in for it."""
-        return [(name, own) for own, printed in self.stand_ins.items() for name in printed]
+        return [(printed, name) for name, names in self.stand_ins.items() for printed in names]
 
 
 # Reading
@@ -210,66 +201,42 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if key.value in seen:
                 mark = key.start_mark
-                raise UserError(
-                    f"configuration {mark.name}, line {mark.line + 1}: duplicate key "
-                    f"'{key.value}'; keep one"
-                )
+                raise UserError(f"line {mark.line + 1}: duplicate key '{key.value}'; keep one")
             seen.append(key.value)
         return node
 
 
 def load(path: Path) -> Suite:
-    """Read and validate a configuration file.
-
-    Raises:
-        UserError: the file cannot be read or is invalid; the message names the key.
-    """
-    values = read(path)
+    """Read and validate a configuration file; `UserError` names the file and the key."""
     with errors_of(f"configuration {path}"):
-        return validate(values)
+        return validate(read(path))
 
 
 def read(path: Path) -> Any:
-    """Parse a configuration file.
-
-    Raises:
-        UserError: the file is missing, not YAML, or has a duplicate key.
-    """
+    """Parse a file; `UserError` if it is missing, not YAML, or has a duplicate key."""
     try:
         with open(path, encoding="utf-8") as stream:
             return _Loader(stream).get_single_data()
     except OSError as error:
-        why = f"cannot be read ({error.strerror}); config/ holds the suites of the project"
+        raise UserError(
+            f"it cannot be read ({error.strerror}); config/ holds the suites of the project"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         remedy = "indent with spaces, not tabs" if r"'\t'" in str(error) else "fix it"
-        why = f"is not YAML ({' '.join(str(error).split())}); {remedy}"
-    raise UserError(f"configuration {path} {why}")
+        raise UserError(f"it is not YAML ({' '.join(str(error).split())}); {remedy}") from None
 
 
 def validate(values: Any) -> Suite:
-    """Validate the content of a configuration, and that its data and methods are there.
+    """Validate the content of a configuration, and that its data and methods are there; `UserError`
+    names the invalid key, and the closest valid one if it is misspelt.
 
     Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
-
-    Raises:
-        UserError: names the invalid key, and the closest valid one if it is misspelt.
     """
     if not isinstance(values, dict):
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
-    _check_tasks_and_data(suite)
-    _check_stand_ins(suite)
-    for path in suite.method_paths:
-        python_files(Path(path))  # raises if nothing is there
-    add_method_paths(suite.method_paths)
-    return suite
-
-
-def _check_tasks_and_data(suite: Suite) -> None:
-    """Check that all tasks exist and that the data has them."""
-    listed = [suite.tasks, *(options.tasks for options in suite.backbones.values())]
-    listed += [entry.tasks for entry in suite.methods]
-    tasks = expand_tasks([*itertools.chain(*listed)])
+    entries: list[Suite | BackboneOptions] = [suite, *suite.backbones.values(), *suite.methods]
+    tasks = expand_tasks([task for entry in entries for task in entry.tasks])
     if suite.data not in ("world", "senteval"):
         data_folder(suite.data, Path())  # raises if the folder does not exist
     foreign = [task for task in tasks if task in XPROBE_TASKS]
@@ -278,27 +245,31 @@ def _check_tasks_and_data(suite: Suite) -> None:
             f"the embedded world has no '{foreign[0]}'; remove it from 'tasks', "
             "or choose other data"
         )
+    if suite.stand_ins:
+        _check_stand_ins(suite)
+    for path in suite.method_paths:
+        python_files(Path(path))  # raises if nothing is there
+    add_method_paths(suite.method_paths)
+    return suite
 
 
 def _check_stand_ins(suite: Suite) -> None:
     """Check that each stand-in is a backbone of the suite and replaces one that a paper reports."""
-    if not suite.stand_ins:
-        return
     from bench.reported import mapped  # imports pandas, which other configurations do not need
 
     rows = mapped().query("run != ''")
     suite_names = rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])
     reported = set(suite_names) - {"none"}
     counts = Counter(printed for printed, _ in suite.printed_backbones)
-    for printed, own in suite.printed_backbones:
-        if own not in suite.backbones:
+    for printed, name in suite.printed_backbones:
+        if name not in suite.backbones:
             raise UserError(
-                f"'stand_ins.{own}' is not among the suite's backbones"
-                f"{did_you_mean(own, suite.backbones)}"
+                f"'stand_ins.{name}' is not among the suite's backbones"
+                f"{did_you_mean(name, suite.backbones)}"
             )
         if printed not in reported:
             raise UserError(
-                f"'stand_ins.{own}' is '{printed}', which no paper reports"
+                f"'stand_ins.{name}' is '{printed}', which no paper reports"
                 f"{did_you_mean(printed, reported)}"
             )
         if counts[printed] > 1:
@@ -349,7 +320,7 @@ def planned(suite: Suite) -> list[Planned]:
         by_id.get(run.id) or Planned(run, tuple(suite.tasks_of(run.backbone.name)), ())
         for run in in_order(item.run for item in by_id.values())
     ]
-    _check_corpora(plan_runs)
+    _check_corpora([item.run for item in plan_runs])
     _check_sets(suite, plan_runs)
     comparison(suite, plan_runs)
     return plan_runs
@@ -357,10 +328,7 @@ def planned(suite: Suite) -> list[Planned]:
 
 def comparison(suite: Suite, plan_runs: Iterable[Planned]) -> str:
     """The stem of the files of the comparison, on its first board; empty without `compare`.
-
-    Raises:
-        UserError: the baseline is not planned, or has nothing beside it.
-    """
+    `UserError` if the baseline is not planned, or has nothing beside it."""
     if suite.compare is None:
         return ""
     with errors_of("'compare.baseline'"):
@@ -368,9 +336,8 @@ def comparison(suite: Suite, plan_runs: Iterable[Planned]) -> str:
         return comparison_stem(compared_boards(suite.compare.baseline, plans)[0])
 
 
-def _check_corpora(plan_runs: Iterable[Planned]) -> None:
+def _check_corpora(runs: Sequence[Run]) -> None:
     """Check that corpora exist, and have the documents or triples that their runs need."""
-    runs = [item.run for item in plan_runs]
     for name in dict.fromkeys(name for run in runs for name in run.corpora):
         check_name(name)
     for run in runs:
@@ -382,18 +349,18 @@ def _check_corpora(plan_runs: Iterable[Planned]) -> None:
                 check_structure(run.corpus, structure)
 
 
-def _check_sets(suite: Suite, plan_runs: Iterable[Planned]) -> None:
+def _check_sets(suite: Suite, plan_runs: Sequence[Planned]) -> None:
     """Check that the data has the sets on which runs are scored and selected, if it is here."""
     scored = list(dict.fromkeys(task for item in plan_runs for task in item.tasks))
     trained = [item.run for item in plan_runs if item.run.trained]
     selected = list(dict.fromkeys(task for run in trained for task in run.recipe.selection))
     in_own_folder = suite.data not in ("senteval", "world")
-    for name in () if in_own_folder else (*scored, *selected):
-        if name.startswith((OWN_STS, OWN_PROBING)):
-            raise UserError(
-                f"'{name}' is a set of a data folder of your own, and 'data' is '{suite.data}'; "
-                "set 'data' to the folder whose manifest.json lists it"
-            )
+    described = [name for name in (*scored, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
+    if described and not in_own_folder:
+        raise UserError(
+            f"'{described[0]}' is a set of a data folder of your own, and 'data' is "
+            f"'{suite.data}'; set 'data' to the folder whose manifest.json lists it"
+        )
     folder = Path(suite.data) if in_own_folder else None
     if suite.data == "senteval":
         folder = local_folder()
@@ -406,29 +373,32 @@ def _check_sets(suite: Suite, plan_runs: Iterable[Planned]) -> None:
 
 
 def runs(suite: Suite) -> list[Run]:
-    """All runs of a suite, in order, without duplicates.
-
-    Raises:
-        UserError: as in `planned`.
-    """
+    """All runs of a suite, as `planned` gives them."""
     return [item.run for item in planned(suite)]
 
 
 def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
     """A copy of a suite in which every run has these seeds."""
-    options = {
-        name: {"tasks": own.tasks} if own.tasks else {} for name, own in suite.backbones.items()
+    backbones = {
+        name: {"tasks": options.tasks} if options.tasks else {}
+        for name, options in suite.backbones.items()
     }
     entries = [entry.changed(seeds=list(seeds)) for entry in suite.methods]
-    return suite.changed(seeds=list(seeds), backbones=options, methods=entries)
+    return suite.changed(seeds=list(seeds), backbones=backbones, methods=entries)
 
 
 def dump(suite: Suite) -> str:
     """A suite as YAML, which `load` reads back."""
     # Lists and maps without further ones in them are written on one line, as in config/.
-    layout: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": 100}
-    values = suite.model_dump(exclude_defaults=True)
-    return str(yaml.safe_dump(values, allow_unicode=True, **layout))
+    return str(
+        yaml.safe_dump(
+            suite.model_dump(exclude_defaults=True),
+            default_flow_style=None,
+            sort_keys=False,
+            allow_unicode=True,
+            width=100,
+        )
+    )
 
 
 def _runs(suite: Suite) -> Iterator[tuple[Run, MethodEntry]]:
@@ -494,7 +464,7 @@ def plan(suite: Suite, planned_runs: Sequence[Planned] | None = None) -> dict[st
         "corpus": suite.corpus,
         "tasks": suite.tasks,
         "mode": suite.mode,
-        "stand_ins": {printed: backbone(own).name for printed, own in suite.printed_backbones},
+        "stand_ins": {printed: backbone(name).name for printed, name in suite.printed_backbones},
     }
     if suite.grown:
         content["grown"] = True

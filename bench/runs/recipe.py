@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from types import NoneType
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, PositiveInt, model_validator
 
 from bench.datasets.tasks import CHINESE_TASKS, is_described
 from bench.models.poolers import POSITIONS
 from bench.utils.errors import did_you_mean
-from bench.utils.validation import Model, validated
+from bench.utils.validation import Model
+from methods.base import HyperParameters
 
 # Of the learning rate: to 0, constant, or AllenNLP's slanted triangle (docs/methods.md#declutr).
 SCHEDULES = ("linear", "constant", "slanted")
@@ -31,12 +30,9 @@ Pooler = Literal[
 ]  # fmt: skip
 
 
-class Recipe(Model):
+class Recipe(HyperParameters, Model):
     """Hyper-parameters of the training loop. Defaults: docs/methods.md#shared-recipe,
-    bert-base-uncased.
-
-    A value may be text, as on the command line: "3e-5", "true", or "none" where None is allowed.
-    """
+    bert-base-uncased."""
 
     batch_size: PositiveInt = Field(default=64, description="sentences in a step")
     learning_rate: NotNegative = Field(
@@ -134,16 +130,6 @@ class Recipe(Model):
             return []
         return [float(share) for share in self.schedule.split("+")]
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _from_text(cls, value: Any, info: ValidationInfo) -> Any:
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        kinds = {annotation, *get_args(annotation)}
-        if isinstance(value, bool) and bool not in kinds:  # pydantic would read it as 0 or 1
-            raise PydanticCustomError("not_bool", "It should not be true or false")
-        is_none = isinstance(value, str) and value.lower() in ("none", "null")
-        return None if is_none and NoneType in kinds else value
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         try:
@@ -175,12 +161,7 @@ class Recipe(Model):
         return self
 
 
-def convert_recipe(values: Mapping[str, Any], within: str = "") -> dict[str, Any]:
-    """Convert recipe fields of a configuration or the command line to their types. `within` is the
-    field that they are in, if any.
-
-    Raises:
-        UserError: a field is unknown or its value is invalid.
-    """
-    recipe = validated(Recipe, values, within)
+def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert recipe fields of a configuration or a text to their types; `ValidationError`."""
+    recipe = Recipe(**values)
     return {name: getattr(recipe, name) for name in values}

@@ -49,8 +49,8 @@ class Document(Model):
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
-def validated(model: type[AnyModel], values: Mapping[str, Any], within: str = "") -> AnyModel:
-    """Return a model of some values, which are those of the field `within`, if any.
+def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
+    """Return a model of some values.
 
     Raises:
         UserError: a field is unknown or its value is invalid.
@@ -58,20 +58,19 @@ def validated(model: type[AnyModel], values: Mapping[str, Any], within: str = ""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        raise UserError(explain(error, within=within)) from None
+        raise UserError(explain(error)) from None
 
 
-def explain(error: ValidationError, known: Iterable[str] = (), within: str = "") -> str:
+def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     """Return the outermost error of a validation as one sentence without an end.
 
     Args:
         error: what pydantic raised.
         known: names of the fields, for the suggestion where one is unknown and the model is not a
             `Model`.
-        within: the field whose value was validated, if any.
     """
     first = min(error.errors(include_url=False), key=lambda item: len(item["loc"]))
-    place = ".".join(map(str, (within, *first["loc"]) if within else first["loc"]))
+    place = ".".join(map(str, first["loc"]))
     kind, message, value = first["type"], first["msg"], first["input"]
     if kind == "missing":
         return f"'{place}' is missing"
