@@ -356,7 +356,7 @@ def test_the_encoder_is_saved_and_loaded(make: Callable[..., Any], tmp_path: Pat
     ]
     identities = {other.encoder(its).identity for its, other in others}
     assert len({encoder.identity, *identities}) == 6
-    with pytest.raises(UserError, match="was saved as 'prompt', not with pooler"):
+    with pytest.raises(UserError, match="was saved with 'prompt', not with pooler"):
         load_encoder(tmp_path / "kept", pooler="avg")
 
 
