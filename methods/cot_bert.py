@@ -69,11 +69,7 @@ class CoTBERT(PromptBERT):
         "template_3": f"The sentence : '{SENTENCE} ' {_OPPOSITE} ",
         "space": True,
     }
-    official = {
-        "*": {**_recipe, "split": 2},
-        "roberta-base": _roberta,
-        "roberta-large": _roberta,
-    }
+    official = {"*": {**_recipe, "split": 2}, "roberta-base": _roberta, "roberta-large": _roberta}
     # What the paper does not say.
     paper = {
         "*": {**_recipe, "split": 1, "period": False, "aligned": True},

@@ -12,16 +12,7 @@ from torch import Tensor
 import methods.rankcse as rankcse
 from methods.base import Refusal, Shape, Step, Views, cosine, info_nce
 from methods.rankcse import RankCSE, divergence, list_mle, list_net
-from tests.methods.outside import (
-    HARD,
-    TOLERANCE,
-    Patch,
-    Runs,
-    Train,
-    disagreement,
-    run_of,
-    vectors,
-)
+from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, Train, disagreement, run_of, vectors
 from tests.methods.queue_cases import FakeContext, Table
 from tests.oracles import rankcse as oracle
 from tests.training.test_loop import assert_same_training
