@@ -97,8 +97,11 @@ class DCLR(Contrastive):
         "ascent_size": lambda hyper: hyper.noise_times > 0 and hyper.ascent_steps > 0,
     }
 
-    complement: Any
     false: Tensor | None = None  # false negatives of the current batch, (n, n)
+
+    def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
+        super().__init__(hyper, shape)
+        self.complement: Any = None
 
     @classmethod
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
@@ -113,7 +116,6 @@ class DCLR(Contrastive):
         if self.hyper.start:
             context.start_from(self.hyper.start)
         self._context = context
-        self.complement = None
         if self.hyper.phi <= 1:
             self.complement = frozen_model(context, self.hyper.complement, "cls")
 

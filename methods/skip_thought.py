@@ -108,10 +108,13 @@ class Reader(nn.Module):
         self.embedding = uniform(stream(seed, "skip-thought", "embedding"), vocabulary, width)
         self.gru = GRU(width, units, reset, seed, "encoder")
 
+    def embed(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.embedding)
+
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the states after the last words, (n, units); zero for a sentence without words."""
         ids, lengths = pad(rows, self.embedding.device)
-        states = self.gru(F.embedding(ids, self.embedding))
+        states = self.gru(self.embed(ids))
         last = states[torch.arange(len(rows), device=ids.device), (lengths - 1).clamp(min=0)]
         return last * (lengths > 0).unsqueeze(1)
 
@@ -132,7 +135,7 @@ class Decoders(nn.Module):
     ) -> Tensor:
         """Return the summed -log P of all words and end tokens of the rows."""
         ids, lengths = pad([[*row, END] for row in rows], sentences.device)
-        words = F.embedding(ids[:, :-1], reader.embedding)
+        words = reader.embed(ids[:, :-1])
         # The first word has no predecessor [code].
         start = words.new_zeros(len(ids), 1, words.shape[-1])
         states = gru(torch.cat([start, words], dim=1), sentences)

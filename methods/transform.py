@@ -85,10 +85,6 @@ class Transform(Method):
     trained = False
 
     @classmethod
-    def joins(cls) -> bool:
-        return True
-
-    @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
         return hyper.model_copy(update={"sentences": None}) if hyper.source == TARGET else hyper
 

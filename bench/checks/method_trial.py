@@ -99,7 +99,7 @@ class Trial:
 
 
 def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
-    """Return the loss of the first step, or raise `Fault` if it is no finite scalar with a gradient.
+    """Return the loss of the first step, or raise `Fault` if it is no scalar to train on.
 
     `count` is the number of items that are used; `still` turns off the dropout of transformers.
     """

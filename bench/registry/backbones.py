@@ -62,7 +62,7 @@ class Backbone:
         return Path(self.location)
 
     def table(self) -> Path:
-        """Return the file of word vectors; a hub table is downloaded unless `BENCH_MODELS` has it."""
+        """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
         if self.source == "toy":
             return TOY_FOLDER / self.name / "vectors.txt"
         if self.source == "hub":
