@@ -1,9 +1,4 @@
-"""Everything that a method imports: `from methods.base import Contrastive, ContrastiveHyper, ...`.
-
-`methods.contract` defines the contract, `methods.contrastive` the formula and its slots,
-`methods.transform` maps of finished vectors, `methods.compose` what `+` means, and
-`methods.streams` the random streams.
-"""
+"""Everything that a method imports, as in `from methods.base import Contrastive, Field`."""
 # ruff: noqa: F401
 
 from pydantic import Field, model_validator
@@ -20,7 +15,6 @@ from methods.contract import (
     ComputedPooler,
     Context,
     HyperParameters,
-    Mark,
     Method,
     Pooler,
     Refusal,
@@ -44,6 +38,7 @@ from methods.contrastive import (
     enqueue,
     info_nce,
     nt_xent,
+    pair_loss,
 )
 from methods.streams import seed_torch, stream, stream_seed, to_device
 from methods.transform import TARGET, Mapped, Transform, TransformHyper, in_chunks

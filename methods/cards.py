@@ -33,28 +33,19 @@ class CARDSHyper(ContrastiveHyper):
 
 
 class CARDS(Contrastive):
-    """Case switching and retrieved negatives. Readings, deviations: docs/methods.md#cards.
-
-    In the second view some words change the case of their first letter. One of the nearest
-    neighbours of each sentence, by the untrained backbone, is a negative of every anchor. After a
-    `+` it adds only the retrieved negatives.
-    """
+    """Switched capitals in the second view, and one near neighbour of each sentence as a negative
+    of every anchor; after a `+` only the negatives (docs/methods.md#cards)."""
 
     name = "cards"
     title = "CARDS"
     reference = "Wang et al. 2022, arXiv 2206.02457; code alibaba/SimCSE-with-CARDS@8e038a0"
     version = 2
     Hyper = CARDSHyper
+    _large = {"switch": 0.1, "words": "count", "neighbours": 8, "retrieval": "cls_before_pooler"}
     # Batch size 128 on each of 4 GPUs; the authors train RoBERTa only.
     official = {
         "*": {"batch_size": 512, "learning_rate": 4e-5},
-        "roberta-large": {
-            "learning_rate": 7.5e-6,
-            "switch": 0.1,
-            "words": "count",
-            "neighbours": 8,
-            "retrieval": "cls_before_pooler",
-        },
+        "roberta-large": {"learning_rate": 7.5e-6, **_large},
     }
     paper = official
     used_if = {
@@ -72,23 +63,19 @@ class CARDS(Contrastive):
         return None
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         self._context = context
         if self.hyper.neighbours == 0:
             return
         sentences = context.sentences()
         # Equal sentences are merged into their first row.
         first = {text: row for row, text in reversed(list(enumerate(sentences)))}
-        distinct = list(dict.fromkeys(sentences))
-        self._rows = [first[text] for text in distinct]
-        tokens = context.tokens()
-        vectors = context.encode_tokens(
-            context.encoder(self.hyper.retrieval), [tokens[row] for row in self._rows]
-        )
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
+        self._numbers = [numbers[text] for text in sentences]
+        self._rows = [first[text] for text in numbers]
+        corpus, encoder = context.tokens(), context.encoder(self.hyper.retrieval)
+        vectors = context.encode_tokens(encoder, [corpus[row] for row in self._rows])
         # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
-        number = {text: number for number, text in enumerate(distinct)}
-        self._numbers = [number[text] for text in sentences]
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.switch == 0:
@@ -106,18 +93,18 @@ class CARDS(Contrastive):
             chosen = (draws < self.hyper.switch).nonzero().flatten().tolist()
         else:
             order = torch.randperm(len(words), generator=generator).tolist()
-            letters = [place for place in order if words[place][0].isalpha()]
+            letters = [index for index in order if words[index][0].isalpha()]
             chosen = letters[: max(1, round(self.hyper.switch * len(words)))]
-        for place in chosen:
-            words[place] = words[place][0].swapcase() + words[place][1:]
+        for index in chosen:
+            words[index] = words[index][0].swapcase() + words[index][1:]
         return " ".join(words)
 
     def _retrieved(self, step: Step) -> list[int]:
         """Return one drawn neighbour per item, as an index into the distinct sentences."""
         count, generator = self.hyper.neighbours, step.generator("retrieval")
-        places = torch.randint(count, (len(step.rows),), generator=generator).tolist()
-        own = step.take(self._numbers)
-        return [int(self._nearest[row, place]) for row, place in zip(own, places, strict=True)]
+        ranks = torch.randint(count, (len(step.rows),), generator=generator).tolist()
+        numbers = step.take(self._numbers)
+        return [int(self._nearest[row, rank]) for row, rank in zip(numbers, ranks, strict=True)]
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.neighbours == 0:
@@ -129,6 +116,7 @@ class CARDS(Contrastive):
         if self.hyper.neighbours == 0:
             return []
         (vectors,) = views.extras[self.name]
-        own = to_device(torch.tensor(step.take(self._numbers)), anchors.device)
-        other = to_device(torch.tensor(self._retrieved(step)), anchors.device)
-        return [Negatives(vectors, weights=(own.unsqueeze(1) != other).to(anchors))]
+        numbers = to_device(torch.tensor(step.take(self._numbers)), anchors.device)
+        retrieved = to_device(torch.tensor(self._retrieved(step)), anchors.device)
+        # An anchor's own sentence is no negative of it.
+        return [Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))]

@@ -10,28 +10,24 @@ from methods.transform import Transform
 
 def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
     """Build a method from classes with hyper-parameters; the first determines pairs and recipe.
-
-    Raises:
-        Refusal: the parts cannot be combined.
-    """
+    Raises `Refusal` if they cannot be combined."""
     refuse_composition(parts)
-    first, *others = [cls(hyper, shape) for cls, hyper in parts]
-    for part in others:
-        added: Any = first.transforms if isinstance(part, Transform) else first.parts
-        added.append(part)
+    first, *added = [cls(hyper, shape) for cls, hyper in parts]
+    for part in added:
+        (first.transforms if isinstance(part, Transform) else first.parts).append(part)
     return first
 
 
 def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
     """Raise `Refusal` if parts cannot be combined."""
-    (first, first_hyper), *others = parts
+    (first, _), *added = parts
     names = [cls.name for cls, _ in parts]
     if issubclass(first, Transform):
         raise Refusal(
             f"'{first.name}' maps finished vectors; write it after a method, "
             f"as in 'simcse+{first.name}'"
         )
-    for cls, hyper in others:
+    for cls, hyper in added:
         if names.count(cls.name) > 1:
             raise Refusal(f"'{cls.name}' appears twice in '{'+'.join(names)}'; write it once")
         if issubclass(cls, Transform):
@@ -44,28 +40,30 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
                 f"'{cls.name}' adds nothing to another method; write it first or leave it out"
             )
         assert issubclass(cls, Contrastive)
-        _refuse_slots(cls, hyper, first, first_hyper)
+        _refuse_slots(cls, hyper, *parts[0])
 
 
 def _refuse_slots(cls: type[Contrastive], hyper: Any, first: Any, first_hyper: Any) -> None:
     """Raise `Refusal` if the slots of `cls` do not fit the method written first."""
-    if own := cls.own_pairs(hyper):
+    setting = cls.own_pairs(hyper)
+    if setting:
         raise Refusal(
-            f"'{cls.name}' with {own} defines its own positive, so it can only be written first"
+            f"'{cls.name}' with {setting} defines its own positive, so it can only be written first"
         )
-    if parted := first.in_parts(first_hyper):
+    setting = first.in_parts(first_hyper)
+    if setting:
         raise Refusal(
-            f"'{first.name}' with {parted} contrasts within parts of a batch, and '{cls.name}' "
+            f"'{first.name}' with {setting} contrasts within parts of a batch, and '{cls.name}' "
             f"needs the whole; set it to 1"
         )
     if cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss:
         raise Refusal(
             f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for it"
         )
-    own = first.own_pairs(first_hyper)
-    if own and cls.terms is not Contrastive.terms:
+    setting = first.own_pairs(first_hyper)
+    if setting and cls.terms is not Contrastive.terms:
         raise Refusal(
-            f"'{cls.name}' needs the dropout positive, and '{first.name}' with {own} has none"
+            f"'{cls.name}' needs the dropout positive, and '{first.name}' with {setting} has none"
         )
     for name in cls.Hyper.marked("host"):
         if getattr(hyper, name) != cls.Hyper.model_fields[name].default:

@@ -7,17 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from methods.base import (
-    Context,
-    Field,
-    HyperParameters,
-    Method,
-    Refusal,
-    Step,
-    nt_xent,
-    overlay,
-    to_device,
-)
+from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, nt_xent, to_device
 
 # "dropout" zeroes single elements of the embeddings without rescaling; the backbone's own dropout
 # is a recipe field.
@@ -34,11 +24,8 @@ class ConSERTHyper(HyperParameters):
 
 
 class ConSERT(Method):
-    """NT-Xent between two augmented views of the embedding layer's output.
-
-    It trains on the sentences of the seven STS sets, **test sets included**, so its scores on them
-    compare with no method that has not read them. Readings, deviations: docs/methods.md#consert.
-    """
+    """NT-Xent between two augmented views of the embedding layer's output, trained on the sentences
+    of the seven STS sets, **test sets included** (docs/methods.md#consert)."""
 
     name = "consert"
     title = "ConSERT"
@@ -63,14 +50,11 @@ class ConSERT(Method):
     _large = {"epochs": 25, "select_every": 100}
     paper = {"*": {**_recipe, **_base}, "bert-large-uncased": _large, "roberta-large": _large}
     _released = {"first": "plain", "dropout": None}  # of the large runs
-    official = overlay(
-        paper,
-        {
-            "*": {"pooler": "avg", "scale": 0.3, "max_length": 67},
-            "bert-large-uncased": _released,
-            "roberta-large": _released,
-        },
-    )
+    official = {
+        "*": {**paper["*"], "pooler": "avg", "scale": 0.3, "max_length": 67},
+        "bert-large-uncased": {**_large, **_released},
+        "roberta-large": {**_large, **_released},
+    }
 
     def prepare(self, context: Context) -> None:
         if not hasattr(getattr(context.backbone, "embeddings", None), "position_embeddings"):
@@ -82,7 +66,7 @@ class ConSERT(Method):
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens, hyper = step.take(context.tokens()), self.hyper
         lengths = [len(row) for row in tokens]
-        generators = [step.generator(f"consert-{place}") for place in range(2)]
+        generators = [step.generator(f"consert-{view}") for view in range(2)]
         names = (hyper.first, hyper.second)
         with augmented(context.backbone, lengths, names, hyper.rate, generators):
             first, second = context.embed([tokens, tokens]).vectors
@@ -135,9 +119,9 @@ def augmented(
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:
         padded = positions.shape[1]
         orders = torch.arange(padded).repeat(count, len(views), 1)
-        for place, (name, generator) in enumerate(views):
+        for view, (name, generator) in enumerate(views):
             if name == "shuffle":
-                orders[:, place] = shuffled(lengths, padded, generator)
+                orders[:, view] = shuffled(lengths, padded, generator)
         # BERT has one row for all sentences.
         positions = positions.expand(count * len(views), -1, -1)
         rows = torch.arange(len(positions), device=positions.device).unsqueeze(1)
@@ -146,10 +130,10 @@ def augmented(
     def cut(module: Any, inputs: Any, output: Tensor) -> Tensor:
         _, padded, width = output.shape
         augmented = list(output.unflatten(0, (count, -1)).unbind(1))
-        for place, (name, generator) in enumerate(views):
+        for view, (name, generator) in enumerate(views):
             mask = cutoff_mask(name, lengths, padded, width, rate, generator)
             if mask is not None:
-                augmented[place] = augmented[place] * to_device(mask, output.device).to(output)
+                augmented[view] = augmented[view] * to_device(mask, output.device).to(output)
         return torch.stack(augmented, dim=1).flatten(0, 1)
 
     embeddings = backbone.embeddings

@@ -5,22 +5,17 @@ selection and optimisation therefore need no special case. A method never casts 
 computes in the dtype of the vectors it is given.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from torch import Tensor, nn
 
 from methods.streams import stream
-
-if TYPE_CHECKING:
-    from methods.transform import Transform
 
 Tokens = Sequence[Sequence[int]]
 Table = Mapping[str, Mapping[str, Any]]
@@ -37,17 +32,15 @@ POOLERS: tuple[str, ...] = get_args(Pooler)
 # What a hyper-parameter is beside its value, as `Field(..., json_schema_extra=HOST)`: named in a
 # run's label (False: never); set by the method written first only; the name of another encoder,
 # whose files are part of the identity; that of a masked language model, which no run keeps.
-Mark = dict[str, Any]
-LABEL: Mark = {"label": True}
-HOST: Mark = {"host": True}
-MODEL: Mark = {"model": True}
-LANGUAGE_MODEL: Mark = {**MODEL, "language": True}
+LABEL: dict[str, Any] = {"label": True}
+HOST: dict[str, Any] = {"host": True}
+MODEL: dict[str, Any] = {"model": True}
+LANGUAGE_MODEL = {**MODEL, "language": True}
 
 
-def transformer_with(pooler: str) -> Mark:
-    """Return the mark of a hyper-parameter that names a transformer with the backbone's vocabulary,
-    as `frozen_model` needs it, and this pooler: a name of `POOLERS`, or the hyper-parameter that
-    has it."""
+def transformer_with(pooler: str) -> dict[str, Any]:
+    """Return the mark of a transformer for `frozen_model`, with a pooler: a name of `POOLERS`, or
+    the hyper-parameter that has it."""
     return {**MODEL, "pooler": pooler}
 
 
@@ -113,25 +106,24 @@ class Views:
     states: Sequence[Tensor] = ()
     quiet: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
 
-    def split(self, count: int) -> list[Views]:
+    def split(self, count: int) -> "list[Views]":
         """Return the views of `count` equal parts of the batch, without `states`; fewer parts where
         a batch is too short, as `torch.chunk` cuts it."""
         if count == 1:
             return [self]
+        rows = torch.arange(len(self.vectors[0]), device=self.vectors[0].device)
+        return [self._of(part) for part in rows.chunk(count)]
 
-        def part(rows: Tensor) -> Views:
-            def of(lists: Sequence[Tensor]) -> list[Tensor]:
-                return [one[rows] for one in lists]
+    def _of(self, rows: Tensor) -> "Views":
+        def cut(lists: Sequence[Tensor]) -> list[Tensor]:
+            return [vectors[rows] for vectors in lists]
 
-            return Views(
-                of(self.vectors),
-                lambda layer: of(self.at_layer(layer)),
-                {name: of(lists) for name, lists in self.extras.items()},
-                quiet={name: of(lists) for name, lists in self.quiet.items()},
-            )
-
-        first = self.vectors[0]
-        return list(map(part, torch.arange(len(first), device=first.device).chunk(count)))
+        return Views(
+            cut(self.vectors),
+            lambda layer: cut(self.at_layer(layer)),
+            {name: cut(lists) for name, lists in self.extras.items()},
+            quiet={name: cut(lists) for name, lists in self.quiet.items()},
+        )
 
 
 class Context(Protocol):
@@ -153,19 +145,16 @@ class Context(Protocol):
         """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
 
     def documents(self) -> Sequence[range]:
-        """Return the documents of the training corpus, as ranges of its sentences; `UserError` if
-        it has none."""
+        """Return the documents of the training corpus, as ranges of its sentences."""
 
     def triples(self) -> Sequence[Sequence[int]]:
-        """Return the labelled triples of the training corpus: premise, entailment, contradiction,
-        as rows of its sentences; `UserError` if it has none."""
+        """Return the rows of premise, entailment and contradiction of each labelled triple."""
 
     def tokens(self) -> Sequence[Sequence[int]]:
         """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Return token ids with special tokens, truncated to the backbone's longest input and to
-        `max_length`."""
+        """Return token ids with special tokens, at most the backbone's longest input."""
 
     def states(
         self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
@@ -174,12 +163,11 @@ class Context(Protocol):
 
         Args:
             tokens: n token sequences.
-            model: a transformer to use in place of the backbone.
-            inputs: further inputs of the transformer, e.g. `position_ids`; `positions` pads to
-                that length and computes the states of padding, too.
+            model: a transformer in place of the backbone.
+            inputs: further inputs, e.g. `position_ids`; `positions` pads to that length and
+                computes the states of padding, too.
 
-        Returns:
-            Hidden states (n, length, width) of the embeddings and all layers; the attention mask.
+        Returns the states (n, length, width) of the embeddings and all layers, and the mask.
         """
 
     def embed(
@@ -195,40 +183,31 @@ class Context(Protocol):
         Args:
             views: one list of n token sequences per view; none if there are extras.
             extras: additional lists of n token sequences, by name.
-            model: a transformer to use in place of the backbone.
+            model: a transformer in place of the backbone.
             whole: compute all tokens of the last layer, even if the pooler reads only the first.
-            dropout: whether a model in training mode uses dropout; without it no random number is
-                drawn.
+            dropout: whether a model in training mode uses it; without it nothing is drawn.
         """
 
     def head(self, vectors: Tensor) -> Tensor:
-        """Apply the training head to vectors (n, d); the identity for poolers without one
-        (docs/methods.md#vectors)."""
+        """Apply the training head to vectors (n, d), if the pooler has one."""
 
     def start_from(self, model: str) -> None:
-        """Replace the weights of the backbone by those of another checkpoint, and those of its
-        pooler where the training head has it; `Refusal` if it has other layers."""
+        """Take the weights of another checkpoint, its pooler's too where the head has it."""
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
-        """Return a second transformer: a copy, or one with new weights from the random stream
-        `fresh`."""
+        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
 
     def masked_language_head(self) -> nn.Module:
-        """Return the checkpoint's map from last states (..., width) to vocabulary logits;
-        `UserError` if it stores none."""
+        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
 
     def load_masked_language_model(self, model: str) -> nn.Module:
-        """Load another transformer with its masked-language head, without gradient: a name as in
-        `load_encoder`, or "backbone" (the checkpoint's own); `Refusal` if it has another
-        vocabulary than the backbone."""
+        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
 
     def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
-        """Return the most likely token at each position under such a model, int64 (n, length), at
-        the recipe's precision and without gradient."""
+        """Return the most likely tokens under such a model, int64 (n, length)."""
 
     def encoder(self, pooler: str | None = None) -> Any:
-        """Return an Encoder of the backbone in its present state: what the recipe scores, or all
-        layers with this pooler and no head."""
+        """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
 
     def load_encoder(
         self,
@@ -237,24 +216,17 @@ class Context(Protocol):
         prompt: str | None = None,
         normalize: bool = False,
     ) -> Any:
-        """Load another, frozen Encoder: a backbone by name, a hub id or a folder.
-
-        Args:
-            model: the value of a hyper-parameter with the mark `MODEL`.
-            pooler: None takes the one that the model names.
-            prompt: one of the model's prompts, "" for none; None takes its default.
-            normalize: scale vectors to length 1.
-        """
+        """Load another, frozen Encoder: a backbone by name, a hub id or a folder; None takes the
+        model's own pooler or prompt, "" no prompt."""
 
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
 
     def encode_tokens(self, encoder: Any, tokens: Tokens) -> Any:
-        """Return float32 numpy (n, d) of token sequences, such as the truncated ones of `tokens`;
-        `encoder` is a transformer with a pooler (`encoder`)."""
+        """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
 
     def neighbours(self, vectors: Any, count: int) -> Any:
-        """Return the exact nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
+        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
 
 
 class HyperParameters(BaseModel):
@@ -274,7 +246,7 @@ class HyperParameters(BaseModel):
         kinds = {annotation, *get_args(annotation)}
         if isinstance(value, bool) and bool not in kinds:  # pydantic would read it as 0 or 1
             raise ValueError(f"a number or a text is needed, not {value}")
-        is_none = isinstance(value, str) and value.lower() in ("none", "null")
+        is_none = str(value).lower() in ("none", "null")
         return None if is_none and NoneType in kinds else value
 
     @classmethod
@@ -311,7 +283,8 @@ class Method(nn.Module):
         super().__init__()
         self.hyper = hyper
         self.shape = shape
-        self.transforms: list[Transform] = []
+        self.parts: Any = nn.ModuleList()  # methods that are joined to it with `+`
+        self.transforms: list[Any] = []
 
     @classmethod
     def joins(cls) -> bool:
@@ -335,16 +308,11 @@ class Method(nn.Module):
 
     @classmethod
     def reads(cls, hyper: Any) -> str | None:
-        """Return what it needs of the training corpus beside sentences: "documents", "triples" or
-        None."""
+        """Return what it needs of the training corpus: "documents", "triples" or None."""
         return None
 
     def prepare(self, context: Context) -> None:
-        """Set up before training; modules and buffers created here are trained and moved too.
-
-        Raises:
-            Refusal: it cannot run on this corpus or backbone.
-        """
+        """Set up before training, or raise `Refusal`; modules and buffers made here are trained."""
 
     def items(self, context: Context) -> int:
         """Return the number of items of an epoch; by default the sentences of the corpus."""
@@ -366,8 +334,8 @@ class Method(nn.Module):
         return [self.encoder(context)]
 
     def begin(self, context: Context) -> None:
-        """Call `prepare` of the method and of the transforms that were added to it."""
-        for part in (self, *self.transforms):
+        """Call `prepare` of the method and of everything that was added to it."""
+        for part in (self, *self.parts, *self.transforms):
             part.prepare(context)
 
     def finish(self, encoder: Any, context: Context) -> Any:
@@ -386,12 +354,8 @@ def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
 
 
 def frozen_model(context: Context, name: str, pooler: str) -> Any:
-    """Return the transformer of another encoder, which reads the backbone's tokens, or for
-    "backbone" a copy of the backbone, without gradient.
-
-    Raises:
-        Refusal: it has another vocabulary.
-    """
+    """Return the transformer of another encoder with the backbone's vocabulary, or a copy of the
+    "backbone", without gradient."""
     if name == "backbone":
         return context.copy_backbone().requires_grad_(False)
     encoder = context.load_encoder(name, pooler)
@@ -399,9 +363,9 @@ def frozen_model(context: Context, name: str, pooler: str) -> Any:
     return encoder.model.requires_grad_(False)
 
 
-def check_vocabulary(name: str, own: Any, backbones: Any) -> None:
+def check_vocabulary(name: str, tokenizer: Any, backbones: Any) -> None:
     """Raise `Refusal` if another model's tokenizer has not the vocabulary of the backbone's."""
-    if own.get_vocab() != backbones.get_vocab():
+    if tokenizer.get_vocab() != backbones.get_vocab():
         raise Refusal(
             f"'{name}' has another vocabulary than the backbone, so it cannot read its tokens"
         )

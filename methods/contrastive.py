@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step, Tokens, Views
@@ -24,21 +24,13 @@ from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step
 
 @dataclass(frozen=True)
 class Negatives:
-    """Additional negatives, beside those of the batch: as vectors, whose cosines with the anchors
-    count, or as ready cosines of any other pairs.
-
-    Raises:
-        ValueError: both are given, or none.
-    """
+    """Additional negatives: vectors, whose cosines with the anchors count, or ready cosines of any
+    other pairs."""
 
     vectors: Tensor | None = None  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
     weight: float = 1.0  # l_m of the formula, at least 0
     weights: Tensor | None = None  # w_imk of the formula, (n, m) and at least 0; None: ones
     cosines: Tensor | None = None  # (n, m), in place of vectors
-
-    def __post_init__(self) -> None:
-        if (self.vectors is None) == (self.cosines is None):
-            raise ValueError("negatives are either vectors or cosines")
 
     def logits(
         self,
@@ -48,9 +40,8 @@ class Negatives:
     ) -> Tensor:
         """Return their logits (n, m) for anchors (n, d), weights included; `similarity` maps the
         cosines before the temperature divides them."""
-        cosines = self.cosines
-        if cosines is None:
-            assert self.vectors is not None
+        cosines: Any = self.cosines
+        if self.vectors is not None:
             cosines = cosine(anchors, self.vectors)
         logits = (similarity(cosines) if similarity else cosines) / temperature
         if self.weight != 1.0:
@@ -59,14 +50,10 @@ class Negatives:
 
 
 def weighted(logits: Tensor, weights: Tensor | None) -> Tensor:
-    """Return logits (n, m) with the logarithms of weights (n, m) added; None: ones.
-
-    Raises:
-        ValueError: the weights have another shape, which torch would broadcast.
-    """
+    """Return logits (n, m) with the logarithms of weights (n, m) added; None: ones."""
     if weights is None:
         return logits
-    if weights.shape != logits.shape:
+    if weights.shape != logits.shape:  # torch would broadcast them
         shapes = f"{tuple(weights.shape)}, not {tuple(logits.shape)}"
         raise ValueError(f"the weights have the shape {shapes}; give one for each candidate")
     return logits + weights.log()
@@ -85,30 +72,24 @@ def info_nce(
     negatives: Iterable[Negatives] = (),
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Return the InfoNCE loss in one direction, a scalar: the mean of -log softmax of each anchor's
-    own positive.
+    """Return the InfoNCE loss in one direction, a scalar, of anchors and positives (n, d).
 
-    Args:
-        anchors, positives: (n, d); positive j is a candidate of every anchor.
-        temperature: divides the cosines.
-        negatives: additional candidates.
-        weights: w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None: ones.
+    `weights` are w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None: ones.
     """
     logits = cosine(anchors, positives) / temperature
     columns = [weighted(logits, weights)]
     columns += [group.logits(anchors, temperature) for group in negatives]
-    own = torch.arange(len(anchors), device=anchors.device)
-    return F.cross_entropy(torch.cat(columns, dim=1), own)
+    return pair_loss(torch.cat(columns, dim=1))
+
+
+def pair_loss(logits: Tensor) -> Tensor:
+    """Return the cross-entropy of logits (n, m), where candidate i is the positive of anchor i."""
+    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
-    """Return the NT-Xent loss: each of 2n vectors against its partner among the 2n - 1 others.
-
-    Args:
-        first, second: (n, d); row i of one is the partner of row i of the other.
-        temperature: divides the cosines.
-        reduction: "mean" or "sum" returns a scalar, "none" the 2n losses, those of `first` first.
-    """
+    """Return the NT-Xent loss: each of 2n vectors against its partner, the same row of the other
+    view (n, d), among the 2n - 1 others."""
     vectors = torch.cat([first, second])
     logits = cosine(vectors, vectors) / temperature
     diagonal = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
@@ -117,10 +98,8 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = 
 
 
 def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Append vectors (n, d) to a first-in-first-out queue of `rows` (length, d), the newest last.
-
-    Returns the new rows, and how many of them are `filled`, a scalar.
-    """
+    """Append vectors (n, d) to a first-in-first-out queue of `rows` (length, d), the newest last;
+    return the new rows, and how many of them are `filled`, a scalar."""
     filled = (filled + len(vectors)).clamp(max=length)
     return torch.cat([rows.to(vectors), vectors])[-length:], filled
 
@@ -136,10 +115,6 @@ class Contrastive(Method):
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0
 
-    def __init__(self, hyper: Any, shape: Shape) -> None:
-        super().__init__(hyper, shape)
-        self.parts: Any = nn.ModuleList()
-
     @classmethod
     def joins(cls) -> bool:
         slots = ("extras", "quiet", "negatives", "weights", "terms")
@@ -147,8 +122,8 @@ class Contrastive(Method):
 
     @classmethod
     def own_pairs(cls, hyper: Any) -> str | None:
-        """Return a name for a positive other than the dropout view, else None; a method with its
-        own can only be written first."""
+        """Return a name for a positive other than the dropout view, of a method that can only be
+        written first, else None."""
         return None
 
     @classmethod
@@ -161,10 +136,6 @@ class Contrastive(Method):
     def slots(self) -> "list[Contrastive]":
         """This method and the methods joined to it with `+`."""
         return [self, *self.parts]
-
-    def prepare(self, context: Context) -> None:
-        for part in self.parts:
-            part.prepare(context)
 
     def after_loss(self, context: Context, step: Step) -> None:
         for part in self.parts:
@@ -179,8 +150,7 @@ class Contrastive(Method):
         return ()
 
     def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        """Return lists of n token sequences to encode without dropout, with gradient, in a forward
-        pass of their own."""
+        """Return lists of n token sequences to encode without dropout, in a forward pass alone."""
         return ()
 
     def pairs(self, views: Views) -> tuple[Tensor, Tensor]:
@@ -225,9 +195,9 @@ class Contrastive(Method):
         temperature, slots = self.hyper.temperature, self.slots
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
-        given = [part.weights(anchors, positives, step) for part in slots]
-        present = [own for own in given if own is not None]
-        weights = reduce(torch.mul, present) if present else None
+        weights_of_slots = [part.weights(anchors, positives, step) for part in slots]
+        factors = [factor for factor in weights_of_slots if factor is not None]
+        weights = reduce(torch.mul, factors) if factors else None
         loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
         if share and (negatives or weights is not None):

@@ -6,17 +6,7 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from methods.base import (
-    Context,
-    Field,
-    Negatives,
-    Step,
-    Tokens,
-    Views,
-    cosine,
-    model_validator,
-    overlay,
-)
+from methods.base import Context, Field, Negatives, Step, Tokens, Views, cosine, model_validator
 from methods.promptbert import (
     MASK,
     SENTENCE,
@@ -63,11 +53,8 @@ class CoTBERTHyper(PromptBERTHyper):
 
 
 class CoTBERT(PromptBERT):
-    """PromptBERT's vectors at the second mask of templates in two steps, with a negative template.
-
-    What a template gives around as many padding tokens as the sentence has pieces is subtracted.
-    Readings, deviations: docs/methods.md#cot-bert.
-    """
+    """PromptBERT's vectors at the second mask of templates in two steps, less those around padding,
+    with a negative template (docs/methods.md#cot-bert)."""
 
     name = "cot-bert"
     title = "CoT-BERT"
@@ -82,15 +69,13 @@ class CoTBERT(PromptBERT):
         "template_3": f"The sentence : '{SENTENCE} ' {_OPPOSITE} ",
         "space": True,
     }
-    official = {
-        "*": {**_recipe, "split": 2},
-        "roberta-base": _roberta,
-        "roberta-large": _roberta,
+    official = {"*": {**_recipe, "split": 2}, "roberta-base": _roberta, "roberta-large": _roberta}
+    # What the paper does not say.
+    paper = {
+        "*": {**_recipe, "split": 1, "period": False, "aligned": True},
+        "roberta-base": {**_roberta, "space": False},
+        "roberta-large": {**_roberta, "space": False},
     }
-    _unsaid = {"*": {"split": 1, "period": False, "aligned": True}}
-    paper = overlay(
-        official, _unsaid, {"roberta-base": {"space": False}, "roberta-large": {"space": False}}
-    )
 
     @classmethod
     def joins(cls) -> bool:
@@ -123,7 +108,7 @@ class CoTBERT(PromptBERT):
         if self.hyper.template_3 is None:
             return []
         (opposites,) = views.extras[self.name]
-        own = [Negatives(opposites)]
+        negatives = [Negatives(opposites)]
         if self.hyper.cross:
-            own.append(Negatives(cosines=cosine(self.pairs(views)[1], opposites)))
-        return own
+            negatives.append(Negatives(cosines=cosine(self.pairs(views)[1], opposites)))
+        return negatives

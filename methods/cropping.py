@@ -18,11 +18,8 @@ class CroppingHyper(ContrastiveHyper):
 
 
 class Cropping(Contrastive):
-    """InfoNCE over two crops of a document or sentence, drawn anew in each epoch.
-
-    A control without `official`, since the released code has other data. Readings:
-    docs/methods.md#cropping.
-    """
+    """InfoNCE over two crops of a document or sentence, drawn anew in each epoch; the released code
+    has other data, so there is no `official` (docs/methods.md#cropping)."""
 
     name = "cropping"
     title = "Cropping"
@@ -49,12 +46,11 @@ class Cropping(Contrastive):
         return f"cut={hyper.cut:g}" if hyper.cut else None
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         if self.hyper.unit == "sentence":
             self.longest = max(map(len, context.tokens()))  # a crop is never longer
             return
         self.longest = self.hyper.longest
-        self.documents = [one for one in context.documents() if len(one) > self.hyper.lines]
+        self.documents = [rows for rows in context.documents() if len(rows) > self.hyper.lines]
         if not self.documents:
             raise Refusal(
                 f"'cropping' finds no document of more than {self.hyper.lines} lines in this "

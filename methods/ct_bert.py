@@ -21,11 +21,8 @@ class CTBERTHyper(HyperParameters):
 
 
 class CTBERT(Method):
-    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence".
-
-    The better of both encoders on the dev set is kept. `batch_size` counts positive pairs.
-    Readings: docs/methods.md#ct-bert.
-    """
+    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence", and the
+    better encoder is kept; `batch_size` counts positive pairs (docs/methods.md#ct-bert)."""
 
     name = "ct-bert"
     title = "CT-BERT"
@@ -82,11 +79,10 @@ class CTBERT(Method):
         """Return the vectors of rows of the corpus; without dropout equal sentences have equal
         vectors, so each is encoded once."""
         corpus = context.tokens()
-        distinct, places = rows.unique(return_inverse=True)
-        vectors = context.embed([[corpus[row] for row in distinct.tolist()]], model=model).vectors[
-            0
-        ]
-        return vectors[to_device(places, context.device)]
+        distinct, inverse = rows.unique(return_inverse=True)
+        tokens = [corpus[row] for row in distinct.tolist()]
+        (vectors,) = context.embed([tokens], model=model).vectors
+        return vectors[to_device(inverse, context.device)]
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the loss of both encoders' vectors (groups, 1 + K, d), positive pairs first."""
@@ -96,7 +92,6 @@ class CTBERT(Method):
         return F.binary_cross_entropy_with_logits(logits, same)
 
     def encoders(self, context: Context) -> Sequence[Any]:
-        """Return both encoders, the backbone first."""
         first = context.encoder()
         second = copy.copy(first)
         second.model = self.second

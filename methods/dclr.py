@@ -24,6 +24,7 @@ from methods.base import (
     cosine,
     frozen_model,
     overlay,
+    pair_loss,
     seed_torch,
     stream_seed,
     transformer_with,
@@ -52,11 +53,8 @@ class DCLRHyper(ContrastiveHyper):
 
 
 class DCLR(Contrastive):
-    """Likely false negatives get weight 0, and Gaussian vectors that ascend the loss are negatives.
-
-    `official` has the released loss, which multiplies logits by 0; after a `+` it adds weights and
-    noise in the paper's form. Readings, deviations: docs/methods.md#dclr.
-    """
+    """Likely false negatives get weight 0, and Gaussian vectors that ascend the loss are negatives;
+    the released loss multiplies logits by 0 (docs/methods.md#dclr)."""
 
     name = "dclr"
     title = "DCLR"
@@ -99,11 +97,11 @@ class DCLR(Contrastive):
         "ascent_size": lambda hyper: hyper.noise_times > 0 and hyper.ascent_steps > 0,
     }
 
+    false: Tensor | None = None  # false negatives of the current batch, (n, n)
+
     def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         self.complement: Any = None
-        self.false: Tensor | None = None  # false negatives of the current batch, (n, n)
-        self._context: Any = None
 
     @classmethod
     def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
@@ -117,7 +115,6 @@ class DCLR(Contrastive):
     def prepare(self, context: Context) -> None:
         if self.hyper.start:
             context.start_from(self.hyper.start)
-        super().prepare(context)
         self._context = context
         if self.hyper.phi <= 1:
             self.complement = frozen_model(context, self.hyper.complement, "cls")
@@ -127,8 +124,7 @@ class DCLR(Contrastive):
         return tokens, tokens
 
     def _as_read(self, tokens: Tokens) -> Tokens:
-        """Return the sequences as both models read them: padded to one length if `padded`, so that
-        no mask tells padding from words."""
+        """Return the sequences; if `padded`, of one length, so that no mask tells padding apart."""
         if not self.hyper.padded:
             return tokens
         pad, longest = self._context.tokenizer.pad_token_id, max(map(len, tokens))
@@ -138,14 +134,13 @@ class DCLR(Contrastive):
         """Find the false negatives of the batch; the backbone encodes nothing more."""
         if self.complement is not None:
             first, second = self._complementary(self._as_read(tokens), step)
-            own = torch.eye(len(tokens), dtype=torch.bool, device=first.device)
-            self.false = (cosine(first, second) >= self.hyper.phi) & ~own
+            pairs = torch.eye(len(tokens), dtype=torch.bool, device=first.device)
+            self.false = (cosine(first, second) >= self.hyper.phi) & ~pairs
         return ()
 
     @torch.no_grad()
     def _complementary(self, tokens: Tokens, step: Step) -> Sequence[Tensor]:
-        """Return the complementary model's vectors of both views, (n, d) each; without dropout they
-        are the same."""
+        """Return the complementary model's vectors of both views, the same without dropout."""
         count = 2 if self.hyper.complement_dropout else 1
         self.complement.train(self.hyper.complement_dropout)
         device = torch.device(self._context.device)
@@ -186,25 +181,22 @@ class DCLR(Contrastive):
             return logits.logsumexp(dim=1).mean()
         positives = self.pairs(views)[1].detach()
         logits = torch.cat([cosine(anchors, positives) / self.hyper.temperature, logits], dim=1)
-        return F.cross_entropy(logits, torch.arange(len(anchors), device=anchors.device))
+        return pair_loss(logits)
 
     # The released form of the loss
 
     def contrast(
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None
     ) -> Tensor:
-        if self.hyper.false_negatives == "removed" and self.hyper.loss_form == "softmax":
-            return super().contrast(anchors, positives, negatives, weights)
         logits = cosine(anchors, positives) / self.hyper.temperature
         if weights is not None:
             zeroed = self.hyper.false_negatives == "zeroed"
             logits = logits * weights if zeroed else logits + weights.log()
         extra = [group.logits(anchors, self.hyper.temperature) for group in negatives]
         logits = torch.cat([logits, *extra], dim=1)
-        labels = torch.arange(len(anchors), device=anchors.device)
         if self.hyper.loss_form == "softmax":
-            return F.cross_entropy(logits, labels)
-        return one_vs_rest(logits, labels)
+            return pair_loss(logits)
+        return one_vs_rest(logits, torch.arange(len(anchors), device=anchors.device))
 
 
 def directions(vectors: Tensor) -> Tensor:

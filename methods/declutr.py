@@ -13,7 +13,6 @@ from methods.base import (
     HyperParameters,
     Method,
     Refusal,
-    Shape,
     Step,
     Tokens,
     model_validator,
@@ -57,11 +56,7 @@ class DeCLUTRHyper(HyperParameters):
 
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
-    loss.
-
-    An item is a document of at least `document` word pieces. Sampling of spans follows the released
-    code. Readings, deviations: docs/methods.md#declutr.
-    """
+    loss; an item is a document of at least `document` word pieces (docs/methods.md#declutr)."""
 
     name = "declutr"
     title = "DeCLUTR"
@@ -86,10 +81,8 @@ class DeCLUTR(Method):
     official = {"*": {**_recipe, "batch_size": 4, "average": True}}
     used_if = {"masked": lambda hyper: hyper.language > 0}
 
-    def __init__(self, hyper: DeCLUTRHyper, shape: Shape) -> None:
-        super().__init__(hyper, shape)
-        self.language_head: nn.Module | None = None
-        self.documents: Sequence[Tensor] = ()  # word pieces of each document
+    language_head: nn.Module | None
+    documents: Sequence[Tensor] = ()  # word pieces of each document
 
     @classmethod
     def reads(cls, hyper: DeCLUTRHyper) -> str:
@@ -97,18 +90,14 @@ class DeCLUTR(Method):
 
     def prepare(self, context: Context) -> None:
         least = self.hyper.document
-        self.documents = [
-            torch.tensor(pieces, dtype=torch.int32)
-            for pieces in word_pieces(context)
-            if len(pieces) >= least
-        ]
+        long = (pieces for pieces in word_pieces(context) if len(pieces) >= least)
+        self.documents = [torch.tensor(pieces, dtype=torch.int32) for pieces in long]
         if not self.documents:
             raise Refusal(
                 f"'declutr' finds no document of at least {least} word pieces in this corpus; "
                 "give document, longest and shortest for short documents"
             )
-        if self.hyper.language:
-            self.language_head = context.masked_language_head()
+        self.language_head = context.masked_language_head() if self.hyper.language else None
 
     def items(self, context: Context) -> int:
         return len(self.documents)
@@ -120,20 +109,17 @@ class DeCLUTR(Method):
         if self.language_head is None:
             vectors = context.embed([tokens]).vectors[0]
         else:
-            tokens, rows, places, targets = self.mask(tokens, context.tokenizer, step)
+            tokens, *predicted = self.mask(tokens, context.tokenizer, step)
             views = context.embed([tokens], whole=True)
             vectors = views.vectors[0]
-            rows, places, targets = (
-                to_device(each, vectors.device) for each in (rows, places, targets)
-            )
-            states = views.states[-1][rows, places].to(vectors.dtype)
+            rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
+            states = views.states[-1][rows, positions].to(vectors.dtype)
             guesses = self.language_head(states), targets
         near = context.embed([context.tokenize(positives, self.hyper.longest)]).vectors[0]
         return self.loss(vectors, near, guesses)
 
     def spans(self, tokenizer: Any, step: Step) -> tuple[list[str], list[str]]:
-        """Return the texts of the anchors in the step's documents, and of their positives in the
-        same order."""
+        """Return the texts of the anchors of a step, and of their positives in the same order."""
         anchors, positives = [], []
         generator = step.generator("spans")
         for item in step.rows:
@@ -150,8 +136,8 @@ class DeCLUTR(Method):
         masked, flat, chosen = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
         lengths = torch.tensor([len(row) for row in tokens])
         rows = torch.repeat_interleave(lengths)
-        places = torch.arange(len(flat)) - (lengths.cumsum(0) - lengths)[rows]
-        return masked, rows[chosen], places[chosen], flat[chosen]
+        positions = torch.arange(len(flat)) - (lengths.cumsum(0) - lengths)[rows]
+        return masked, rows[chosen], positions[chosen], flat[chosen]
 
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
@@ -169,20 +155,17 @@ class DeCLUTR(Method):
 def masked_pieces(
     tokens: Tokens, tokenizer: Any, share: float, step: Step
 ) -> tuple[list[list[int]], Tensor, Tensor]:
-    """Mask tokens for a masked language model: each that is not special with chance `share`.
-
-    Returns the masked sequences, all original tokens (m) one sequence after another, and which of
-    them are masked (m).
-    """
+    """Mask tokens that are not special, each with chance `share`; return the masked sequences, all
+    original tokens (m) one sequence after another, and which of them are masked (m)."""
     lengths = [len(row) for row in tokens]
     flat = torch.tensor([token for row in tokens for token in row])
     ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
     draws = torch.rand(len(flat), generator=step.generator("predicted"))
     chosen = ordinary & (draws < share)
     fate = torch.rand(len(flat), generator=step.generator("masked"))
-    other = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
+    drawn = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
     seen = torch.where(chosen & (fate < MASKED), tokenizer.mask_token_id, flat)
-    seen = torch.where(chosen & (fate >= 1 - REPLACED), other, seen)
+    seen = torch.where(chosen & (fate >= 1 - REPLACED), drawn, seen)
     return [row.tolist() for row in seen.split(lengths)], flat, chosen
 
 
@@ -205,9 +188,9 @@ def sample_spans(
         size = length(ANCHOR)
         # With few windows an anchor in the middle would leave none; only the outermost are used.
         scarce = len(windows) < left * left
-        place = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
-        start = windows[place] + whole(0, hyper.longest - size)
-        del windows[max(0, place - 1) : place + 2]
+        index = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
+        start = windows[index] + whole(0, hyper.longest - size)
+        del windows[max(0, index - 1) : index + 2]
         around = []
         for _ in range(hyper.positives):
             span = length(POSITIVE)
@@ -218,14 +201,11 @@ def sample_spans(
 
 
 def word_pieces(context: Context) -> Iterator[list[int]]:
-    """Yield the word pieces of each document, without special tokens.
-
-    The text begins with a space, so RoBERTa's first word is a word like the others
-    (dataset_reader.py:175).
-    """
+    """Yield the word pieces of each document, without special tokens."""
     sentences = context.sentences()
     for rows in context.documents():
         words = [word for row in rows for word in sentences[row].split()]
+        # A space, so that RoBERTa's first word is one like the others (dataset_reader.py:175).
         text = f" {' '.join(words)}"
         pieces = context.tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
         yield pieces["input_ids"]

@@ -19,7 +19,6 @@ from methods.base import (
     Step,
     Tokens,
     Views,
-    overlay,
     seed_torch,
     stream,
     stream_seed,
@@ -39,12 +38,8 @@ class DiffCSEHyper(ContrastiveHyper):
 
 
 class DiffCSE(Contrastive):
-    """InfoNCE plus the detection of replaced tokens by a second transformer, given the sentence
-    vector.
-
-    A frozen generator fills in masked tokens; a discriminator, which starts as the backbone, reads
-    the vector in place of its first embedding. Readings, deviations: docs/methods.md#diffcse.
-    """
+    """InfoNCE plus the detection of a generator's tokens by a second transformer, which reads the
+    sentence vector in place of its first embedding (docs/methods.md#diffcse)."""
 
     name = "diffcse"
     title = "DiffCSE"
@@ -57,19 +52,17 @@ class DiffCSE(Contrastive):
         "roberta-base": _roberta,
         "roberta-large": _roberta,
     }
-    official = overlay(paper, {"*": {"padded": True}})
+    official = {**paper, "*": {**paper["*"], "padded": True}}
     used_if = {
         "generator": lambda hyper: hyper.weight > 0,
         "masked": lambda hyper: hyper.weight > 0,
         "padded": lambda hyper: hyper.weight > 0,
     }
 
-    def __init__(self, hyper: DiffCSEHyper, shape: Shape) -> None:
-        super().__init__(hyper, shape)
-        self.projector: nn.Module | None = None
-        self.generator: Any = None
-        self.discriminator: Any = None
-        self.detector: Any = None
+    projector: nn.Module | None
+    generator: Any
+    discriminator: Any
+    detector: Any
 
     @classmethod
     def clamp_to_backbone(cls, hyper: DiffCSEHyper, shape: Shape) -> DiffCSEHyper:
@@ -79,7 +72,7 @@ class DiffCSE(Contrastive):
         return hyper
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
+        self.projector = None
         if self.hyper.batchnorm:
             self.projector = projector(self.shape.width, stream(context.seed, "projector"))
         if self.hyper.weight:
@@ -92,12 +85,12 @@ class DiffCSE(Contrastive):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        found = context.embed([tokens, tokens], self._asked(tokens, step))
+        encoded = context.embed([tokens, tokens], self._asked(tokens, step))
         views = Views(
-            self.projected(found.vectors),
-            lambda layer: self.projected(found.at_layer(layer)),
-            {name: self.projected(lists) for name, lists in found.extras.items()},
-            found.states,
+            self.projected(encoded.vectors),
+            lambda layer: self.projected(encoded.at_layer(layer)),
+            {name: self.projected(lists) for name, lists in encoded.extras.items()},
+            encoded.states,
         )
         loss = self.loss(views, step)
         if not self.hyper.weight:
@@ -112,8 +105,7 @@ class DiffCSE(Contrastive):
         return self.projector(torch.cat([*vectors])).chunk(len(vectors))
 
     def detection(self, context: Context, tokens: Tokens, vectors: Tensor, step: Step) -> Tensor:
-        """Return the loss of telling which of the tokens of m sequences are replaced, given the
-        sequences' vectors (m, d)."""
+        """Return the loss of telling which tokens of m sequences with vectors (m, d) are new."""
         masked, _, _ = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
         device = torch.device(context.device)
         # The generator's dropout must not shift the backbone's.
@@ -125,8 +117,8 @@ class DiffCSE(Contrastive):
         ]
         longest = max(map(len, tokens))
         labels = torch.full((len(tokens), longest), 0 if self.hyper.padded else _IGNORED)
-        for place, (row, new) in enumerate(zip(tokens, filled, strict=True)):
-            labels[place, : len(row)] = torch.tensor(row) != torch.tensor(new)
+        for label, row, new in zip(labels, tokens, filled, strict=True):
+            label[: len(row)] = torch.tensor(row) != torch.tensor(new)
 
         def given(module: Any, inputs: Any, output: Tensor) -> Tensor:
             return torch.cat([vectors.to(output).unsqueeze(1), output[:, 1:]], dim=1)

@@ -33,10 +33,8 @@ class ESimCSEHyper(ContrastiveHyper):
 
 
 class ESimCSE(Queued):
-    """The second view repeats some tokens; vectors of a momentum encoder are additional negatives.
-
-    After a `+` it adds only the queue. Readings, deviations: docs/methods.md#esimcse.
-    """
+    """The second view repeats some tokens; a queue of vectors of a momentum encoder are negatives,
+    which is all that it adds after a `+` (docs/methods.md#esimcse)."""
 
     name = "esimcse"
     title = "ESimCSE"
@@ -65,7 +63,6 @@ class ESimCSE(Queued):
         self.momentum: Any = None
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         if self.hyper.queue:
             self.momentum = context.copy_backbone("momentum" if self.hyper.random_start else None)
             self.momentum.requires_grad_(False)
@@ -90,7 +87,7 @@ class ESimCSE(Queued):
             return list(tokens)
         count = int(torch.randint(most + 1, (), generator=generator))
         twice = set((1 + torch.randperm(inner, generator=generator)[:count]).tolist())
-        return [token for place, token in enumerate(tokens) for _ in range(1 + (place in twice))]
+        return [token for index, token in enumerate(tokens) for _ in range(1 + (index in twice))]
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         filled = self.count()

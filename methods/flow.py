@@ -11,21 +11,9 @@ import torch
 from pydantic import AfterValidator
 from torch import Tensor
 
-from methods.base import (
-    TARGET,
-    Context,
-    Field,
-    Mapped,
-    Shape,
-    Transform,
-    TransformHyper,
-    fingerprint,
-    in_chunks,
-    stream,
-    stream_seed,
-)
+from methods.base import Context, Field, Shape, fingerprint, stream, stream_seed
 from methods.glow import Glow, possible_levels
-from methods.transform import Vectors
+from methods.transform import TARGET, Mapped, Transform, TransformHyper, Vectors, in_chunks
 
 Draw = Callable[[Sequence[str], int], np.ndarray]  # sentences, step -> vectors (n, d)
 
@@ -48,17 +36,14 @@ class FlowHyper(TransformHyper):
 
 
 class BertAdam:
-    """Adam as in BERT's code: the moments are not corrected for their bias, and all weights decay.
+    """Adam as in BERT's code: without correction of the moments' bias, and all weights decay."""
 
-    Source: optimization_bert_flow.py:80-94, 143-177 of bohanli/BERT-flow@7fa8f6d. The rate is
-    constant: warm-up and decay are BERT's only (:81).
-    """
+    # Source: optimization_bert_flow.py:80-94, 143-177 of bohanli/BERT-flow@7fa8f6d. The rate is
+    # constant: warm-up and decay are BERT's only (:81).
 
     def __init__(self, weights: Iterable[Tensor], learning_rate: float) -> None:
         self.learning_rate = learning_rate
-        self.weights = [
-            (weight, torch.zeros_like(weight), torch.zeros_like(weight)) for weight in weights
-        ]
+        self.weights = [(w, torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
 
     @torch.no_grad()
     def step(self) -> None:
@@ -86,13 +71,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def learn_flow(batches: Iterable[Tensor], hyper: FlowHyper, seed: int) -> Glow:
-    """Fit a flow to batches of pairs; equal arguments give equal flows.
-
-    Args:
-        batches: one or more. Each holds the vectors of n pairs, (2 n, d), pair by pair.
-        hyper: of the architecture and the learning rate.
-        seed: of the initial weights.
-    """
+    """Fit a flow to batches, each of the vectors of n pairs, (2 n, d), pair by pair."""
     glow: Glow | None = None
     for batch in batches:
         with _one_thread(), torch.enable_grad():
@@ -109,11 +88,9 @@ def learn_flow(batches: Iterable[Tensor], hyper: FlowHyper, seed: int) -> Glow:
 
 
 def pair_batches(pairs: int, hyper: FlowHyper, seed: int) -> Iterator[Tensor]:
-    """Yield the numbers of the pairs of each step: in random order, each once an epoch.
-
-    Batches cross the ends of epochs, and an incomplete last batch is dropped (run_siamese.py:624,
-    siamese_utils.py:567-574). Fewer pairs than one batch are a batch.
-    """
+    """Yield the numbers of the pairs of each step: in random order, each once an epoch."""
+    # Batches cross the ends of epochs, and an incomplete last batch is dropped (run_siamese.py:624,
+    # siamese_utils.py:567-574). Fewer pairs than one batch are a batch.
     size = min(pairs, hyper.batch_size)
     steps = max(1, int(pairs / hyper.batch_size * hyper.epochs))
     orders = [
@@ -135,8 +112,8 @@ def fitted(draw: Draw, sentences: Sequence[str], hyper: FlowHyper, seed: int, de
 
 
 def drawn(encoder: Any, vectors: Vectors, seed: int) -> Draw:
-    """Return the vectors that a flow is trained on: with dropout, if the Encoder has any, as the
-    released code runs BERT in training mode (run_siamese.py:148-150, 314)."""
+    """Return the vectors that a flow is trained on: with dropout, if the Encoder has any."""
+    # The released code runs BERT in training mode (run_siamese.py:148-150, 314).
     noisy = getattr(encoder, "encode_with_dropout", None)
     if noisy is None:
         return lambda sentences, step: vectors(sentences)
@@ -168,8 +145,7 @@ class Flowed(Mapped):
         return self.glow is not None
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        glow = self.glow
-        assert glow is not None
+        glow: Any = self.glow
         return in_chunks(vectors, lambda chunk: glow(chunk)[0], self.device)
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Flowed":
@@ -193,11 +169,8 @@ class Flowed(Mapped):
 
 
 class Flow(Transform):
-    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u.
-
-    `official` is the code as it runs: its data-dependent start (`start=data`) is never called.
-    Readings, deviations: docs/methods.md#bert-flow.
-    """
+    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
+    (docs/methods.md#bert-flow)."""
 
     name = "flow"
     title = "Flow"
@@ -206,7 +179,7 @@ class Flow(Transform):
     Hyper = FlowHyper
     # Table 7 (levels), section 3.2 (random permutation; actnorm as in Glow).
     paper = {"*": {"levels": 2, "permutation": "random", "start": "data"}}
-    official = {}
+    official = {}  # the code as it runs: its data-dependent start is never called
 
     @classmethod
     def clamp_to_backbone(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:

@@ -2,9 +2,16 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Field, Negatives, cosine
+from methods.base import (
+    SHARED_RECIPE,
+    Contrastive,
+    ContrastiveHyper,
+    Field,
+    Negatives,
+    cosine,
+    pair_loss,
+)
 
 
 class FocalInfoNCEHyper(ContrastiveHyper):
@@ -14,11 +21,8 @@ class FocalInfoNCEHyper(ContrastiveHyper):
 
 
 class FocalInfoNCE(Contrastive):
-    """InfoNCE of s_ii^2 and s_ij (s_ij + m), with gradient through the factors.
-
-    Additional negatives of other methods are modulated as those of the batch. Readings:
-    docs/methods.md#focal-infonce.
-    """
+    """InfoNCE of s_ii^2 and s_ij (s_ij + m), of added negatives too, with gradient through the
+    factors (docs/methods.md#focal-infonce)."""
 
     name = "focal-infonce"
     title = "Focal-InfoNCE"
@@ -31,18 +35,15 @@ class FocalInfoNCE(Contrastive):
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None
     ) -> Tensor:
         hyper = self.hyper
-        if not (hyper.focal_positive or hyper.focal_negative):
-            return super().contrast(anchors, positives, negatives, weights)
         cosines = cosine(anchors, positives)
-        own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+        diagonal = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
         pair = cosines.square() if hyper.focal_positive else cosines
-        logits = torch.where(own, pair, self._modulated(cosines)) / hyper.temperature
+        logits = torch.where(diagonal, pair, self._modulated(cosines)) / hyper.temperature
         columns = [logits if weights is None else logits + weights.log()]
         columns += [
             group.logits(anchors, hyper.temperature, self._modulated) for group in negatives
         ]
-        labels = torch.arange(len(anchors), device=anchors.device)
-        return F.cross_entropy(torch.cat(columns, dim=1), labels)
+        return pair_loss(torch.cat(columns, dim=1))
 
     def _modulated(self, cosines: Tensor) -> Tensor:
         """Return the similarities of negatives."""

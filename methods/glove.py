@@ -4,7 +4,6 @@ import hashlib
 import string
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -23,13 +22,12 @@ _FORMS = "did does doing having just theirs"
 
 @cache
 def dropped_words() -> frozenset[str]:
-    """Return the words and marks that Sentence-Transformers' word model drops
-    (docs/methods.md#glove)."""
+    """Return what Sentence-Transformers' word model drops (docs/methods.md#glove)."""
     # Imported here, since every command of the suite imports this module.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    others = [*string.punctuation, "``", "''", *_CONTRACTIONS.split(), *_FORMS.split()]
-    return ENGLISH_STOP_WORDS.union(others)
+    marks = [*string.punctuation, "``", "''"]
+    return ENGLISH_STOP_WORDS.union(marks, _CONTRACTIONS.split(), _FORMS.split())
 
 
 class GloVeHyper(HyperParameters):
@@ -37,22 +35,14 @@ class GloVeHyper(HyperParameters):
 
 
 class AverageOfWords:
-    """An Encoder: the mean of the vectors of a sentence's known words, with repetitions.
-
-    Words are separated by white space. A word is looked up as written, then without punctuation at
-    both ends, then also in lower case. It is dropped if one of these forms is a stop word before a
-    form is known. A sentence without known words gets the zero vector.
-    """
+    """An Encoder: the mean of the vectors of a sentence's known words, zero if it has none."""
 
     kind = "words"
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, stop_words: bool) -> None:
         self.words, self.vectors, self.stop_words = words, vectors, stop_words
         self._dropped = frozenset() if stop_words else dropped_words()
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {word: row for row, word in enumerate(self.words)}
+        self._rows = {word: row for row, word in enumerate(words)}
 
     @property
     def arrays(self) -> dict[str, Tensor]:
@@ -65,7 +55,8 @@ class AverageOfWords:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def rows(self, sentence: str) -> Iterator[int]:
-        """Yield the row of each known word that is not a stop word."""
+        """Yield the row of each known word. It is looked up as written, then without punctuation at
+        both ends, then in lower case, and dropped if a stop word is the first of these forms."""
         for word in sentence.split():
             bare = word.strip(string.punctuation)
             for form in (word, bare, bare.lower()):
@@ -78,25 +69,23 @@ class AverageOfWords:
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         means = np.zeros((len(sentences), self.vectors.shape[1]), dtype=np.float32)
         for vector, sentence in zip(means, sentences, strict=True):
-            if rows := list(self.rows(sentence)):
+            rows = list(self.rows(sentence))
+            if rows:
                 vector[:] = self.vectors[rows].mean(axis=0)
         return means
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Any) -> dict[str, Any]:
         (folder / "words.txt").write_bytes("\n".join(self.words).encode())
         return {"stop_words": self.stop_words}
 
     @classmethod
-    def load(cls, folder: Path, stored: Any, *, arrays: Any, **_: Any) -> Self:
+    def load(cls, folder: Any, stored: Any, *, arrays: Any, **_: Any) -> Self:
         words = (folder / "words.txt").read_bytes().decode().split("\n")
         return cls(words, arrays["vectors"].numpy(), stored["stop_words"])
 
 
 class GloVe(Method):
-    """The mean of word vectors, without stop words as in Sentence-Transformers' word model.
-
-    `stop_words=true` is the plain mean. Source: docs/methods.md#glove.
-    """
+    """The mean of word vectors, by default without stop words (docs/methods.md#glove)."""
 
     name = "glove"
     title = "GloVe"

@@ -3,18 +3,13 @@
 Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from methods.base import Refusal, stream
-
-if TYPE_CHECKING:
-    from methods.flow import FlowHyper
 
 FACTOR = 3.0  # a log-scale is 3 times its weight (:92, :160, :309)
 
@@ -23,10 +18,9 @@ class ActNorm(nn.Module):
     """Shift and scale per dimension, (u + b) exp(3 s)."""
 
     def __init__(self, width: int, generator: torch.Generator | None) -> None:
-        """Draw b and s uniformly, as TensorFlow does by default (Glorot's bound for a shape of
-        (1, width)); without a generator they are 0."""
         super().__init__()
         self.shift, self.log_scale = (nn.Parameter(torch.zeros(width)) for _ in range(2))
+        # TensorFlow's default: uniform in Glorot's bound for a shape of (1, width).
         bound = math.sqrt(6 / (1 + width))
         if generator:
             for weights in (self.shift, self.log_scale):
@@ -51,11 +45,10 @@ class ActNorm(nn.Module):
 
 
 class Coupling(nn.Module):
-    """Additive coupling: a network of the first (if odd, smaller) half is added to the second.
+    """Additive coupling: a network of the first (if odd, smaller) half is added to the second."""
 
-    The network has two hidden layers with weights from N(0, 0.05), an `ActNorm` and ReLU, and an
-    output layer that is 0 before training (:364-373, :406-455).
-    """
+    # Two hidden layers with weights from N(0, 0.05), an `ActNorm` and ReLU, and an output layer
+    # that is 0 before training (:364-373, :406-455).
 
     def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -91,7 +84,7 @@ class FlowStep(nn.Module):
 
     order: Tensor
 
-    def __init__(self, width: int, hyper: FlowHyper, generator: torch.Generator) -> None:
+    def __init__(self, width: int, hyper: Any, generator: torch.Generator) -> None:
         super().__init__()
         self.scale = ActNorm(width, generator)
         order = torch.arange(width).flip(0)  # fixed, the same in all steps (:219-221)
@@ -121,30 +114,24 @@ def possible_levels(levels: int, width: int) -> int:
 
 
 class Glow(nn.Module):
-    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width.
+    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width; after each level half of the
+    dimensions are final, and the smaller half of an odd width continues."""
 
-    After each level half of the dimensions are final; the smaller half of an odd width continues.
-    """
-
-    def __init__(self, width: int, hyper: FlowHyper, seed: int) -> None:
+    def __init__(self, width: int, hyper: Any, seed: int) -> None:
         super().__init__()
         if width < 2:
             raise Refusal(f"'flow' needs at least 2 dimensions, not {width}")
-        self.width, self.levels = width, nn.ModuleList()
+        self.width = width
+        self.levels: Any = nn.ModuleList()
         for level in range(possible_levels(hyper.levels, width)):
-            named = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
-            self.levels.append(
-                nn.ModuleList(FlowStep(width, hyper, generator) for generator in named)
-            )
+            generators = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
+            self.levels.append(nn.ModuleList(FlowStep(width, hyper, g) for g in generators))
             width //= 2
-
-    def _steps(self) -> list[list[FlowStep]]:
-        return [list(level) for level in cast("list[list[FlowStep]]", self.levels)]
 
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
         """Initialise every `ActNorm` but those of output layers from a first batch (n, d)."""
-        for steps in self._steps():
+        for steps in self.levels:
             for step in steps:
                 step.start(u)
                 u = step(u)
@@ -153,22 +140,22 @@ class Glow(nn.Module):
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Return z and log |det dz/du|, one number: only the scales change the volume."""
         left: list[Tensor] = []
-        for number, steps in enumerate(self._steps()):
+        for number, steps in enumerate(self.levels):
             if number:
                 half = u.shape[1] // 2
                 left.append(u[:, half:])
                 u = u[:, :half]
             for step in steps:
                 u = step(u)
-        log_scales = [step.scale.log_scales.sum() for steps in self._steps() for step in steps]
+        log_scales = [step.scale.log_scales.sum() for steps in self.levels for step in steps]
         return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
 
     def inverse(self, z: Tensor) -> Tensor:
         """Return u = f(z)."""
-        for number in reversed(range(len(self.levels))):
-            width = self.width >> number
+        for level in reversed(range(len(self.levels))):
+            width = self.width >> level
             u = z[:, :width]
-            for step in reversed(self._steps()[number]):
+            for step in reversed(self.levels[level]):
                 u = step.inverse(u)
             z = torch.cat([u, z[:, width:]], dim=1)
         return z

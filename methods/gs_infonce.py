@@ -3,16 +3,7 @@
 import torch
 from torch import Tensor
 
-from methods.base import (
-    SHARED_RECIPE,
-    Contrastive,
-    ContrastiveHyper,
-    Field,
-    Negatives,
-    Step,
-    Views,
-    overlay,
-)
+from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Field, Negatives, Step, Views
 
 
 class GSInfoNCEHyper(ContrastiveHyper):
@@ -22,24 +13,20 @@ class GSInfoNCEHyper(ContrastiveHyper):
 
 
 class GSInfoNCE(Contrastive):
-    """M vectors drawn from N(0, std^2) at each step are additional negatives, without gradient.
-
-    `official` has the values of the released logs. Source: docs/methods.md#gs-infonce.
-    """
+    """M vectors drawn from N(0, std^2) at each step are negatives (docs/methods.md#gs-infonce)."""
 
     name = "gs-infonce"
     title = "GS-InfoNCE"
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"
     Hyper = GSInfoNCEHyper
     # Table 1: batch size 64 on all backbones; learning rates "as SimCSE".
-    paper = overlay(
-        SHARED_RECIPE,
-        {
-            "*": {"select_every": 250},
-            "roberta-base": {"batch_size": 64},
-            "roberta-large": {"batch_size": 64},
-        },
-    )
+    paper = {
+        **SHARED_RECIPE,
+        "*": {"select_every": 250},
+        "roberta-base": {**SHARED_RECIPE["roberta-base"], "batch_size": 64},
+        "roberta-large": {**SHARED_RECIPE["roberta-large"], "batch_size": 64},
+    }
+    # The values of the released logs.
     official = {
         "bert-base-uncased": {"batch_size": 64, "learning_rate": 3e-5, "dropout": 0.2, "std": 0.5},
         "bert-large-uncased": {"batch_size": 64, "learning_rate": 1e-5, "dropout": 0.2, "std": 0.1},

@@ -1,24 +1,13 @@
 """IS-BERT: mutual information between a sentence vector and the local features of its tokens."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import (
-    Context,
-    Field,
-    HyperParameters,
-    Method,
-    Shape,
-    Step,
-    fingerprint,
-    stream,
-)
+from methods.base import Context, Field, HyperParameters, Method, Shape, Step, fingerprint, stream
 
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
@@ -47,11 +36,12 @@ class LocalFeatures(nn.Module):
                 nn.init.uniform_(weights, -limit, limit, generator=generator)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Convolve; padding is set to zero, so that other sentences of the batch have no effect."""
         # From half precision up, never down.
         states = states.to(torch.promote_types(states.dtype, torch.float32))
+        # Padding is zero, so that other sentences of the batch have no effect.
         inputs = (states * mask.unsqueeze(-1)).transpose(1, 2)
-        features = torch.cat([one(inputs) for one in self.convolutions], dim=1).transpose(1, 2)
+        convolved = [convolution(inputs) for convolution in self.convolutions]
+        features = torch.cat(convolved, dim=1).transpose(1, 2)
         return features.relu() if self.relu else features
 
 
@@ -62,16 +52,9 @@ def sentence_mean(features: Tensor, mask: Tensor) -> Tensor:
 
 
 def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
-    """Return minus the Jensen-Shannon bound of the mutual information, up to a constant.
-
-    It is the mean of softplus(-s) over tokens and their own sentence plus the mean of softplus(s)
-    over tokens and the other sentences, with s the dot product.
-
-    Args:
-        features: (n, length, d).
-        sentences: (n, d).
-        mask: (n, length), 1 at tokens.
-    """
+    """Return minus the Jensen-Shannon bound of the mutual information of features (n, length, d)
+    and sentences (n, d), up to a constant: with s the dot product, the mean of softplus(-s) over
+    tokens and their own sentence plus that of softplus(s) over tokens and other sentences."""
     count = len(sentences)
     scores = torch.einsum("ild,jd->ilj", features, sentences)
     tokens = mask.unsqueeze(-1).to(scores)
@@ -98,20 +81,18 @@ class LocalMean:
     def identity(self) -> str:
         return fingerprint(self.kind, f"{self.base.identity} {self.local.relu}", self.arrays)
 
-    def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
+    def encode(self, sentences: Sequence[str], **_: Any) -> Any:
         def pool(states: Sequence[Tensor], mask: Tensor) -> Tensor:
             return sentence_mean(self.local(states[-1], mask), mask)
 
         tokens = self.base.tokenize(sentences)
         return self.base.encode_tokens(tokens, pool=pool, width=self.local.width)
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Any) -> dict[str, Any]:
         return {"relu": self.local.relu}
 
     @classmethod
-    def load(
-        cls, folder: Path, stored: Any, *, base: Any, arrays: Any, device: str = "cpu"
-    ) -> Self:
+    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any, device: str = "cpu") -> Self:
         channels, width, _ = arrays["convolutions.0.weight"].shape
         local = LocalFeatures(width, channels, stored["relu"])
         local.load_state_dict(arrays)
@@ -119,11 +100,8 @@ class LocalMean:
 
 
 class ISBERT(Method):
-    """Convolutions on the backbone's last layer; their mean is the sentence vector.
-
-    The loss maximises its mutual information with the features of the sentence's own tokens.
-    Readings, deviations: docs/methods.md#is-bert.
-    """
+    """Convolutions on the backbone's last layer; the loss maximises the mutual information of their
+    mean, the sentence vector, with those of its own tokens (docs/methods.md#is-bert)."""
 
     name = "is-bert"
     title = "IS-BERT"

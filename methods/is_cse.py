@@ -32,6 +32,7 @@ class ISCSEHyper(ContrastiveHyper):
     neighbours: int = 16  # k, neighbours per positive
     beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
     current_first: bool = True  # buffer the batch first and discard each row's best match
+    # "kmeans" smooths by the centre of h+'s cluster instead; no code was released for it.
     group: Literal["knn", "kmeans", "both"] = "knn"
     clusters: int = 64  # k' of K-means (Table 3)
     # Weight of h+ against its centre (Eq. 5); not published.
@@ -58,20 +59,15 @@ class ISCSEHyper(ContrastiveHyper):
 
 
 class ISCSE(Queued):
-    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K.
-
-    `group=kmeans` smooths by the centre of h+'s cluster instead, `group=both` by both; no code was
-    released for these. Readings: docs/methods.md#is-cse.
-    """
+    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
+    (docs/methods.md#is-cse)."""
 
     name = "is-cse"
     title = "IS-CSE"
     reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"
     Hyper = ISCSEHyper
-    _schedules = {
-        "bert-large-uncased": {"alpha": 0.05, "alpha_start": 0.005},
-        "roberta-large": {"alpha": 0.05, "alpha_start": 0.005},
-    }
+    _schedule = {"alpha": 0.05, "alpha_start": 0.005}
+    _schedules = {"bert-large-uncased": _schedule, "roberta-large": _schedule}
     paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
     # The scripts of the two base models train in float32, those of the large ones in mixed
     # precision.
@@ -123,7 +119,7 @@ class ISCSE(Queued):
         self.append(unit.detach())
 
     def _remembered(self, needed: int) -> Tensor | None:
-        """Return the buffer's rows; None until it has enough: it is full, or has those `needed`."""
+        """Return the buffer's rows; None until it is full, or has those `needed`."""
         filled = self.count()
         if filled < (self.hyper.buffer if self.hyper.current_first else needed):
             return None

@@ -15,7 +15,6 @@ from methods.base import (
     Step,
     Views,
     cosine,
-    overlay,
 )
 
 
@@ -31,25 +30,18 @@ class MixCSEHyper(ContrastiveHyper):
 
 
 class MixCSE(Contrastive):
-    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor.
-
-    `paper` is recalled: one mixture per anchor, its own, of vectors at length 1. Readings,
-    deviations: docs/methods.md#mixcse.
-    """
+    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
+    (docs/methods.md#mixcse)."""
 
     name = "mixcse"
     title = "MixCSE"
     reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
     Hyper = MixCSEHyper
-    _recalled = {
-        "mixtures": "own",
-        "mixed_anchors": False,
-        "larger_share": "removed",
-        "normalised": True,
-    }
-    paper = overlay(SHARED_RECIPE, {"*": _recalled})
+    # Recalled: one mixture per anchor, its own, of vectors at length 1.
+    _recalled = {"mixtures": "own", "mixed_anchors": False, "normalised": True}
+    paper = {**SHARED_RECIPE, "*": {**_recalled, "larger_share": "removed"}}
     # The script is for BERT base and asks for no mixed precision.
-    official = overlay(SHARED_RECIPE, {"*": {"precision": "float32"}})
+    official = {**SHARED_RECIPE, "*": {"precision": "float32"}}
     used_if = dict.fromkeys(
         ("share", "mixed_anchors", "normalised", "larger_share"),
         lambda hyper: hyper.mixtures != "none",
@@ -73,8 +65,8 @@ class MixCSE(Contrastive):
 
     def _group(self, cosines: Tensor, shift: int) -> Negatives:
         """Return negatives from cosines (n, n); cell (i, i + shift) has the larger own share."""
-        own = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
-        larger = own.roll(shift, 1)
+        diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+        larger = diagonal.roll(shift, 1)
         weights = None
         if self.hyper.larger_share == "zeroed":
             cosines = cosines.masked_fill(larger, 0)

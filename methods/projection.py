@@ -1,5 +1,4 @@
-"""Linear projection of vectors to fewer dimensions, and the affine Encoder that it shares with
-trained heads."""
+"""Linear projection of vectors to fewer dimensions, and the affine Encoder, of heads too."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -10,25 +9,12 @@ from pydantic import field_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import (
-    LABEL,
-    TARGET,
-    Context,
-    Field,
-    Mapped,
-    Shape,
-    Transform,
-    TransformHyper,
-    fingerprint,
-    in_chunks,
-    stream,
-)
-from methods.transform import scatter
+from methods.base import LABEL, Context, Field, Shape, fingerprint, stream
+from methods.transform import TARGET, Mapped, Transform, TransformHyper, in_chunks, scatter
 
 
 class Affine(Mapped):
-    """An Encoder that maps another one's vectors x to W x + b or tanh(W x + b) in float64; W is
-    (k, d)."""
+    """An Encoder that maps another one's vectors x to W x + b or tanh(W x + b) in float64."""
 
     kind = "affine"
     fixed = True
@@ -61,9 +47,8 @@ class Affine(Mapped):
 
 
 def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple[Tensor, Tensor]:
-    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d) after
-    subtracting the centre, and the centre (d): the mean if `centred` (these are the principal
-    components), else 0. In float64; the results are on the CPU."""
+    """Return orthonormal directions (k, d) with the largest sums of squares of vectors (n, d) less
+    the centre, and the centre (d): the mean if `centred`, else 0; in float64 on the CPU."""
     width = vectors.shape[1]
     centre = vectors.new_zeros(width, dtype=torch.float64)
     if centred:
@@ -85,7 +70,8 @@ def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
 class ProjectionHyper(TransformHyper):
     dimensions: int = Field(256, ge=1)  # SSCL, Table 5: 128 and 256
     kind: Literal["pca", "random"] = Field("pca", json_schema_extra=LABEL)
-    centred: bool = False  # for pca: subtract the mean, as in standard PCA
+    # For pca: subtract the mean, as in standard PCA. Without it, the map preserves all cosines.
+    centred: bool = False
 
     @field_validator("source")
     @classmethod
@@ -96,11 +82,7 @@ class ProjectionHyper(TransformHyper):
 
 
 class Projection(Transform):
-    """Projection on leading directions of a corpus, or on random directions (docs/methods.md#sscl).
-
-    By default the mean is not subtracted, since an orthonormal map without bias preserves all
-    cosines.
-    """
+    """Projection on leading directions of a corpus, or on random ones (docs/methods.md#sscl)."""
 
     name = "projection"
     title = "Projection"

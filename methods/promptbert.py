@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,13 +17,11 @@ from methods.base import (
     ContrastiveHyper,
     Field,
     HyperParameters,
-    Mark,
     Step,
     Tokens,
     Views,
     fingerprint,
     model_validator,
-    overlay,
     to_device,
 )
 
@@ -32,7 +29,7 @@ SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
 
 
-UNLABELLED: Mark = {"label": False}
+UNLABELLED: dict[str, Any] = {"label": False}
 
 
 class PromptBERTHyper(ContrastiveHyper):
@@ -81,7 +78,6 @@ class Prompt:
 
     @classmethod
     def read(cls, template: str, tokenizer: Any) -> Self:
-        """Tokenize a template; its two parts are tokenized separately."""
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
         behind = behind[1:]
@@ -136,8 +132,7 @@ class PromptEncoder:
     @property
     def _stored(self) -> dict[str, Any]:
         stored = {"template": self.template, "denoise": self.denoise, "period": self.period}
-        # Only if they are set, so that the identity without them is what it was before they were
-        # added.
+        # Only if they are set: the identity without them is what it was before they were added.
         later = {"space": self.space, "from_zero": self.from_zero}
         return stored | {name: value for name, value in later.items() if value}
 
@@ -148,8 +143,10 @@ class PromptEncoder:
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:
-            ended = [not text.strip() or text[-1] in ENDINGS for text in sentences]
-            sentences = [text + "." * (not end) for text, end in zip(sentences, ended, strict=True)]
+            sentences = [
+                text if not text.strip() or text[-1] in ENDINGS else f"{text}."
+                for text in sentences
+            ]
         if self.space:
             sentences = [f" {text}" for text in sentences]
         prompt = self._prompt
@@ -160,8 +157,8 @@ class PromptEncoder:
         )
         if self.denoise and tokens:
             inner = [len(row) - len(prompt) for row in tokens]
-            lengths, own = np.unique(inner, return_inverse=True)
-            vectors -= self._alone(torch.from_numpy(lengths))[own]
+            lengths, inverse = np.unique(inner, return_inverse=True)
+            vectors -= self._alone(torch.from_numpy(lengths))[inverse]
         return vectors
 
     @torch.inference_mode()
@@ -178,20 +175,17 @@ class PromptEncoder:
             model.train(training)
         return self._prompt.at_mask(states, torch.ones_like(ids)).float().cpu().numpy()
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Any) -> dict[str, Any]:
         return self._stored
 
     @classmethod
-    def load(cls, folder: Path, stored: Any, *, base: Any, **_: Any) -> Self:
+    def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
         return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
 
 
 class PromptBERT(Contrastive):
-    """SimCSE's loss between the mask states of two templates around one sentence.
-
-    The state of the template alone, at the same positions, is subtracted (denoising). A template is
-    a text with <sentence> followed by <mask>. Readings, deviations: docs/methods.md#promptbert.
-    """
+    """SimCSE's loss between the mask states of two templates around one sentence, each less that of
+    the template alone at the same positions (docs/methods.md#promptbert)."""
 
     name = "promptbert"
     title = "PromptBERT"
@@ -211,13 +205,15 @@ class PromptBERT(Contrastive):
         "roberta-base": _roberta,
         "roberta-large": _roberta,
     }
-    _silent = {"space": False, "from_zero": False}  # of which the paper says nothing
-    paper = overlay(
-        official, {"*": {"period": False}, "roberta-base": _silent, "roberta-large": _silent}
-    )
+    # The paper says nothing of these.
+    _silent = {**_roberta, "space": False, "from_zero": False}
+    paper = {
+        "*": {**official["*"], "period": False},
+        "roberta-base": _silent,
+        "roberta-large": _silent,
+    }
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         self.prompts = [Prompt.read(text, context.tokenizer) for text in self.hyper.templates]
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
@@ -246,34 +242,26 @@ class PromptBERT(Contrastive):
     def _alone(
         self, context: Context, prompt: Prompt, wrapped: Tokens
     ) -> Callable[[int], Tensor] | None:
-        """Return a function from a layer to the template's state for each sentence; None without
-        denoising."""
+        """Return a function from a layer to the template's states; None without denoising."""
         if not self.hyper.denoise:
             return None
         inner = torch.tensor([len(row) - len(prompt) for row in wrapped])
-        lengths, own = inner.unique(return_inverse=True)
+        lengths, inverse = inner.unique(return_inverse=True)
         tokens, positions = self._template_alone(context, prompt, lengths)
         inputs: dict[str, Any] = {}
         if positions is not None:
             inputs["position_ids"] = to_device(positions, context.device)
         states, mask = context.states(tokens, **inputs)
-        own = to_device(own, context.device)
-        return lambda layer: prompt.at_mask(states[layer], mask)[own]
+        inverse = to_device(inverse, context.device)
+        return lambda layer: prompt.at_mask(states[layer], mask)[inverse]
 
     def _template_alone(
         self, context: Context, prompt: Prompt, lengths: Tensor
     ) -> tuple[list[list[int]], Tensor | None]:
-        """Return tokens and positions (None: the backbone's own) of the template alone, in place of
-        sentences of each length."""
+        """Return tokens and positions (None: the backbone's own) of the template alone."""
         return prompt.alone(lengths, context.backbone.config, self.hyper.from_zero)
 
     def encoder(self, context: Context) -> PromptEncoder:
         hyper = self.hyper
-        return PromptEncoder(
-            context.encoder(),
-            hyper.template.strip(),
-            hyper.denoise_scored,
-            hyper.period,
-            hyper.space,
-            hyper.from_zero,
-        )
+        options = hyper.denoise_scored, hyper.period, hyper.space, hyper.from_zero
+        return PromptEncoder(context.encoder(), hyper.template.strip(), *options)

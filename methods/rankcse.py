@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,6 @@ from methods.base import (
     Tokens,
     cosine,
     frozen_model,
-    overlay,
     transformer_with,
 )
 
@@ -44,21 +43,19 @@ class RankCSEHyper(ContrastiveHyper):
 
 
 class RankCSE(Contrastive):
-    """InfoNCE plus a divergence between both directions plus a ranking by teachers.
-
-    No code of the authors is released: the loss is that of a community implementation
-    (perceptiveshawty/RankCSE@17c5226). Readings: docs/methods.md#rankcse.
-    """
+    """InfoNCE plus a divergence between both directions plus a ranking by teachers, of a community
+    implementation, perceptiveshawty/RankCSE@17c5226 (docs/methods.md#rankcse)."""
 
     name = "rankcse"
     title = "RankCSE"
     reference = "Liu et al. 2023, arXiv 2305.16726"
     Hyper = RankCSEHyper
     _roberta = {"teacher": _SIMCSE + "roberta-base", "teacher_2": _SIMCSE + "roberta-large"}
-    paper = overlay(
-        {"*": {"batch_size": 128, "learning_rate": 3e-5}},  # the community script's
-        {"roberta-base": _roberta, "roberta-large": _roberta},
-    )
+    paper = {
+        "*": {"batch_size": 128, "learning_rate": 3e-5},  # the community script's
+        "roberta-base": _roberta,
+        "roberta-large": _roberta,
+    }
     used_if = {
         "teacher": lambda hyper: hyper.gamma > 0,
         "teacher_2": lambda hyper: hyper.gamma > 0,
@@ -71,11 +68,8 @@ class RankCSE(Contrastive):
         "consistency": lambda hyper: hyper.beta > 0,
     }
 
-    def __init__(self, hyper: RankCSEHyper, shape: Shape) -> None:
-        super().__init__(hyper, shape)
-        self.teachers = nn.ModuleList()
-        self.taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
-        self._context: Any = None
+    teachers: nn.ModuleList
+    taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
 
     @classmethod
     def clamp_to_backbone(cls, hyper: RankCSEHyper, shape: Shape) -> RankCSEHyper:
@@ -85,16 +79,16 @@ class RankCSE(Contrastive):
         if (hyper.teacher_2 or "").startswith(_SIMCSE):
             hyper = hyper.model_copy(update={"teacher_2": None})
         if hyper.teacher.startswith(_SIMCSE):
-            own = {"teacher": "backbone", "teacher_pooler": "avg"}
-            hyper = hyper.model_copy(update=own)
+            changes = {"teacher": "backbone", "teacher_pooler": "avg"}
+            hyper = hyper.model_copy(update=changes)
         return hyper
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         self._context = context
         names = [self.hyper.teacher, self.hyper.teacher_2] if self.hyper.gamma else []
-        for name in filter(None, names):
-            self.teachers.append(frozen_model(context, name, self.hyper.teacher_pooler))
+        self.teachers = nn.ModuleList(
+            frozen_model(context, name, self.hyper.teacher_pooler) for name in names if name
+        )
 
     @torch.no_grad()
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
@@ -114,18 +108,19 @@ class RankCSE(Contrastive):
     def terms(
         self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
     ) -> list[tuple[float, Tensor]]:
-        hyper, found = self.hyper, cosine(anchors, positives)
+        hyper, cosines = self.hyper, cosine(anchors, positives)
         terms = []
         if hyper.beta:
-            rows, columns = ((one / temperature).log_softmax(dim=1) for one in (found, found.T))
+            rows = (cosines / temperature).log_softmax(dim=1)
+            columns = (cosines.T / temperature).log_softmax(dim=1)
             known = {"divergence": divergence, "entropy": negative_entropy}
             terms.append((hyper.beta, known[hyper.consistency](rows, columns)))
         if self.taught is not None:
-            taught = self.taught.to(found)
+            taught = self.taught.to(cosines)
             if hyper.ranking == "listnet":
-                ranked = list_net(found / hyper.tau2, taught / hyper.tau3)
+                ranked = list_net(cosines / hyper.tau2, taught / hyper.tau3)
             else:
-                ranked = list_mle(found / hyper.tau2, taught, hyper.rank_epsilon)
+                ranked = list_mle(cosines / hyper.tau2, taught, hyper.rank_epsilon)
             terms.append((hyper.gamma, ranked))
         return terms
 
@@ -133,32 +128,32 @@ class RankCSE(Contrastive):
 def divergence(first: Tensor, second: Tensor) -> Tensor:
     """Return the mean Jensen-Shannon divergence of the rows of two log distributions (n, m)."""
     middle = torch.logaddexp(first, second) - math.log(2)
-    halves = [(one.exp() * (one - middle)).sum(dim=1) for one in (first, second)]
+    halves = [(logs.exp() * (logs - middle)).sum(dim=1) for logs in (first, second)]
     return torch.stack(halves).mean()
 
 
 def negative_entropy(first: Tensor, second: Tensor) -> Tensor:
-    """Return minus the mean entropy of the rows of two log distributions (n, m), which is what the
-    community code computes: it clamps the log of their mean, never above 0, to at least 1e-7."""
+    """Return minus the mean entropy of the rows of two log distributions (n, m)."""
+    # The community code clamps the log of their mean, never above 0, to at least 1e-7.
     least = 1e-7
-    shares = [one.exp().clamp(min=least) for one in (first, second)]
-    return torch.stack([(one * (one.log() - least)).sum(dim=1) for one in shares]).mean()
+    shares = [logs.exp().clamp(min=least) for logs in (first, second)]
+    return torch.stack([(p * (p.log() - least)).sum(dim=1) for p in shares]).mean()
 
 
-def list_net(found: Tensor, wanted: Tensor) -> Tensor:
+def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Return the mean cross-entropy of softmax rows off the diagonal, logits (n, n); 0 for one."""
-    count = len(found)
-    others = ~torch.eye(count, dtype=torch.bool, device=found.device)
-    found, wanted = (one[others].view(count, count - 1) for one in (found, wanted))
-    return -(wanted.softmax(dim=1) * found.log_softmax(dim=1)).sum(dim=1).mean()
+    count = len(student)
+    off = ~torch.eye(count, dtype=torch.bool, device=student.device)
+    student, teacher = student[off].view(count, count - 1), teacher[off].view(count, count - 1)
+    return -(teacher.softmax(dim=1) * student.log_softmax(dim=1)).sum(dim=1).mean()
 
 
-def list_mle(found: Tensor, wanted: Tensor, epsilon: float = 0.0) -> Tensor:
+def list_mle(student: Tensor, teacher: Tensor, epsilon: float = 0.0) -> Tensor:
     """Return the mean over rows of -log of the likelihood, under Plackett and Luce with logits
-    `found` (n, m), of the order of `wanted`, largest first; `epsilon` is added to sums of
+    `student` (n, m), of the order of `teacher`, largest first; `epsilon` is added to sums of
     e^(logit - largest logit)."""
-    order = wanted.argsort(dim=1, descending=True, stable=True)
-    logits = found.gather(1, order)
+    order = teacher.argsort(dim=1, descending=True, stable=True)
+    logits = student.gather(1, order)
     if epsilon:
         logits = logits - logits.max(dim=1, keepdim=True).values
         rest = (logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon).log()

@@ -5,33 +5,21 @@ from collections.abc import Sequence
 
 import torch
 
-from methods.base import (
-    SHARED_RECIPE,
-    Context,
-    Contrastive,
-    ContrastiveHyper,
-    Step,
-    Tokens,
-    overlay,
-    stream,
-)
+from methods.base import SHARED_RECIPE, Context, Contrastive, ContrastiveHyper, Step, Tokens, stream
 
 
 class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = False  # in the second view
+    delete_word: bool = False  # in the second view: the paper's discrete augmentation
 
 
 class SimCSE(Contrastive):
-    """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe).
-
-    `delete_word` is the paper's comparison with discrete augmentation.
-    """
+    """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe)."""
 
     name = "simcse"
     title = "SimCSE"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
     Hyper = SimCSEHyper
-    paper = overlay(SHARED_RECIPE, {"*": {"select_every": 250}})
+    paper = {**SHARED_RECIPE, "*": {"select_every": 250}}
     official = SHARED_RECIPE
 
     shorter: Sequence[Sequence[int]] = ()  # tokens of all sentences, each with a word deleted
@@ -41,12 +29,10 @@ class SimCSE(Contrastive):
         return "delete_word=true" if hyper.delete_word else None
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         if self.hyper.delete_word:
             sentences = context.sentences()
             texts = [without_a_word(text, context.seed, i) for i, text in enumerate(sentences)]
-            # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs
-            # truncation.
+            # The recipe's length if a sentence was truncated to it; else nothing is truncated.
             self.shorter = context.tokenize(texts, max(map(len, context.tokens())))
 
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:

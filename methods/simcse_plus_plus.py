@@ -17,6 +17,7 @@ from methods.base import (
     Tokens,
     Views,
     cosine,
+    pair_loss,
 )
 
 
@@ -30,11 +31,7 @@ class SimCSEPlusPlusHyper(ContrastiveHyper):
 
 class SimCSEPlusPlus(Contrastive):
     """Negatives are cosines of sentences encoded without dropout, and a second loss tells the
-    dimensions of both views apart.
-
-    `official` is an older commit: the last one trains plain SimCSE. Readings:
-    docs/methods.md#simcse.
-    """
+    dimensions of both views apart (docs/methods.md#simcse)."""
 
     name = "simcse-plus-plus"
     title = "SimCSE++"
@@ -51,11 +48,11 @@ class SimCSEPlusPlus(Contrastive):
         e^{s/t}."""
         if not self.hyper.off_dropout:
             return None
-        own = anchors.new_ones(len(anchors))
+        factors = anchors.new_ones(len(anchors))
         if self.hyper.positive_factor != 1:
             cosines = cosine(anchors, positives.unsqueeze(1)).squeeze(1)
-            own = ((self.hyper.positive_factor - 1) * cosines / self.hyper.temperature).exp()
-        return own.diag()
+            factors = ((self.hyper.positive_factor - 1) * cosines / self.hyper.temperature).exp()
+        return factors.diag()
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if not self.hyper.off_dropout:
@@ -69,9 +66,7 @@ class SimCSEPlusPlus(Contrastive):
     ) -> list[tuple[float, Tensor]]:
         if self.hyper.weight == 0 or len(anchors) == 1:
             return []
-        standardised = [
-            F.batch_norm(one, None, None, training=True) for one in (anchors, positives)
-        ]
-        logits = standardised[0].T @ standardised[1] / len(anchors) / self.hyper.feature_temperature
-        own = torch.arange(len(logits), device=logits.device)
-        return [(self.hyper.weight, F.cross_entropy(logits, own))]
+        first = F.batch_norm(anchors, None, None, training=True)
+        second = F.batch_norm(positives, None, None, training=True)
+        logits = first.T @ second / len(anchors) / self.hyper.feature_temperature
+        return [(self.hyper.weight, pair_loss(logits))]

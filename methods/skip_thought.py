@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,16 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import (
-    Context,
-    Field,
-    HyperParameters,
-    Method,
-    Refusal,
-    Step,
-    fingerprint,
-    stream,
-)
+from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, fingerprint, stream
 
 # Ids of the end token, of unknown words, and of the most frequent word [code].
 END, UNKNOWN, FIRST = 0, 1, 2
@@ -74,18 +65,17 @@ class GRU(nn.Module):
     ) -> None:
         super().__init__()
         self.reset = reset
-        words, recurrent, sentence = (
-            stream(seed, "skip-thought", name, kind) for kind in ("words", "recurrent", "sentence")
-        )
-        # Recurrent matrices are orthogonal (paper and code), biases 0 (code).
-        square = [
-            nn.init.orthogonal_(torch.empty(units, units), generator=recurrent) for _ in range(3)
-        ]
-        self.words = uniform(words, 3 * units, width)
+        draw = partial(stream, seed, "skip-thought", name)
+        self.words = uniform(draw("words"), 3 * units, width)
         self.bias = nn.Parameter(torch.zeros(3 * units))
+        # Recurrent matrices are orthogonal (paper and code), biases 0 (code).
+        generator = draw("recurrent")
+        square = [
+            nn.init.orthogonal_(torch.empty(units, units), generator=generator) for _ in range(3)
+        ]
         self.gates = nn.Parameter(torch.cat(square[:2]))
         self.candidate = nn.Parameter(square[2])
-        self.sentence = uniform(sentence, 3 * units, units) if conditioned else None
+        self.sentence = uniform(draw("sentence"), 3 * units, units) if conditioned else None
 
     def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
         """Return states (n, length, units) of word vectors (n, length, width)."""
@@ -162,7 +152,7 @@ class SkipThoughtEncoder:
 
     def __init__(self, reader: Reader, words: Sequence[str]) -> None:
         self.reader, self.words = reader, words
-        self._numbers = {word: FIRST + place for place, word in enumerate(words)}
+        self._numbers = {word: number for number, word in enumerate(words, FIRST)}
 
     @property
     def arrays(self) -> dict[str, Tensor]:
@@ -180,20 +170,20 @@ class SkipThoughtEncoder:
     @torch.inference_mode()
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         rows = [self.number(sentence) for sentence in sentences]
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         vectors = np.zeros((len(rows), len(self.reader.gru.candidate)), dtype=np.float32)
         for start in range(0, len(order), self.batch):
             batch = order[start : start + self.batch]
-            states = self.reader([rows[place] for place in batch])
+            states = self.reader([rows[index] for index in batch])
             vectors[batch] = F.normalize(states, dim=1).float().cpu().numpy()
         return vectors
 
-    def save(self, folder: Path) -> dict[str, Any]:
+    def save(self, folder: Any) -> dict[str, Any]:
         (folder / "words.txt").write_bytes("\n".join(self.words).encode())
         return {"reset": self.reader.gru.reset}
 
     @classmethod
-    def load(cls, folder: Path, stored: Any, *, device: str, arrays: Any) -> Self:
+    def load(cls, folder: Any, stored: Any, *, device: str, arrays: Any) -> Self:
         vocabulary, width = arrays["embedding"].shape
         reader = Reader(vocabulary, width, len(arrays["gru.candidate"]), stored["reset"])
         reader.load_state_dict(arrays)
@@ -201,11 +191,8 @@ class SkipThoughtEncoder:
 
 
 class SkipThought(Method):
-    """A GRU encodes a sentence; two more predict the previous and the next sentence from its state.
-
-    An item is a sentence with both neighbours in its document. Only the uni-skip part of the
-    published system. Readings: docs/methods.md#skip-thought.
-    """
+    """A GRU encodes a sentence; two more predict the previous and the next sentence from its state:
+    the uni-skip part of the published system (docs/methods.md#skip-thought)."""
 
     name = "skip-thought"
     title = "Skip-thought"
@@ -228,13 +215,16 @@ class SkipThought(Method):
 
     def prepare(self, context: Context) -> None:
         sentences = context.sentences()
-        self.words = frequent(map(tokenize, sentences), self.hyper.vocabulary - FIRST)
+        counts = Counter(word for sentence in sentences for word in tokenize(sentence))
+        # The most frequent words; ties are ordered alphabetically.
+        words = sorted(counts, key=lambda word: (-counts[word], word))
+        self.words = words[: self.hyper.vocabulary - FIRST]
         vocabulary, hyper = FIRST + len(self.words), self.hyper
         self.reader = Reader(vocabulary, hyper.width, hyper.units, hyper.reset, context.seed)
         self.decoders = Decoders(vocabulary, self.hyper, context.seed)
         number = SkipThoughtEncoder(self.reader, self.words).number
         self.rows = [number(sentence) for sentence in sentences]
-        short = [len(row) < self.hyper.longest for row in self.rows]
+        short = [len(row) < hyper.longest for row in self.rows]
         self.centres = [
             row
             for document in context.documents()
@@ -252,17 +242,11 @@ class SkipThought(Method):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         centres = step.take(self.centres)
-        sentences, loss = self.reader([self.rows[row] for row in centres]), self.decoders.loss
-        before, after = ([self.rows[row + shift] for row in centres] for shift in (-1, 1))
-        return loss(self.decoders.before, self.reader, sentences, before) + loss(
-            self.decoders.after, self.reader, sentences, after
-        )
+        sentences, decoders = self.reader([self.rows[row] for row in centres]), self.decoders
+        before = [self.rows[row - 1] for row in centres]
+        after = [self.rows[row + 1] for row in centres]
+        loss = decoders.loss(decoders.before, self.reader, sentences, before)
+        return loss + decoders.loss(decoders.after, self.reader, sentences, after)
 
     def encoder(self, context: Context) -> SkipThoughtEncoder:
         return SkipThoughtEncoder(self.reader, self.words)
-
-
-def frequent(sentences: Iterable[Sequence[str]], count: int) -> list[str]:
-    """Return the `count` most frequent words; ties are ordered alphabetically."""
-    counts = Counter(word for sentence in sentences for word in sentence)
-    return sorted(counts, key=lambda word: (-counts[word], word))[:count]

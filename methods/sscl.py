@@ -15,7 +15,6 @@ from methods.base import (
     Shape,
     Step,
     Views,
-    overlay,
 )
 
 
@@ -33,18 +32,16 @@ class SSCLHyper(ContrastiveHyper):
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, with the same pooling and head, are additional negatives.
-
-    SSCL-BERT ("no augmentation") is `positive=self`. Readings: docs/methods.md#sscl.
-    """
+    """Intermediate-layer vectors, with the same pooling and head, are additional negatives
+    (docs/methods.md#sscl)."""
 
     name = "sscl"
     title = "SSCL"
     reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"
     Hyper = SSCLHyper
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
-    paper = overlay(SHARED_RECIPE, {"*": {"negatives": "own", "sides": "one"}})
-    official = overlay(SHARED_RECIPE, {"*": {"average": True}})
+    paper = {**SHARED_RECIPE, "*": {"negatives": "own", "sides": "one"}}
+    official = {**SHARED_RECIPE, "*": {"average": True}}
     used_if = {"stack": lambda hyper: hyper.layer is None}
 
     @classmethod

@@ -8,19 +8,15 @@ from torch import Tensor
 
 
 def stream_seed(seed: int, *names: object) -> int:
-    """Return the 63-bit seed of the random stream `names` under `seed`.
-
-    It is the first 63 bits of the SHA-256 of "seed/name/...", so it is the same on every machine.
-    """
+    """Return the 63-bit seed of the random stream `names` under `seed`: the first bits of the
+    SHA-256 of "seed/name/...", the same on every machine."""
     text = "/".join(map(str, (seed, *names)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def stream(seed: int, *names: object, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return a new generator on a device for the stream `names` under `seed`.
-
-    Devices of another kind draw other numbers from the same seed.
-    """
+    """Return a new generator for the stream `names` under `seed`; another kind of device draws
+    other numbers."""
     return torch.Generator(device).manual_seed(stream_seed(seed, *names))
 
 
@@ -33,13 +29,10 @@ def to_device(tensor: Tensor, device: str | torch.device) -> Tensor:
 
 
 def seed_torch(seed: int, device: str | torch.device = "cpu") -> None:
-    """Seed torch's global generators: the CPU's, and that of `device` if it is a CUDA device.
-
-    `torch.manual_seed` also seeds every other accelerator. While CUDA is not initialised it stores
-    that call for later with a formatted stack trace (`torch.cuda._lazy_call`), which costs 0.3 to
-    1 ms per call, depending on the depth of the stack. A training on the CPU seeds dropout at every
-    step.
-    """
+    """Seed torch's global generators: the CPU's, and that of `device` if it is a CUDA device."""
+    # Not by `torch.manual_seed`, which seeds every other accelerator, too. While CUDA is not
+    # initialised, it stores that call with a stack trace (`torch.cuda._lazy_call`), which costs 0.3
+    # to 1 ms. A training on the CPU seeds dropout at every step.
     torch.default_generator.manual_seed(seed)
     if torch.device(device).type == "cuda":
         with torch.cuda.device(torch.device(device)):

@@ -3,19 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from methods.base import (
-    Context,
-    Contrastive,
-    ContrastiveHyper,
-    Field,
-    Negatives,
-    Step,
-    Views,
-    overlay,
-)
+from methods.base import Context, Contrastive, ContrastiveHyper, Field, Negatives, Step, Views
 
 
 class SupSimCSEHyper(ContrastiveHyper):
@@ -24,10 +14,8 @@ class SupSimCSEHyper(ContrastiveHyper):
 
 
 class SupSimCSE(Contrastive):
-    """InfoNCE over premises with their entailments; all contradictions of the batch are negatives.
-
-    It trains on **human labels**, so it is a control. Readings: docs/methods.md#supervised-simcse.
-    """
+    """InfoNCE over premises, entailments and, as negatives, contradictions; it trains on **human
+    labels**, so it is a control (docs/methods.md#supervised-simcse)."""
 
     name = "sup-simcse"
     title = "SimCSE, trained with labels"
@@ -42,7 +30,7 @@ class SupSimCSE(Contrastive):
         "roberta-base": {"learning_rate": 5e-5, "dimension": 768},
         "roberta-large": _large,
     }
-    official = overlay(paper, {"*": {"epsilon": 4e-8, "clip": 4.0}})
+    official = {**paper, "*": {**paper["*"], "epsilon": 4e-8, "clip": 4.0}}
     used_if = {"own_weight": lambda hyper: hyper.contradictions}
 
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
@@ -60,7 +48,6 @@ class SupSimCSE(Contrastive):
         return "labelled pairs"
 
     def prepare(self, context: Context) -> None:
-        super().prepare(context)
         self.triples = context.triples()
 
     def items(self, context: Context) -> int:
@@ -81,6 +68,6 @@ class SupSimCSE(Contrastive):
         (contradictions,) = views.extras[self.name]
         if self.hyper.own_weight == 1:
             return [Negatives(contradictions)]
-        own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
-        weights = torch.ones_like(anchors[:, :1]).expand_as(own)
-        return [Negatives(contradictions, weights=weights.masked_fill(own, self.hyper.own_weight))]
+        weights = anchors.new_ones(len(anchors), len(anchors))
+        weights.fill_diagonal_(self.hyper.own_weight)
+        return [Negatives(contradictions, weights=weights)]

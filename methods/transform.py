@@ -1,6 +1,7 @@
 """Transforms: maps of finished sentence vectors, written after a `+`."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,7 @@ CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
 def in_chunks(
     vectors: Any, function: Callable[[Tensor], Tensor], device: str = "cpu"
 ) -> np.ndarray:
-    """Apply a function to chunks of numpy vectors (n, d) on a device; returns float32 numpy
-    (n, k)."""
+    """Apply a function to chunks of numpy vectors (n, d) on a device; return float32 numpy."""
     chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
     return np.concatenate([function(chunk.to(device)).float().cpu().numpy() for chunk in chunks])
 
@@ -49,14 +49,14 @@ class Mapped:
         raise NotImplementedError
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Mapped":
-        """Return this Encoder with a map that is fitted on sentences, of which two in a row are a
-        pair. `vectors` are those of `base`, finished."""
+        """Return this Encoder with a map fitted on sentences, two in a row a pair; `vectors` are
+        the finished ones of `base`."""
         raise NotImplementedError
 
     @property
     def adapt(self) -> Callable[[Sequence[str], Vectors], Vectors] | None:
-        """What is left to apply to the vectors of `encode`, given the sentences to fit on and a
-        lookup of vectors: the lookup of finished ones. None if `encode` applies everything."""
+        """What is left to apply to the vectors of `encode`: from sentences to fit on and a lookup
+        of vectors to the lookup of finished ones; None if `encode` applies everything."""
         return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
 
     def encode(self, sentences: Sequence[str]) -> Any:
@@ -85,10 +85,6 @@ class Transform(Method):
     trained = False
 
     @classmethod
-    def joins(cls) -> bool:
-        return True
-
-    @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
         return hyper.model_copy(update={"sentences": None}) if hyper.source == TARGET else hyper
 
@@ -110,10 +106,7 @@ class Transform(Method):
     def lookup(self, encoder: Any, context: Context) -> Vectors:
         """Return the lookup of an Encoder's finished vectors. The corpus to fit on counts as a task
         for maps that are fitted on each task."""
-
-        def vectors(texts: Sequence[str]) -> Any:
-            return context.encode(encoder, texts)
-
+        vectors = partial(context.encode, encoder)
         adapt = getattr(encoder, "adapt", None)
         return adapt(self._sentences(context), vectors) if adapt else vectors
 

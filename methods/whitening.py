@@ -9,17 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import (
-    Context,
-    Field,
-    Mapped,
-    Shape,
-    Transform,
-    TransformHyper,
-    fingerprint,
-    in_chunks,
-)
-from methods.transform import Vectors, scatter
+from methods.base import Context, Field, Shape, fingerprint
+from methods.transform import Mapped, Transform, TransformHyper, Vectors, in_chunks, scatter
 
 
 class WhiteningHyper(TransformHyper):
@@ -28,11 +19,8 @@ class WhiteningHyper(TransformHyper):
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return the mean (d) and W = U S^(-1/2) (d, k) of vectors (n, d), in float64, ordered by
-    decreasing variance. The results are on the CPU.
-
-    The column of a direction without variance, for which S^(-1/2) is undefined, is 0.
-    """
+    """Return the mean (d) and W = U S^(-1/2) (d, k) of vectors (n, d), in float64 on the CPU, by
+    decreasing variance; the column of a direction without variance is 0."""
     count, width = vectors.shape
     kept = min(dimensions or width, width)
     mean = vectors.mean(0, dtype=torch.float64)
@@ -42,7 +30,8 @@ def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tenso
     variances, directions = (part.flip(-1) for part in torch.linalg.eigh(covariance))
     limits = torch.finfo(torch.float64)
     present = variances > variances[0] * width * limits.eps  # the threshold of numpy's matrix_rank
-    if (rank := int(present.sum())) < kept:
+    rank = int(present.sum())
+    if rank < kept:
         warnings.warn(
             f"whitening: {count} vectors vary in {rank} directions only, "
             f"so {kept - rank} of {kept} dimensions are 0",
@@ -58,8 +47,7 @@ def whiten(vectors: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
 
 
 class Whitened(Mapped):
-    """An Encoder that whitens another one's vectors by `arrays`, or, if empty, by the vectors of
-    each task."""
+    """An Encoder that whitens another one's vectors by `arrays`, if empty by those of each task."""
 
     kind = "whitened"
 
@@ -102,10 +90,8 @@ def fitted(vectors: np.ndarray, dimensions: int | None, device: str = "cpu") -> 
 
 
 class Whitening(Transform):
-    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1.
-
-    Readings, deviations: docs/methods.md#bert-whitening.
-    """
+    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1
+    (docs/methods.md#bert-whitening)."""
 
     name = "whitening"
     title = "Whitening"
@@ -123,6 +109,6 @@ class Whitening(Transform):
         return super().clamp_to_backbone(hyper, shape).model_copy(update=changes)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
-        vectors, options = self.vectors(encoder, context), (self.hyper.dimensions, context.device)
-        arrays = {} if vectors is None else fitted(vectors, *options)
-        return Whitened(encoder, self.hyper.dimensions, arrays, context.device)
+        dimensions, vectors = self.hyper.dimensions, self.vectors(encoder, context)
+        arrays = {} if vectors is None else fitted(vectors, dimensions, context.device)
+        return Whitened(encoder, dimensions, arrays, context.device)

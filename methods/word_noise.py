@@ -28,16 +28,14 @@ class WordNoiseHyper(HyperParameters):
     # The report does not say which. None: no edits.
     noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
     probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
+    # "shared" edits both views; "corpus" draws once for all sentences, as the report's listing.
     reading: Literal["shared", "second", "corpus"] = "shared"
     temperature: float = Field(0.05, gt=0)  # base code
 
 
 class WordNoise(Method):
-    """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted.
-
-    `reading`: "shared" edits both views, "second" one, and "corpus" draws once for all sentences,
-    as the report's listing does. Readings, deviations: docs/methods.md#word-noise.
-    """
+    """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted
+    (docs/methods.md#word-noise)."""
 
     name = "word-noise"
     title = "SimCSE+noise"
@@ -73,13 +71,11 @@ class WordNoise(Method):
     }
 
     def prepare(self, context: Context) -> None:
-        """Edit randomly chosen sentences; an edit depends on the seed, the row and the sentence."""
         sentences, seed = context.sentences(), context.seed
         rows = self.edited_rows(len(sentences), seed)
         noise = self.hyper.noise or ""  # without noise no rows are edited
         edited = [edit(sentences[row], noise, stream(seed, "word-noise", row)) for row in rows]
-        # Equals the recipe's length if a sentence was truncated to it; otherwise nothing needs
-        # truncation.
+        # The recipe's length if a sentence was truncated to it; else nothing is truncated.
         longest = max(map(len, context.tokens()))
         tokens = context.tokenize(edited, longest) if edited else []
         self.edited = dict(zip(rows, tokens, strict=True))
@@ -93,8 +89,7 @@ class WordNoise(Method):
         return (draws.expand(count) < self.hyper.probability).nonzero().flatten().tolist()
 
     def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, Tokens]:
-        """Return both views of a batch, given the tokens of its unedited sentences."""
-        edited = [self.edited.get(row, own) for row, own in zip(step.rows, tokens, strict=True)]
+        edited = [self.edited.get(row, ids) for row, ids in zip(step.rows, tokens, strict=True)]
         return (tokens if self.hyper.reading == "second" else edited), edited
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
@@ -122,8 +117,7 @@ def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
 
 def chinese_words(sentence: str) -> Sequence[str]:
     """Segment a sentence with jieba's dictionary; the concatenated words are the sentence."""
-    words: list[str] = _segmenter().lcut(sentence)
-    return words
+    return list(_segmenter().lcut(sentence))
 
 
 @cache
@@ -133,8 +127,7 @@ def _segmenter() -> Any:
     except ModuleNotFoundError:
         raise Refusal("Chinese sentences need the package jieba; install it") from None
     segmenter = jieba.Tokenizer()
-    # Loaded here, since jieba would otherwise read a cache from a folder that other users may write
-    # to.
+    # Loaded here, since jieba would read a cache from a folder that other users may write to.
     segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
     segmenter.initialized = True
     return segmenter

@@ -409,18 +409,11 @@ class Clause:
 
 
 def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:
-    """Return a pytest decorator that runs every check of the contract on every method, one test
-    each.
+    """Return a pytest decorator that runs every check on every registered method, one test each.
 
     >>> @parametrize_with_checks(["my-method"])
     ... def test_method(method, check):
     ...     check(method)
-
-    Args:
-        methods: names of registered methods: installed ones, and those of `BENCH_METHODS`.
-
-    Raises:
-        UserError: a name is unknown, or a file of `BENCH_METHODS` cannot be imported.
     """
     import pytest
 
@@ -460,16 +453,8 @@ def _shared_inputs() -> tempfile.TemporaryDirectory[str]:
 
 
 def check(path: Path) -> Iterator[Clause]:
-    """Check every method of a file, which is added to `BENCH_METHODS`, and yield the results.
-
-    If a required check fails, the checks after it are left out.
-
-    Args:
-        path: a Python file.
-
-    Raises:
-        UserError: it is not a Python file.
-    """
+    """Check every method of a Python file, which is added to `BENCH_METHODS`, and yield the
+    results; if a required check fails, the checks after it are left out."""
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path} is not a Python file; give a .py file with a method")

@@ -57,41 +57,26 @@ class _Context(RunContext):
 
 
 class Trial:
-    """Trial runs of one method.
-
-    Attributes:
-        cls: the method.
-        suite: the folder of a suite.
-    """
+    """Trial runs of one method, `cls`, in the folder of a suite."""
 
     def __init__(self, cls: type[Method], suite: Path) -> None:
         self.cls, self.suite = cls, suite
 
     def text(self, **keys: str) -> str:
-        """Return the text of a run of the method with these hyper-parameters; a transform follows
-        `untrained`."""
-        written = ",".join(f"{key}={value}" for key, value in keys.items())
-        own = f"{self.cls.name}[{written}]" if keys else self.cls.name
-        return f"untrained+{own}" if issubclass(self.cls, Transform) else own
+        """Return the text of a run with these hyper-parameters; a transform follows `untrained`."""
+        settings = ",".join(f"{key}={value}" for key, value in keys.items())
+        text = f"{self.cls.name}[{settings}]" if keys else self.cls.name
+        return f"untrained+{text}" if issubclass(self.cls, Transform) else text
 
     def resolve(self, text: str, seed: int = 1) -> Run:
-        """Return the run of a text on the toy backbone of the kind that the method needs.
-
-        Raises:
-            UserError: the text is invalid.
-        """
+        """Return the run of a text on the toy backbone of the kind that the method needs."""
         name = "toy-glove" if self.cls.backbone_kind == "words" else "toy-bert"
         return resolve(
             text, backbone_name=name, corpus="world", data="world", seed=seed, recipe=RECIPE
         )
 
     def run(self, text: str | None = None, seed: int = 1) -> Run:
-        """Return a run that the method does not skip.
-
-        Raises:
-            Fault: the method skips the backbone.
-            UserError: the text is invalid.
-        """
+        """Return a run, or raise `Fault` if the method skips the backbone."""
         run = self.resolve(text or self.text(), seed)
         if run.skip:
             raise Fault(
@@ -114,15 +99,9 @@ class Trial:
 
 
 def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
-    """Return the loss of the first step, a scalar with its gradient.
+    """Return the loss of the first step, or raise `Fault` if it is no scalar to train on.
 
-    Args:
-        training: a training at step 0.
-        count: use only the first so many items of the batch.
-        still: turn off the dropout of transformers, so that they draw nothing.
-
-    Raises:
-        Fault: the loss is not a scalar tensor, not finite, or has no gradient.
+    `count` is the number of items that are used; `still` turns off the dropout of transformers.
     """
     rows = next(training.batches())[:count]
     training.modules.train()
@@ -147,11 +126,7 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
 
 
 def advance(training: Training, count: int) -> list[dict[str, Any]]:
-    """Take the next `count` steps and return their log rows.
-
-    Raises:
-        Fault: the training diverged.
-    """
+    """Take the next `count` steps and return their log rows; raises `Fault` if one diverges."""
     try:
         rows: list[dict[str, Any]] = []
         for batch in islice(training.batches(), count):

@@ -47,11 +47,7 @@ class Backbone:
         return present.has_model(self.location)
 
     def folder(self) -> Path:
-        """Return the folder of the model; a hub backbone is downloaded to the cache if needed.
-
-        Raises:
-            UserError: the backbone is a table of word vectors, or cannot be downloaded.
-        """
+        """Return the folder of the model; a hub backbone is downloaded to the cache if needed."""
         if self.kind == "words":
             raise UserError(
                 f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; "
@@ -66,11 +62,7 @@ class Backbone:
         return Path(self.location)
 
     def table(self) -> Path:
-        """Return the file of word vectors; a hub table is downloaded unless `BENCH_MODELS` has it.
-
-        Raises:
-            UserError: the table cannot be downloaded, or `BENCH_MODELS` is not a folder.
-        """
+        """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
         if self.source == "toy":
             return TOY_FOLDER / self.name / "vectors.txt"
         if self.source == "hub":
@@ -111,14 +103,12 @@ NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
 
 
 def local_models() -> dict[str, Path]:
-    """Return the models and word vectors in the folder `BENCH_MODELS`, by name.
-
-    Raises:
-        UserError: `BENCH_MODELS` is not a folder.
-    """
-    if not (name := os.environ.get("BENCH_MODELS")):
+    """Return the models and word vectors in the folder `BENCH_MODELS`, by name."""
+    name = os.environ.get("BENCH_MODELS")
+    if not name:
         return {}
-    if not (root := Path(name)).is_dir():
+    root = Path(name)
+    if not root.is_dir():
         raise UserError(
             f"BENCH_MODELS names '{name}', which is not a folder; "
             "set it to a folder of Hugging Face models or unset it"
@@ -128,12 +118,8 @@ def local_models() -> dict[str, Path]:
 
 
 def backbone(name: str) -> Backbone:
-    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path.
-
-    Raises:
-        UnknownBackbone: unknown name; the message suggests the closest match.
-        UserError: the backbone is invalid, or `BENCH_MODELS` is not a folder.
-    """
+    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path; raises
+    `UnknownBackbone` with the closest match."""
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
     if name in _HUB:
@@ -157,8 +143,9 @@ def backbone(name: str) -> Backbone:
             "Download a model of the hub to a folder first"
         )
     hint = did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])
-    own = "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
-    raise UnknownBackbone(f"unknown backbone '{name}'{hint}{'' if local else own}")
+    if not local:
+        hint += "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
+    raise UnknownBackbone(f"unknown backbone '{name}'{hint}")
 
 
 # Names of the hidden size and of the number of layers in config.json: of most models, DistilBERT,
@@ -168,10 +155,8 @@ _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def refuse_own_code(folder: Path) -> None:
-    """Raise `UserError` if a folder names code for its model or tokenizer.
-
-    The code is never run, and the library's own model of that type may give other vectors.
-    """
+    """Raise `UserError` if a folder names code for its model or tokenizer: it is never run, and the
+    library's own model of that type may give other vectors."""
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         content = read_json(path) if path.is_file() else None
         if isinstance(content, dict) and content.get("auto_map"):

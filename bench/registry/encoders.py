@@ -28,15 +28,13 @@ def folder_kind(folder: Path) -> str:
 
 def encoder_folder(name: str) -> Path | None:
     """Return the local folder of an encoder: a run's, one by path, one in `BENCH_MODELS`, or a toy;
-    None for one of the hub.
-
-    Raises:
-        UserError: the name is empty, a file, a path where no model is, or no name of a model.
+    None for one of the hub; `UserError` if the name is neither.
     """
     folder = Path(name)
-    if not name or folder.is_file():
-        what = f"{name} is a file" if name else "the name of an encoder is empty"
-        raise UserError(f"{what}; give the folder of a model or a hub id")
+    if not name:
+        raise UserError("the name of an encoder is empty; give the folder of a model or a hub id")
+    if folder.is_file():
+        raise UserError(f"{name} is a file; give the folder of a model or a hub id")
     if folder.is_dir():
         if (folder / "encoder" / SAVED).is_file():
             return folder / "encoder"
@@ -46,14 +44,16 @@ def encoder_folder(name: str) -> Path | None:
     owner, slash, rest = name.partition("/")
     is_here = bool(slash) and Path(owner).is_dir()
     if is_here or name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]:
-        what = f"model folder {name} does not exist"
-        raise UserError(f"{what}; give a Hugging Face folder or a hub id")
+        raise UserError(
+            f"model folder {name} does not exist; give a Hugging Face folder or a hub id"
+        )
     try:
         known = backbone(name)
     except UnknownBackbone:
         if not HUB_ID.fullmatch(name) or name in method_classes():
-            what = f"'{name}' is neither a folder, a model of the hub nor run:METHOD"
-            raise UserError(f"{what}; name one of them") from None
+            raise UserError(
+                f"'{name}' is neither a folder, a model of the hub nor run:METHOD; name one of them"
+            ) from None
         return None
     return None if known.source == "hub" else known.folder()
 
@@ -67,19 +67,14 @@ def hub_repository(name: str) -> str:
 
 
 def fingerprint(name: str) -> str:
-    """Return what identifies an encoder: the sum of its folder's files, else its name; `UserError`
-    as `encoder_folder`."""
+    """Return what identifies an encoder: the sum of its folder's files, else its name."""
     folder = encoder_folder(name)
     return name if folder is None else f"sha256-{files_sum(folder)}"
 
 
 def files_sum(folder: Path, endings: tuple[str, ...] = ("",)) -> str:
-    """Return a SHA-256 over the names and checksums of a folder's files, without hidden ones.
-
-    Args:
-        folder: or a single file.
-        endings: of the names of the files that count; by default all do.
-    """
+    """Return a SHA-256 over the names and checksums of a file or a folder's files, without hidden
+    ones; `endings` are those of the names that count, by default all."""
     files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
     sums = []
     for path in files:

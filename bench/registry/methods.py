@@ -14,26 +14,19 @@ from methods.base import Method
 
 
 def method_classes() -> dict[str, type[Method]]:
-    """Return all methods by name, built-in and external.
-
-    Raises:
-        UserError: an external method cannot be imported, or has the name of another method.
-    """
+    """Return all methods by name, built-in and external."""
     return _methods(method_paths())[0]
 
 
 def method_class(name: str) -> type[Method]:
-    """Return the method `name`.
-
-    Raises:
-        UserError: unknown name; the message suggests the closest match.
-    """
-    known = method_classes()
-    if name not in known:
-        own = "; for your own methods, set BENCH_METHODS to their files or folders"
-        hint = did_you_mean(name, known) + ("" if method_paths() else own)
+    """Return the method `name`, or raise `UserError` with the closest match."""
+    classes = method_classes()
+    if name not in classes:
+        hint = did_you_mean(name, classes)
+        if not method_paths():
+            hint += "; for your own methods, set BENCH_METHODS to their files or folders"
         raise UserError(f"unknown method '{name}'{hint}")
-    return known[name]
+    return classes[name]
 
 
 def method_origin(name: str) -> Origin | None:
@@ -50,11 +43,11 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
         classes |= {cls.name: cls for cls in methods_in(module, module.__name__)}
     origins: dict[str, Origin] = {}
     built_in = {cls.title: name for name, cls in classes.items()}
-    for origin, found in external_methods(paths):
-        for cls in found:
+    for origin, external in external_methods(paths):
+        for cls in external:
             if cls.name in classes:
-                known = origins.get(cls.name)
-                first = known.place if known else classes[cls.name].__module__
+                earlier = origins.get(cls.name)
+                first = earlier.place if earlier else classes[cls.name].__module__
                 raise UserError(
                     f"two methods have the name '{cls.name}', in {first} and in {origin.place}; "
                     "rename yours"

@@ -65,21 +65,13 @@ def add_method_paths(more: Iterable[str | Path]) -> None:
 
 
 def external_methods(paths: Iterable[Path]) -> list[Found]:
-    """Return the methods of files and folders and of installed packages.
-
-    Raises:
-        UserError: a file or package cannot be imported, has no method, or has an invalid one.
-    """
+    """Return the methods of files and folders and of installed packages."""
     files = dict.fromkeys(file for path in paths for file in python_files(path))
     return [*map(load_file, files), *map(_read_package, _entry_points())]
 
 
 def python_files(path: Path) -> list[Path]:
-    """Return a Python file, or those of a folder except names that start with an underscore.
-
-    Raises:
-        UserError: `path` is neither a Python file nor a folder with one.
-    """
+    """Return a Python file, or those of a folder except names that start with an underscore."""
     if path.is_file():
         if path.suffix == ".py":
             return [path]
@@ -94,11 +86,7 @@ def python_files(path: Path) -> list[Path]:
 
 @cache
 def load_file(path: Path) -> Found:
-    """Import a file under a unique module name, without bytecode, and return its methods.
-
-    Raises:
-        UserError: it cannot be imported or has no valid method; the message has file and line.
-    """
+    """Import a file under a unique module name, without bytecode, and return its methods."""
     source = path.read_bytes()
     name = f"_method_{sha256_text(str(path))[:12]}_{path.stem}"
     module = types.ModuleType(name)
@@ -132,13 +120,8 @@ def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
 
 
 def describe_error(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    """Describe an error of user code on one line: type, place and message.
-
-    Args:
-        error: the error.
-        function: the called user function, whose first line is the place if the error was raised
-            before it ran, e.g. for a wrong number of arguments.
-    """
+    """Describe an error of user code on one line: type, place and message; the place is the first
+    line of the called `function` if it did not run, e.g. for a wrong number of arguments."""
     words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())[:LONGEST]
     place = _place(error) or _first_line(function)
     kind = type(error).__name__ + (f" in {place}" if place else "")

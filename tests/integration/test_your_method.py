@@ -56,7 +56,7 @@ def names_in(section: str) -> set[str]:
 def test_it_names_every_slot() -> None:
     own = {name for name in vars(Contrastive) if name.islower() and not name.startswith("_")}
     slots = {name for name in own if callable(getattr(Contrastive, name))} - NOT_SLOTS
-    assert names_in("Every slot") == slots | {"items", "reads"}
+    assert names_in("Every slot") == slots | {"items", "prepare", "reads"}
     assert {"quiet", "in_parts", "contrast"} <= slots
 
 

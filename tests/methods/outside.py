@@ -82,7 +82,7 @@ class Runs:
         """A prepared method, its context, and all that is trained."""
         run = self.resolve(text, **recipe)
         context, method = RunContext(run, self.folder, "cpu"), run.build()
-        method.prepare(context)
+        method.begin(context)
         return method, context, torch.nn.ModuleList([*context.modules(), method]).train()
 
 
@@ -106,13 +106,3 @@ def some_steps(
                     weight -= 0.01 * weight.grad
         losses.append(loss.item())
     return losses
-
-
-def restored_losses(runs: Runs, text: str) -> tuple[list[float], list[float]]:
-    """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
-    first, second = runs.start(text), runs.start(text)
-    some_steps(*first, [0, 1, 2])
-    second[2].load_state_dict(
-        {name: tensor.clone() for name, tensor in first[2].state_dict().items()}
-    )
-    return some_steps(*first, [3, 4]), some_steps(*second, [3, 4])

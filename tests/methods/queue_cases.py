@@ -61,7 +61,7 @@ class QueueCase(Case):
             first, second = views.vectors
             if context is None:
                 context = FakeContext(second)
-                self.prepare(context)
+                self.begin(context)
             context.backbone.vectors.data = first.detach().clone()
             for part in self.slots:
                 # It judges a batch by its first view.

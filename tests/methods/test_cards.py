@@ -87,7 +87,7 @@ def build(
         [(CARDS, hyper), *((cls, cls.Hyper(**keys)) for cls, keys in others)], Shape(WIDTH, DEPTH)
     )
     tools = Tools()
-    method.prepare(tools)
+    method.begin(tools)
     return method, tools
 
 
@@ -366,7 +366,7 @@ def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
     method, tools = build()
     parts = [(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))]
     joined = compose(parts, Shape(WIDTH, DEPTH))
-    joined.prepare(tools)  # type: ignore[arg-type]
+    joined.begin(tools)  # type: ignore[arg-type]
     assert joined.views([[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])  # type: ignore[operator]
     for index in range(len(BATCHES)):
         leaves = leaves_of("random", index, torch.float64)

@@ -21,16 +21,7 @@ from bench.runs import paths
 from methods.base import Refusal, Shape
 from methods.consert import ConSERT, ConSERTHyper, augmented
 from tests.methods.cases import floor_of, unit_of
-from tests.methods.outside import (
-    HARD,
-    TOLERANCE,
-    Patch,
-    Runs,
-    disagreement,
-    restored_losses,
-    step,
-    vectors,
-)
+from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, step, vectors
 from tests.oracles.methods import named_generator, scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import cut_elements, nt_xent, permuted
@@ -300,11 +291,6 @@ def test_a_step_is_the_loss_of_both_views(runs: Runs, setting: str) -> None:
     assert loss.item() == pytest.approx(
         expected.item() * (1 if setting == "paper" else 0.3), rel=1e-6
     )
-
-
-def test_state_is_saved_and_restored(runs: Runs) -> None:
-    expected, found = restored_losses(runs, "consert")
-    assert found == expected
 
 
 # Settings and refusals

@@ -24,7 +24,6 @@ from tests.methods.outside import (
     Runs,
     Train,
     disagreement,
-    restored_losses,
     run_of,
     step,
     vectors,
@@ -181,12 +180,6 @@ def test_both_copies_learn_and_begin_as_the_backbone(runs: Runs) -> None:
     )
     assert second.model is method.second
     assert len([*modules.parameters()]) == 2 * len([*context.backbone.parameters()])
-
-
-def test_state_is_saved_and_restored(runs: Runs) -> None:
-    expected, found = restored_losses(runs, "ct-bert")
-    assert found == expected
-    assert len(set(found)) == 2
 
 
 def test_what_the_sources_say() -> None:

@@ -22,7 +22,7 @@ from tests.methods.queue_cases import FakeContext, QueueCase, Table
 from tests.oracles.mutations import Mutation, at_step, hyper, other, patched
 from tests.oracles.mutations_is_cse import ingredient_forgotten, noisy, smoothing_term
 from tests.oracles.queues import DCLROracle
-from tests.training.test_loop import assert_same_training, log_of, outcome_of
+from tests.training.test_loop import log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -374,14 +374,6 @@ def test_weighted_negatives_of_other_parts_stand_in_the_released_loss() -> None:
 
 
 # Trainings
-
-
-@pytest.mark.parametrize(
-    "text", ["dclr[noise_times=0,phi=1.5]@paper", "simcse+dclr[noise_times=0,phi=1.5]@paper"]
-)
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train, text: str) -> None:
-    keys: Any = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
-    assert_same_training(train_tiny(text, **keys), train_tiny("simcse", **keys))
 
 
 def test_is_cse_joins_it(train_tiny: Train) -> None:

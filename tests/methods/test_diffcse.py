@@ -221,21 +221,6 @@ def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train) -> None:
     assert log_of(control) != log_of(off)
 
 
-def test_settings() -> None:
-    for name, rate, masked, generator in (
-        ("bert-base-uncased", 7e-6, 0.30, "distilbert-base-uncased"),
-        ("roberta-base", 1e-5, 0.20, "distilroberta-base"),
-    ):
-        for setting in ("paper", "official"):
-            run = run_of(f"diffcse@{setting}", name)
-            hyper, recipe = run.build().hyper, run.recipe
-            assert (recipe.learning_rate, recipe.batch_size, recipe.epochs) == (rate, 64, 2)
-            assert (hyper.masked, hyper.weight, hyper.generator) == (masked, 0.005, generator)
-            assert (hyper.padded, hyper.batchnorm) == (setting == "official", True)
-            assert run.evaluation_pooler == "cls_before_pooler"
-    assert run_of("diffcse", "toy-bert").build().hyper.generator == "backbone"
-
-
 def test_where_nothing_is_masked_the_label_is_1_where_the_generator_does_not_copy(
     runs: Runs, monkeypatch: Patch
 ) -> None:

@@ -15,7 +15,7 @@ from tests.methods.outside import Patch, Train
 from tests.methods.queue_cases import FakeContext, QueueCase
 from tests.oracles.mutations import Mutation, around, each_group, group_vectors, hyper, other
 from tests.oracles.queues import ESimCSEOracle
-from tests.training.test_loop import assert_same_training, log_of, outcome_of
+from tests.training.test_loop import log_of, outcome_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -195,10 +195,6 @@ def test_repeating_leaves_the_global_generator_alone() -> None:
 
 
 # Trainings
-
-
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train) -> None:
-    assert_same_training(train_tiny("esimcse[queue=0,rate=0]"), train_tiny("simcse"))
 
 
 def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny: Train) -> None:

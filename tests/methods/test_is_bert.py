@@ -15,16 +15,7 @@ from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from methods.base import Shape
 from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
-from tests.methods.outside import (
-    HARD,
-    TOLERANCE,
-    Patch,
-    Runs,
-    disagreement,
-    restored_losses,
-    step,
-    vectors,
-)
+from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, step, vectors
 from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import is_bert
@@ -230,8 +221,3 @@ def test_the_encoder_comes_back_with_equal_vectors_and_identity(runs: Runs, tmp_
     with torch.no_grad():
         method.local.convolutions[2].bias[0] += 1
     assert encoder.identity != before
-
-
-def test_state_is_saved_and_restored(runs: Runs) -> None:
-    expected, found = restored_losses(runs, "is-bert")
-    assert found == expected

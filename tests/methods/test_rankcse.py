@@ -12,19 +12,9 @@ from torch import Tensor
 import methods.rankcse as rankcse
 from methods.base import Refusal, Shape, Step, Views, cosine, info_nce
 from methods.rankcse import RankCSE, divergence, list_mle, list_net
-from tests.methods.outside import (
-    HARD,
-    TOLERANCE,
-    Patch,
-    Runs,
-    Train,
-    disagreement,
-    run_of,
-    vectors,
-)
+from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, vectors
 from tests.methods.queue_cases import FakeContext, Table
 from tests.oracles import rankcse as oracle
-from tests.training.test_loop import assert_same_training
 
 N, WIDTH = 5, 4
 STEP = Step(0, 1, N, 1, range(N))
@@ -227,25 +217,3 @@ def test_a_teacher_of_another_vocabulary_is_refused() -> None:
     context.load_encoder = lambda *given: SimpleNamespace(model=load(*given).model, tokenizer=other)
     with pytest.raises(Refusal, match="'0' has another vocabulary"):
         prepared(context)
-
-
-def test_settings() -> None:
-    simcse = "princeton-nlp/unsup-simcse-"
-    for backbone in ("bert-base-uncased", "roberta-base"):
-        run = run_of("rankcse", backbone)
-        kind = backbone.partition("-")[0]
-        hyper = run.build().hyper
-        assert hyper.teacher == simcse + backbone
-        assert hyper.teacher_2 == simcse + {"bert": "bert-large-uncased"}.get(kind, "roberta-large")
-        assert (run.setting, run.recipe.batch_size, run.recipe.learning_rate) == (
-            "paper",
-            128,
-            3e-5,
-        )
-    hyper = run_of("rankcse", "toy-bert").build().hyper
-    assert (hyper.teacher, hyper.teacher_2, hyper.teacher_pooler) == ("backbone", None, "avg")
-
-
-def test_switched_off_it_is_simcse_bit_for_bit(train_tiny: Train) -> None:
-    for text in ("rankcse[beta=0,gamma=0]", "simcse+rankcse[beta=0,gamma=0]@paper"):
-        assert_same_training(train_tiny(text), train_tiny("simcse@paper"))

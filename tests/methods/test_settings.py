@@ -100,6 +100,14 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
            {**QUARTER, "start": SIMCSE + ROBERTA_LARGE}),
       )),
     ("declutr@official", ROBERTA, DECLUTR),
+    *((f"diffcse@{setting}", name,
+       {"learning_rate": rate, "batch_size": 64, "epochs": 2, "masked": masked, "weight": 0.005,
+        "generator": generator, "padded": setting == "official", "batchnorm": True,
+        "evaluation_pooler": "cls_before_pooler"})
+      for setting in ("official", "paper")
+      for name, rate, masked, generator in ((BERT, 7e-6, 0.30, "distilbert-base-uncased"),
+                                            (ROBERTA, 1e-5, 0.20, "distilroberta-base"))),
+    ("diffcse", "toy-bert", {"generator": "backbone"}),
     ("declutr@paper", ROBERTA, {"batch_size": 16, "average": False}),
     ("esimcse@official", BERT, ESIMCSE),
     ("esimcse@official", LARGE, {**ESIMCSE, "learning_rate": 1e-5}),
@@ -126,6 +134,11 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
       "from_zero": True}),
     ("promptbert@paper", ROBERTA, {**PROMPTBERT, "space": False, "from_zero": False}),
     ("promptbert@paper", BERT, {"period": False}),
+    *(("rankcse", name,
+       {"teacher": SIMCSE + name, "teacher_2": SIMCSE + second, "setting": "paper",
+        "batch_size": 128, "learning_rate": 3e-5})
+      for name, second in ((BERT, LARGE), (ROBERTA, ROBERTA_LARGE))),
+    ("rankcse", "toy-bert", {"teacher": "backbone", "teacher_2": None, "teacher_pooler": "avg"}),
     *((f"simcse-plus-plus@{setting}", BERT,
        {"batch_size": 64, "learning_rate": 3e-5, "positive_factor": 1.0, "weight": 0.1,
         "feature_temperature": 5.0}) for setting in ("official", "paper")),
@@ -241,11 +254,8 @@ def test_texts_become_values_of_their_types() -> None:
     hyper = SimCSEHyper(temperature="5e-2", delete_word="true")
     assert (hyper.temperature, hyper.delete_word) == (0.05, True)
     assert type(SimCSEHyper(temperature=1).temperature) is float
-    assert [ISBERTHyper(channels=text).channels for text in ("none", "Null", "8")] == [
-        None,
-        None,
-        8,
-    ]
+    channels = [ISBERTHyper(channels=text).channels for text in ("none", "Null", "8")]
+    assert channels == [None, None, 8]
     epochs = [FlowHyper(epochs=given).epochs for given in (1, 1.0, "1", 1.5, "0.5")]
     assert list(map(str, epochs)) == ["1", "1", "1", "1.5", "0.5"]
 

@@ -17,16 +17,7 @@ from methods.base import Negatives, Step, Views, cosine, info_nce
 from methods.gs_infonce import GSInfoNCE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
-from tests.methods.cases import (
-    DTYPES,
-    HARD,
-    Case,
-    build,
-    disagreement,
-    is_caught,
-    step,
-    tolerance,
-)
+from tests.methods.cases import DTYPES, HARD, Case, build, disagreement, is_caught, step, tolerance
 from tests.methods.outside import Patch, Runs, run_of, vectors
 from tests.oracles.hard_negatives import SimCSEPlusPlusOracle
 from tests.oracles.mutations import Mutation, around, hyper, other, override, patched

@@ -10,10 +10,10 @@ from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.utils.files import read_json
-from tests.methods.outside import Train
+from tests.methods.outside import Runs, Train, some_steps
 from tests.methods.test_promptbert import text_of
 from tests.support.outcomes import timeless
-from tests.training.test_loop import log_of, outcome_of, weights_of
+from tests.training.test_loop import assert_same_training, log_of, outcome_of, weights_of
 
 SMALL = "buffer=16,clusters=4,neighbours=3"
 # A method's text, what is given to it, and its number of steps.
@@ -73,3 +73,34 @@ def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
         scores = [row[key]["STS-B"] for row in rows for key in ("dev", "dev_2")]
         assert outcome["best_dev"] == max(scores)
         assert any(row["dev"] != row["dev_2"] for row in rows)
+
+
+SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "recipe"),
+    [
+        ("dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
+        ("simcse+dclr[noise_times=0,phi=1.5]@paper", "simcse", SHORT),
+        ("esimcse[queue=0,rate=0]", "simcse", {}),
+        ("rankcse[beta=0,gamma=0]", "simcse@paper", {}),
+        ("simcse+rankcse[beta=0,gamma=0]@paper", "simcse@paper", {}),
+    ],
+)
+def test_switched_off_it_is_simcse_bit_for_bit(
+    text: str, plain: str, recipe: dict[str, Any], train_tiny: Train
+) -> None:
+    assert_same_training(train_tiny(text, **recipe), train_tiny(plain, **recipe))
+
+
+@pytest.mark.parametrize("text", ["consert", "ct-bert", "is-bert"])
+def test_state_is_saved_and_restored(text: str, runs: Runs) -> None:
+    """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
+    first, second = runs.start(text), runs.start(text)
+    some_steps(*first, [0, 1, 2])
+    state = {name: tensor.clone() for name, tensor in first[2].state_dict().items()}
+    second[2].load_state_dict(state)
+    expected = some_steps(*first, [3, 4])
+    assert some_steps(*second, [3, 4]) == expected
+    assert len(set(expected)) == 2
