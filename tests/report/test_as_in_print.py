@@ -162,7 +162,8 @@ def test_a_table_in_every_format():
     row = ["a_b|c", Bold("1.0 ≠"), "50%"]
     shown = pd.DataFrame([row], columns=["x", "y", "z"], dtype=object)
     assert markdown(shown, "C.", "Below.") == (
-        "C.\n\n| x | y | z |\n|---|---|---|\n| a_b\\|c | **1.0 ≠** | 50% |\n\nBelow.\n"
+        "C.\n\n| x | y | z |\n|--------|-----------|-----|\n"
+        "| a_b\\|c | **1.0 ≠** | 50% |\n\nBelow.\n"
     )
     text = latex(shown, "All & 100 %", "some", "50 % below.")
     assert "a\\_b\\textbar{}c & \\textbf{1.0 $\\neq$} & 50\\% \\\\" in text
