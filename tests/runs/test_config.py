@@ -87,7 +87,7 @@ def simcse(**keys: Any) -> dict[str, Any]:
         (simcse(settings=["offical"]), "'methods.0.settings.0' should be 'paper' or 'official', n"),
         (simcse(analyses=["layer"]), "unknown analysis 'layer'; did you mean 'layers'"),
         ({"recipe": {"batch_sise": 3}}, "unknown key 'batch_sise'; did you mean 'batch_size'?"),
-        ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a valid integer, not 'many'"),
+        ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a valid integer, not"),
         ({"compare": {"basline": "simcse"}}, "compare: unknown key 'basline'; did you mean 'basel"),
         ({"stand_ins": {"toy-bart": "roberta-base"}}, "'stand_ins.toy-bart' is not among the suit"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
