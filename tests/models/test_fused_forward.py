@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from bench.models import fused_forward
 from bench.models.fused_forward import FusedLayers, attend_padded, is_fused
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.transformer import load_backbone
@@ -109,6 +111,48 @@ def test_counts_the_work_and_refuses_what_it_cannot_run(tiny_bert: Path) -> None
 
 
 FREE = ("empty", "_unsafe_view")
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations of a block, forwards and backwards, that are launches on a GPU: without
+    views and allocations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.count += not (operation.is_view or any(word in str(operation) for word in FREE))
+        return operation(*args, **(kwargs or {}))
+
+
+def operations(model: Any, fused: bool, depth: int) -> int:
+    """Of a training step in bfloat16 up to the gradients, with some layers."""
+    model = copy.deepcopy(model).train()
+    del model.encoder.layer[depth:]
+    model.config.num_hidden_layers = depth
+    with Operations() as seen:
+        made, _ = states(model, fused, torch.bfloat16, True)
+        made.first(-1).float().square().mean().backward()
+    return seen.count
+
+
+def test_a_layer_has_few_operations(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attention of a GPU is one operation, so it is counted as one here. The bound is what was
+    counted; a change that needs fewer lowers it."""
+    model = load_backbone(tiny_bert, dropout=0.1)[0]
+
+    def values_alone(queries: Tensor, keys: Tensor, values: Tensor, *_: Any) -> Tensor:
+        return values.neg() if len(values) == len(queries) else queries.neg()
+
+    packed = operations(model, False, 3) - operations(model, False, 2)
+    monkeypatch.setattr(fused_forward, "attend", values_alone)
+    fused = operations(model, True, 3) - operations(model, True, 2)
+    print(f"\noperations of a layer: {fused}, packed {packed}")
+    assert fused <= 45
+    assert 2 * fused < packed
 
 
 def test_attention_sees_its_own_sequence_alone() -> None:
