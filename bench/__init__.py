@@ -1,7 +1,5 @@
 """The machinery of sentbench: from text to table. See docs/architecture.md."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

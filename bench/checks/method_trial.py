@@ -4,8 +4,6 @@ The corpus is that of the embedded world. Corpus and backbone also stand in for 
 model that a method asks for, so nothing is downloaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path

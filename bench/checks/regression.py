@@ -15,8 +15,6 @@
 docs/portability.md describes how arithmetics are measured, and the results.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import defaultdict

@@ -5,8 +5,6 @@ differs, and each score may differ by a tolerance that follows from its metric a
 items (`tolerances`). Files are written only to a temporary folder.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence

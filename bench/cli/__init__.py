@@ -1,7 +1,5 @@
 """The command line: `python -m bench COMMAND` or `sentbench COMMAND`."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

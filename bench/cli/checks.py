@@ -1,7 +1,5 @@
 """Commands that check methods and whole suites."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

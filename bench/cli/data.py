@@ -1,7 +1,5 @@
 """The command that provides the inputs of runs: data, corpora, backbones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

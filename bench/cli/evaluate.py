@@ -1,7 +1,5 @@
 """Commands that score any encoder, and that confirm or cross-check scores."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """How options are parsed, and the parameters that several commands share."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Commands for printed tables: show one, and reproduce a row of it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

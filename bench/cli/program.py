@@ -1,7 +1,5 @@
 """The program: all commands, and how a command line is parsed and run."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import redirect_stdout

@@ -1,7 +1,5 @@
 """Commands that present results: tables, figures, pages, comparisons, exports."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -3,11 +3,9 @@
 docs/statistics.md states what adding seeds until a verdict is decided costs in error rates.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +17,7 @@ from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
-from bench.runs.config import Suite
+from bench.runs.config import Planned, Suite
 from bench.runs.cost import NOT_COUNTED, Measured, predict
 from bench.runs.needs import in_order
 from bench.utils.errors import UserError
@@ -120,8 +118,7 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add to a suite, within a number of device hours.
 
-    A new seed does what is planned for the last one of its method, and brings the runs that it
-    needs.
+    A new seed does what is planned for any seed of its method, and brings the runs that it needs.
 
     Args:
         suite_dir: the suite's folder.
@@ -140,7 +137,11 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             f"the plan of suite '{suite.name}' has runs that its configuration lacks; name the "
             "configuration that the suite was made from with --config"
         )
-    plan = {_experiment(item.describe()): item for item in planned}  # the last seed of each
+    plan: dict[Experiment, Planned] = {}  # with the tasks of all seeds
+    for item in planned:
+        experiment = _experiment(item.describe())
+        earlier = plan.get(experiment, item)
+        plan[experiment] = replace(item, tasks=tuple(dict.fromkeys((*earlier.tasks, *item.tasks))))
     done = [run.plan for run in suite.runs if run.status != "missing"]
     made = {(_experiment(entry), entry["seed"]) for entry in done}
 

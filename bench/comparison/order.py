@@ -3,8 +3,6 @@
 docs/statistics.md, "Order and gains", has the formulas and how often the intervals are right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import nan, sqrt
 from typing import Any

@@ -7,8 +7,6 @@ beside it and decides nothing: with n differences its smallest two-sided p is 2 
 seeds (0.0625) it can never reject at 5 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

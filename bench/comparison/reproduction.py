@@ -3,8 +3,6 @@
 `cells` is the only path from scores to verdicts: tables, figures, page and tests all use it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

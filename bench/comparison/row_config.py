@@ -4,8 +4,6 @@ The runs are those that the papers' suites plan (`bench.runs.config.PAPERS`), so
 equal whichever suite makes them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any

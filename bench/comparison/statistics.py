@@ -1,7 +1,5 @@
 """Intervals, quantiles and corrections behind the verdicts, derived in docs/statistics.md."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

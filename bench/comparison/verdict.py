@@ -1,8 +1,6 @@
 """The verdict on a printed number, given our seeds. docs/statistics.md states the rule and its
 error rates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """Training corpora: plain text, one sentence per line; documents are consecutive lines."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice

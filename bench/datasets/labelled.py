@@ -1,7 +1,5 @@
 """Labelled sentences, shared by the transfer and the probing tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """Sets that the manifest of a data folder describes, and those that trainings need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

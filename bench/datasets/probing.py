@@ -15,8 +15,6 @@ sizes in the `manifest.json` of the data folder:
     {"name": "mine", "probing": {"probing:negation": {"train": 800, "dev": 100, "test": 100}}}
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, make_task

@@ -25,8 +25,6 @@ those of the two sentences and of the gold score (0 to 5), counted from 0. Defau
 a tab, `header` is false.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain

@@ -1,7 +1,5 @@
 """Names of tasks, groups of tasks, and the result tables of a suite."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

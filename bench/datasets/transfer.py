@@ -10,8 +10,6 @@ Files (`DATA/downstream/`):
   MRPC/msr_paraphrase_{train,test}.txt     UTF-8, header: label 0 or 1, two ids, two sentences
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.datasets.labelled import KFOLD, NESTED, SPLIT, LabelledTask, Rows, make_task

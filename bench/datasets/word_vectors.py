@@ -4,8 +4,6 @@ A line is a word and its values, separated by single spaces. The first line may 
 "count width".
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 

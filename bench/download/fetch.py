@@ -1,7 +1,5 @@
 """Corpora, word vectors and SentEval's data: from the folder BENCH_DATA, else downloaded."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile

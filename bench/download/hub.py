@@ -4,8 +4,6 @@ huggingface_hub transfers files and keeps them in its own cache, which is shared
 programs. Here their sums are compared, because it compares sizes only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The folder of downloaded data and its lock; the folder BENCH_DATA, and corpora in a folder."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What is on this machine already. Nothing is downloaded or verified here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.download.hub import DATASET, pinned, repository_of

@@ -14,8 +14,6 @@ shapes share a loop too: smaller layers are padded with units that are exactly 0
 kept busy by several loops of small operations, each on threads of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock

@@ -3,8 +3,6 @@
 Each distinct sentence is encoded once, and interrupted encodings can be resumed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ float64 for stored results. Zero vectors stay zero when normalised. Definitions 
 docs/analyses.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

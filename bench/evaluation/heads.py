@@ -5,8 +5,6 @@ heads of unlike shapes share a batch, smaller layers are padded with units and l
 exactly 0 (`ABSENT`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

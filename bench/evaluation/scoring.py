@@ -3,8 +3,6 @@
 Each distinct sentence is encoded once, and all tasks share the vectors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache

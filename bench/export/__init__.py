@@ -1,7 +1,5 @@
 """Export of a suite's results: sentence-transformers folders, mteb results, tidy tables."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model card of an exported encoder: provenance, scores, and what these compare with."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -6,8 +6,6 @@ and a Normalize. Anything else is refused. The library then reads each folder, a
 compared with the originals. The files are in the form that all its versions read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ splits and classifiers, so that scores must not be mixed. mteb stores scores as 
 not as points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The runs in a suite's folder: planned, trained or scored, with or without a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A suite as tidy CSV tables: a row per record, run, and number of an analysis."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

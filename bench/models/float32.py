@@ -5,8 +5,6 @@ scores do not: by TF32 scores of vectors in a narrow cone, such as [CLS] of an u
 move by more than `verify` allows (tests/models/test_float32.py). Nor do losses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

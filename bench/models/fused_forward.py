@@ -12,8 +12,6 @@ states are float32. Without dropout, states and gradients equal those of the pac
 to rounding; with dropout, the distributions do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

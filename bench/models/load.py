@@ -5,8 +5,6 @@ returned), the encoder's own files, and, where the encoder has them, `base/` (th
 wraps) and `arrays.safetensors` (its tensors).
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

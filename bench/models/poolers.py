@@ -1,8 +1,6 @@
 """Poolers: from the hidden states of a transformer to one vector a sentence
 (docs/methods.md#vectors)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -5,8 +5,6 @@ takes one of their cores, every operation takes as long as on that core. Threads
 own lose no more than the core that is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from threading import Event

@@ -1,8 +1,6 @@
 """Token ids of corpora and tasks on disk. All runs of a suite share them and read them
 memory-mapped."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

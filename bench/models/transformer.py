@@ -3,8 +3,6 @@
 What would give silently wrong vectors is an error.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """Backbones by name: Hugging Face transformers and word vectors in GloVe's text format."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from functools import cache

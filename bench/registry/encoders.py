@@ -1,7 +1,5 @@
 """Encoders that were not trained here: what a name stands for, and the sum of a folder's files."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

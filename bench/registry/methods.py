@@ -1,7 +1,5 @@
 """Methods by name: those in `methods/` and external ones (`bench.registry.plugins`)."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from functools import cache

@@ -1,7 +1,5 @@
 """External methods: files in `BENCH_METHODS` and entry points of installed packages."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import inspect

@@ -1,7 +1,5 @@
 """The text of a value of a hyper-parameter or recipe field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

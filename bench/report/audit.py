@@ -1,7 +1,5 @@
 """Findings of the audit of printed numbers, as text and as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`python -m bench compare`: comparisons with a baseline as tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import nan
 from pathlib import Path

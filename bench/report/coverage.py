@@ -1,8 +1,6 @@
 """Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a
 verdict."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain

@@ -6,8 +6,6 @@ reads as arguments of the previous `\\\\`), ligatures such as `--`, and signs th
 know. tests/report/test_latex.py compiles all of these.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from math import nan

@@ -1,7 +1,5 @@
 """The hyper-parameters that papers print, beside those that ours are trained with."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

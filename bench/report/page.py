@@ -4,8 +4,6 @@ The page's script reads `data`: `runs`, `origins` (distinct provenances), and `e
 number that can be opened. Table cells refer to entries by index, entries to runs, runs to origins.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -90,7 +88,7 @@ def render_page(
     def relative(folder: Path) -> str:
         return quote(Path(os.path.relpath(folder, place or out)).as_posix())
 
-    content = _content(suite, scores=relative(suite_dir / "scores"))
+    content = page_content(suite, scores=relative(suite_dir / "scores"))
     content |= {"pictures": pictures, "tables": relative(tables or suite_dir / "tables")}
     beside_tables = {section["stem"] for section in content["sections"]}
     for board in content["boards"]:
@@ -116,7 +114,7 @@ def _picture(path: Path) -> Json:
     return picture | {"others": others}
 
 
-def _content(suite: SuiteResults, scores: str) -> Json:
+def page_content(suite: SuiteResults, scores: str) -> Json:
     """What the page shows of a suite, apart from its figures; `scores` is the address of the folder
     of scores."""
     all_cells = cells(suite)

@@ -1,7 +1,5 @@
 """Printed tables with our scores and verdicts, as texts for files and for the terminal."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path

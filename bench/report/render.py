@@ -1,7 +1,5 @@
 """Everything that is rendered of a suite, at once: what the workflow's last rules write."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

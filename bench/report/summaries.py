@@ -1,8 +1,6 @@
 """Tables over all printed tables: the order of rows, the averages, and scores that other papers
 quote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import nan
 from typing import Any, NamedTuple

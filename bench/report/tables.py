@@ -1,7 +1,5 @@
 """The tables of a suite: every printed table with our scores, and its own leaderboards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Printed numbers by name: their addresses, and papers, tables and rows as a user names them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

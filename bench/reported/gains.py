@@ -1,7 +1,5 @@
 """Printed gains over SimCSE, beside how far apart public runs of SimCSE are."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import sqrt
 

@@ -1,7 +1,5 @@
 """Provenance of results: code, library versions, device, arithmetic, and checksums of tasks."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import importlib.metadata

@@ -4,8 +4,6 @@ A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100)
 rounded in files. A file of scores is one object `{"provenance": {...}, "records": [...]}`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The configuration of a suite: read from YAML, validated, expanded to runs."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ Seconds are means over similar results on the same device, else FLOP divided by 
 the peak rate.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The `encoders` of a configuration: models trained elsewhere, each a run of `published`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

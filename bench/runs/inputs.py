@@ -1,7 +1,5 @@
 """Whether the inputs of runs are at hand: evaluation data, corpora, backbones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bench.datasets.corpora import is_fetched

@@ -1,8 +1,6 @@
 """Find the planned runs that a text, written as in configurations, names, and the boards on which
 others can be compared with them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

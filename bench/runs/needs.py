@@ -4,8 +4,6 @@ The value is `run:TEXT`, or `run:TEXT on BACKBONE`. Such a run has the corpus, d
 run that needs it, and the suite's recipe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain

@@ -3,8 +3,6 @@
 Each suite has one folder, and each run's files are named by its id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The hyper-parameters of the training loop: defaults and ranges."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self

@@ -8,8 +8,6 @@ parts but the first are sorted, and keys that change nothing are left out, so th
 one spelling in a suite.
 """
 
-from __future__ import annotations
-
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ A failure is final if another attempt would end in the same way. Full memory or 
 or connection, and another process at the same run are not: they are transient.
 """
 
-from __future__ import annotations
-
 import datetime
 import sys
 import traceback

@@ -5,8 +5,6 @@ Each analysis takes the Encoder and its `Material` and returns plain JSON data. 
 does not apply to an Encoder raises `NotApplicable`, which `analyse` records as `{"reason": ...}`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

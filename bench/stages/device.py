@@ -6,8 +6,6 @@ the lock when the process ends, however it ends. Which GPUs there are is torch's
 CUDA_VISIBLE_DEVICES and what a scheduler allocates are respected.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

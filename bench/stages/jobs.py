@@ -1,7 +1,5 @@
 """Train, score and analyse runs of a suite; score any encoder."""
 
-from __future__ import annotations
-
 import shutil
 import time
 import traceback

@@ -3,8 +3,6 @@
 Nothing is written and no workflow is asked, so it works while one runs.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Start the workflow of this project for a configuration."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

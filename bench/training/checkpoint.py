@@ -5,8 +5,6 @@ corrupted file is recognised by its name. Tensors are stored as such; everything
 file's metadata. A file is written atomically, and the previous one is kept until the next.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,8 +1,6 @@
 """The context of a run: its inputs and its backbone, for the method
 (`methods.contract.Context`)."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The products of 1e5 rows of width 768 take some 11 minutes on two cores of a pro
 rows 100 times as long; a GPU of 67 TFLOPS in float64 (H100) needs at least 23 seconds for these.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The schedule of a training: its batches and its learning rates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

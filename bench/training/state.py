@@ -1,8 +1,6 @@
 """The state of a training: everything that its steps change, as `state_dict` and
 `load_state_dict`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict

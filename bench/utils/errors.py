@@ -1,7 +1,5 @@
 """`UserError`, `TransientError`, and the suggestions of their messages; warnings."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

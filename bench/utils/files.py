@@ -1,7 +1,5 @@
 """Atomic writes of files and folders, JSON, and SHA-256 digests."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Handling of SIGTERM and SIGUSR1, which schedulers send before they stop a job."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

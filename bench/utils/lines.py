@@ -1,7 +1,5 @@
 """Reading text files line by line, with line numbers in errors."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Errors that mean that memory is full."""
 
-from __future__ import annotations
-
 # Parts of the messages of the CPU allocator, CUDA and cuBLAS when memory runs out.
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
 

@@ -1,7 +1,5 @@
 """Counts and enumerations in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

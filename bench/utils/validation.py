@@ -4,8 +4,6 @@ Configurations, runs, JSON documents and the files of printed numbers are checke
 else: code that receives a model trusts its values.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeVar

@@ -4,8 +4,6 @@ that were trained on it (docs/world.md).
 Both are shipped with their checksums; tools/world makes them.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

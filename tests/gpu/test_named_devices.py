@@ -127,6 +127,6 @@ def test_every_exception_is_needed() -> None:
 def test_a_planted_fault_is_found(line: str, is_fault: bool) -> None:
     """In place of a line of a method that is right."""
     source = (ROOT / "methods" / "contrastive.py").read_text()
-    right = "    own = torch.arange(len(anchors), device=anchors.device)\n"
+    right = "    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))\n"
     assert source.count(right) == 1
     assert len(faults(source.replace(right, f"    {line}\n"), "contrastive.py")) == is_fault

@@ -27,7 +27,8 @@ def scored(
 ) -> RunResults:
     """A run with these points on every STS task, or by task; `None` means that it diverged."""
     metric = more.pop("metric", "spearman")
-    plan = {"method": method, "setting": "official", "label": method.upper(), "seed": seed}
+    plan = {"id": f"{method} {seed}", "method": method, "setting": "official", "seed": seed}
+    plan |= {"label": method.upper()}
     plan |= {"backbone": BASE, "corpus": None if seed is None else "wiki1m", "recipe_changes": {}}
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}

@@ -7,7 +7,7 @@ import pytest
 
 from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.report.page_data import context
+from bench.report.page import page_content
 from bench.report.tables import shown_table
 from bench.reported import LABEL, mapped
 from bench.results.suite_results import read_suite
@@ -98,7 +98,7 @@ def test_tables_and_page_show_it(tmp_path):
     assert lines[2][3] == "68.45 ↑"
     assert lines[2][-2:] == ["76.30 ↑", "↑ higher"]
 
-    data = context(read_suite(folder), "scores")["data"]
+    data = page_content(read_suite(folder), "scores")["data"]
     title = f"2109.04321v2), Table 2: SimCSE-BERT_base, {BASE}, Avg test"
     (entry,) = [entry for entry in data["entries"] if entry["title"].endswith(title)]
     facts = dict(entry["facts"])

@@ -1,8 +1,6 @@
 """Figures: printed averages beside ours, the suite's leaderboards, and the papers' figures redrawn
 from our scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib

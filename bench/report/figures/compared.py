@@ -2,8 +2,6 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The papers' figures as described in `bench/reported/figures.yaml`, read and validated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """The data of a paper's figure: one table from a suite, from which the whole figure is drawn."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

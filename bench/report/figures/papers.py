@@ -1,7 +1,5 @@
 """The papers' figures, redrawn from a suite's own measurements: a function for each kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Palette, layout, titles, notes and saving of all figures. Series differ in shape and colour."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle

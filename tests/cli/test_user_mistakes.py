@@ -37,7 +37,7 @@ CONFIGURATIONS: list[tuple[Any, ...]] = [
     ({"methods": ["word-noise@official"]}, "has no released code", "can only be '@paper'"),
     ({"methods": ["untrained+is-cse"]}, "'untrained' is not trained, so nothing can be added"),
     ({"methods": ["simcse[temprature=1]"]}, "unknown key 'temprature' of", "'temperature'?"),
-    ({"methods": ["simcse[temperature=-1]"]}, "temperature", "0", "not -1"),
+    ({"methods": ["simcse[temperature=-1]"]}, "temperature", "0", "not '-1'"),
     ({"methods": ["simcse[temperature=warm]"]}, "'temperature' should be a", "not 'warm'"),
     ({"methods": ["is-cse[group=knnn]"]}, "'group'", "knn", "kmeans", "not 'knnn'"),
     ({"recipe": {"learning_rat": 1}}, "recipe: unknown key 'learning_rat'", "'learning_rate'?"),
@@ -54,7 +54,7 @@ CONFIGURATIONS: list[tuple[Any, ...]] = [
     ({"compare": {"baseline": "sscl"}}, "'compare.baseline'", "'sscl' is not planned", "simcse"),
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
     ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),
-    (TEXT + "seeds: [3]\n", "suite.yaml, line 13: duplicate key 'seeds'; keep one"),
+    (TEXT + "seeds: [3]\n", "suite.yaml: line 13: duplicate key 'seeds'; keep one"),
     ("suite: mine\n\tdata: world\n", "line 2", "indent with spaces, not tabs"),
 ]
 
@@ -97,7 +97,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     (["show", "gs-infonce-v3", "Table 2"], "unknown paper", "did you mean 'gs-infonce-v2'?"),
     (["show", "gs-infonce-v2", "Tabel 2"], "has no table 'Tabel 2'; did you mean 'Table 2'?"),
     (["reproduce", *ROW, "SimCES", "--dry-run"], "has no row 'SimCES'; did you mean 'SimCSE'?"),
-    (["check-method", "missing.py"], "missing.py is not a file; name a Python file"),
+    (["check-method", "missing.py"], "missing.py is not a Python file; give a .py file"),
 ]
 
 
