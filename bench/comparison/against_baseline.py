@@ -230,12 +230,7 @@ def _claims(
 def _comparisons(
     suite: SuiteResults, baseline: Candidate, texts: Sequence[str], backbones: Sequence[str]
 ) -> list[Comparison]:
-    """Every comparison that has scores, by board, backbone, method and task.
-
-    Raises:
-        UserError: a method is unknown, or cannot be compared with the baseline.
-        NothingToCompare: there are no scores.
-    """
+    """Every comparison that has scores, by board, backbone, method and task."""
     methods: dict[str, Candidate] = {}
     for method in [find(suite, text) for text in texts] or candidates(suite):
         if texts and method.text == baseline.text:

@@ -58,9 +58,6 @@ def _table_sentences(path: Path) -> Iterator[str]:
 
     "All NLI sentences" (docs/methods.md#bert-whitening) is taken to mean all three columns. A
     premise occurs in several rows and is read once.
-
-    Raises:
-        UserError: the file is not such a table.
     """
     return filter(None, dict.fromkeys(chain.from_iterable(_table_rows(path))))
 

@@ -68,9 +68,6 @@ class StsTask:
     def target(self) -> Iterable[str]:
         """Return all sentences of the set, pair by pair, with duplicates: of train, dev and test
         for STS-B and SICK-R (docs/methods.md#bert-whitening), of all splits of a described set.
-
-        Raises:
-            UserError: as `read`, for the other splits.
         """
         splits = [self.split]
         if self.data and _has_splits(self.name):

@@ -186,11 +186,7 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
 
 
 def _verified(key: str, folder: Path, path: Path) -> str:
-    """Return the SHA-256 of a file that is what is pinned, or else what the hub lists.
-
-    Raises:
-        UserError: it is not; it is removed then, because any program would use it.
-    """
+    """Return the SHA-256 of a file that is what is pinned, or else what the hub lists."""
     name, digest, blob = path.relative_to(folder).as_posix(), sha256_file(path), path.resolve()
     # The hub's cache names a large file by its SHA-256.
     listed = blob.name if re.fullmatch("[0-9a-f]{64}", blob.name) else digest

@@ -116,9 +116,6 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
 def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Advance) -> Result:
     """Select the weight decay by k-fold cross-validation on the training part, then train on all of
     it.
-
-    Raises:
-        UserError: as in `nested`.
     """
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]

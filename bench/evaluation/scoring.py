@@ -94,9 +94,6 @@ def score_encoder(
         tasks, mode, device: as in `score`, which also says what is returned.
         work: folder for vectors and for the records of finished tasks.
         tokens: folder of token files, which scorings of one suite share.
-
-    Raises:
-        UserError: as `score`; vectors have a wrong shape; `work` cannot be written or is in use.
     """
     with closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity

@@ -113,11 +113,7 @@ def _compare(run_id: str, folder: Path, vectors: np.ndarray) -> None:
 
 
 def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
-    """Return an Encoder as a transformer and the library's modules that follow it.
-
-    Raises:
-        UserError: the library has no module for a part of the encoder.
-    """
+    """Return an Encoder as a transformer and the library's modules that follow it."""
     if isinstance(encoder, TransformerEncoder):
         if encoder.pooler in POSITIONS:
             raise UserError(f"{MISSING} the mean of pooler '{encoder.pooler}'")

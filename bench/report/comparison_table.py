@@ -151,10 +151,6 @@ def render_versus(
 
     Returns:
         The tables for the terminal.
-
-    Raises:
-        UserError: as in `against`; or files of the suite are missing or damaged, or a folder cannot
-            be written.
     """
     if figures and out is None:
         raise UserError("--figures needs --out, the folder of the tables; pass both")

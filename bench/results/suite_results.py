@@ -119,9 +119,6 @@ class SuiteResults:
     def __post_init__(self) -> None:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
         same text of a corpus.
-
-        Raises:
-            UserError: two did not; they must not be compared.
         """
         seen: dict[str, tuple[str, str]] = {}
         for run, kind in product(self.runs, ("scores", "analyses")):

@@ -381,6 +381,12 @@ def test_what_is_kept_scores_what_the_log_says(train_tiny: Train, tiny_data: Pat
     assert [row["step"] for row in log_of(folder) if "dev" in row] == [2, 4, 6]
 
 
+def test_a_training_shorter_than_an_interval_is_evaluated_at_its_end(train_tiny: Train) -> None:
+    folder = train_tiny("simcse", select_every=100)
+    assert outcome_of(folder)["best_step"] == 6
+    assert [row["step"] for row in log_of(folder) if "dev" in row] == [6]
+
+
 def diverging(monkeypatch: pytest.MonkeyPatch, value: float, at: int = 2) -> None:
     plain = SimCSE.loss
     monkeypatch.setattr(
