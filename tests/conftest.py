@@ -3,8 +3,6 @@
 Weights are random and gold scores made up: numbers only serve to be compared with each other.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -8,8 +8,6 @@ The smoke suite's inputs have to be in results/smoke, where make portable puts t
 docs/portability.md has the rest.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -3,8 +3,6 @@
 Any other skip is a failure there: no test stays silent because nothing installed what it needs.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

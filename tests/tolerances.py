@@ -10,8 +10,6 @@ or its inverse where values have to be apart: beyond 1 a test fails. Between fil
 arithmetics, rounding moves and other differences (a sample's mean, say) do not.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import contextlib

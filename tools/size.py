@@ -5,8 +5,6 @@ statements are nodes of the syntax tree without docstrings. Lowering a limit aft
 keeps the size from creeping back.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -10,7 +10,7 @@ from bench.utils.errors import UserError
 
 
 def check_own(tasks: Iterable[str], data: Path) -> None:
-    """Read the described sets among some tasks, so that a mistake in them shows before a training."""
+    """Read the described sets among some tasks: a mistake in them shows before a training."""
     for task in tasks:
         if is_described(task):
             for split in sts.scored_splits(task, data):

@@ -4,8 +4,6 @@ Each side is a process of its own, because OpenMP reads its policy once, and is 
 beside a busy process, in turn.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ literal loop runs the first fold at every weight decay, and is scaled to all hea
 fiftieth of the rows is taken.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What encoding costs: each distinct sentence once, batched by length, against SentEval's way."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Vectors are normal around a common direction, as an untrained backbone's are.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Sides take turns with the same threads, and medians count. The official program 
 steps; here each side takes fewer steps and selects after the last, which gives 125 + 1.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

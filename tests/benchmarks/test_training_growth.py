@@ -5,8 +5,6 @@ product that does nothing else; it and the ratio are in processor's seconds, whi
 hardly change. Written to results/benchmarks/, and as a figure to figures/benchmarks/.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ collator that pads, and SentEval's evaluation for selection. `sentence_transform
 library's own trainer and loss. Neither logs nor saves.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """The regression test of the smoke suite: intervals, how far they are widened, what makes it fail,
 and what an update of the reference measures."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A result is confirmed by computing it again, and anything that was changed since is found."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,8 +1,6 @@
 """Commands end to end: files are written completely or not, and what the machine cannot do is one
 sentence."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

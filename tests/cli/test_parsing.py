@@ -1,7 +1,5 @@
 """How command lines are parsed: lists, values, errors, help and completion."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The commands show and reproduce: tables before and after a run, and what is missing for one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ unknown name; a pipe that is opened; a character that the terminal lacks; OpenMP
 against the user's will.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -4,8 +4,6 @@ A mistake is a command line, or the content of a configuration that `plan` reads
 `CONFIG`, or its text.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

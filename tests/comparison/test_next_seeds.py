@@ -1,8 +1,6 @@
 """The seeds to add next: a case by hand, invariants, and the whole path from scores to a
 configuration and its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

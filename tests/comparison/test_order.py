@@ -1,7 +1,5 @@
 """The order of printed rows: Kendall's tau and its interval, against brute force."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from math import isnan, nan, sqrt
 

@@ -1,8 +1,6 @@
 """Paired comparisons: hand-computed cases, independent oracles, invariants, and simulated error
 rates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable

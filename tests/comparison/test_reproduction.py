@@ -1,7 +1,5 @@
 """Printed numbers joined with a suite's: which runs a cell is compared with, and its verdict."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.comparison.reproduction import cells, leaderboard

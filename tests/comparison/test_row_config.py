@@ -1,7 +1,5 @@
 """The configuration of a printed row plans its runs, as the papers' suites have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

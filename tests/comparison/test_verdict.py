@@ -1,7 +1,5 @@
 """Verdicts: hand-computed cases, independent oracles, invariants, and simulated error rates."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

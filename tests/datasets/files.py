@@ -1,7 +1,5 @@
 """Files of data folders for tests."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path

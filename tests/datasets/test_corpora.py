@@ -1,7 +1,5 @@
 """Reading training corpora and their documents."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

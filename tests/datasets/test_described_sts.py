@@ -1,8 +1,6 @@
 """STS sets that a data folder's manifest describes: Chinese STS-B and a user's own, in any
 language."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

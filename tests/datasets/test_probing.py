@@ -1,7 +1,5 @@
 """Probing tasks: SentEval's files and X-Probe's, their labels, and what must not be confused."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """STS: scores against an oracle of plain loops and exact fractions."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """STS: reading the files in all their quirks."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

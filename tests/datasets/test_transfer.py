@@ -1,7 +1,5 @@
 """Transfer tasks: reading the files in all their quirks, in the order on which folds depend."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Tables of word vectors: what is read, what is refused, and where they are found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every test has pins and caches of its own, and no server but a hub on the loopback."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

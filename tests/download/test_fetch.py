@@ -1,7 +1,5 @@
 """Downloads of data and models from a hub on the loopback, and their pins."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

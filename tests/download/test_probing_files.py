@@ -1,7 +1,5 @@
 """SentEval's probing files: in a data folder, or downloaded from a server on the loopback."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The batched engine against the literal classifier: the same weights, the same shuffles, the same
 accuracies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The vector store: every distinct sentence is encoded once, despite interruptions."""
 
-from __future__ import annotations
-
 import hashlib
 import multiprocessing
 import os

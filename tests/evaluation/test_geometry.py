@@ -1,7 +1,5 @@
 """Geometry of vectors: equality with plain loops, and known limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

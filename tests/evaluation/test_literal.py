@@ -1,7 +1,5 @@
 """Tests of the oracle itself, on tiny data and scripted accuracies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count

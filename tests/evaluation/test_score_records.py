@@ -1,8 +1,6 @@
 """Records of `bench.evaluation.scoring` against the literal classifier, from the task to the number
 that is written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Scores of every kind of task from one set of vectors, and interrupted evaluations."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A trained suite, and its exports."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

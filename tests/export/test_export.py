@@ -1,7 +1,5 @@
 """Scores read by mteb, tables, and the folder that an export replaces."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Model folders against a reference interpreter and the library; their cards."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """On a GPU: one training of each kind against the processor, the packed attention against its
 public fallback, and the times of a step, a selection and an encoding (`make test-gpu`)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import islice

@@ -5,8 +5,6 @@ GPU fails, there alone. So a constructor in methods/ and bench/training/ names i
 of the kinds that `says_where` accepts, or is in `ON_THE_PROCESSOR` with the reason.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real SLURM cluster of one machine in one folder: Debian's munge and slurm-wlm alone."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

@@ -1,7 +1,5 @@
 """docs/architecture.md agrees with the code: its packages, functions, and the calls of its walk."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The image of Containerfile, and jobs that run in one."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Documents and comments refer to what exists: links, sections, files, tests."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """examples/: the method, the suite with an STS set of one's own, and the notebook, each run."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -5,8 +5,6 @@ A section's function gives the pieces of text that the page must have, with the 
 is left of the page without all these pieces must have no digit.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

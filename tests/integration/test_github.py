@@ -1,7 +1,5 @@
 """What GitHub reads: workflows that call make, forms, the template of pull requests."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

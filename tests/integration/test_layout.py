@@ -1,7 +1,5 @@
 """The repository as other tools read it: the workflow catalogue, pre-commit, installers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

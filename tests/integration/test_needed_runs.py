@@ -1,7 +1,5 @@
 """A teacher that is a run of the suite: both are trained, in order, and missing ones are named."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The page in a browser: sorting, filters, what is behind a number, the keyboard, narrow windows;
 and no request."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

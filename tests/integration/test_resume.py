@@ -1,7 +1,5 @@
 """Trainings as real processes: killed anywhere, told to stop, retried by the workflow."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

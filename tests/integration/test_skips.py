@@ -1,7 +1,5 @@
 """A skip that is not listed is a failure where continuous integration asks for that."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ It needs root, Debian's slurm-wlm and munge, and snakemake-executor-plugin-slurm
 asks for it, SENTBENCH_SLURM=smoke for the smoke suite as well.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

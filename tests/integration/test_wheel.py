@@ -4,8 +4,6 @@ That environment is not installed from an index. It links to the packages of the
 the wheel's own requirements lead to, so a missing requirement shows, and no network is needed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

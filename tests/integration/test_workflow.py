@@ -1,7 +1,5 @@
 """The DAG as its users drive it: real Snakemake processes on a tiny suite."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

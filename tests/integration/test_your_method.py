@@ -1,7 +1,5 @@
 """docs/your-method.md as it stands: its files are written, its commands run, outputs compared."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Model folders that tests spoil, and what must be said about them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

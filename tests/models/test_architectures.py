@@ -6,8 +6,6 @@ dropout that is not set; a random pooler; a first token that sees no other one; 
 on padding.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Dropout from 16 random bits per element: rate, mean, independence and gradient."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

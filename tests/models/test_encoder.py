@@ -1,7 +1,5 @@
 """Encoders: poolers against plain loops, saving and loading, and error messages."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

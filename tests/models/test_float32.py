@@ -3,8 +3,6 @@
 A processor has no TF32. It rounds factors to as many bits instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models by name: functions, options, and several models in one table."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

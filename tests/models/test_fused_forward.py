@@ -1,8 +1,6 @@
 """The pass with few launches against the packed one, on a processor: equal numbers, fewer
 operations."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Models on the hub: every module is downloaded, verified and pinned; pickles and code are not."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ earlier layer; values and gates exchanged; a place of dropout left out; gradient
 that are no numbers.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The packed forward pass against transformers' own padded code: values, gradients, distribution,
 work."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Folders and names that cannot be loaded: one sentence says why, and nothing in them is run."""
 
-from __future__ import annotations
-
 import ast
 import json
 import pickle

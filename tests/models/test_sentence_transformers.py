@@ -5,8 +5,6 @@ folder excludes it; a module behind the pooling that is left out; a final Normal
 a maximum length or lowercasing that is not the folder's.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ Mutations caught: items one after another; every thread with all of torch's; tor
 divided; results in the order in which they end; items begun after an error.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A corpus as token ids on disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

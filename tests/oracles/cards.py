@@ -1,7 +1,5 @@
 """CARDS once more: which sentence is drawn, the loss of all of it, and switched words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

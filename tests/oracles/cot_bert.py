@@ -1,7 +1,5 @@
 """CoT-BERT's loss of a batch (ZBWpro/CoT-BERT@3aa7bb4, models.py), one sentence at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A step of DCLR's released code, restated with transformers' own padded forward pass; nothing of
 `methods` is imported."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

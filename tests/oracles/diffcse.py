@@ -1,8 +1,6 @@
 """DiffCSE's loss from the formulas and the released code (voidism/DiffCSE@f724b2c), with
 transformers' own forward passes."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ nothing of `methods` is imported.
 What SimCSE++ encodes without dropout is a plain batch of vectors here: layer 1 of the first view.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """IS-CSE's K-means smoothing as plain loops on Python floats; see `methods`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Sentence-Transformers 0.3 as copied into yanzhangnlp/IS-BERT@ea6622c and yym6472/ConSERT@03c9e8f
 (file and line of the former): how it cuts a batch, and its optimiser. Plain loops."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """A folder of sentence-transformers, run as its files say, one sentence at a time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

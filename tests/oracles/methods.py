@@ -7,8 +7,6 @@ Names: `h[i]` the anchors, `p[i]` their positives h_i^+, `t` the temperature; a 
 scalars, a batch a list of vectors.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ A mutation changes a built method, or patches a function of its module. Each is 
 case whose oracle must notice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

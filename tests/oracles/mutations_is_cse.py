@@ -1,7 +1,5 @@
 """Mistakes that a programmer might make in IS-CSE and in compositions; see `mutations`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

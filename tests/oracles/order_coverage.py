@@ -4,8 +4,6 @@ below the expected one although print is one more run of each row.
 python -m tests.oracles.order_coverage    # writes the tables of docs/statistics.md
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Oracles of the methods outside the formula: plain loops over scalars; see `methods`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

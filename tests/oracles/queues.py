@@ -5,8 +5,6 @@ What a momentum encoder or a complementary model sees of a sentence is a plain v
 first view's.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 """RankCSE's terms as loops over scalars: the formulas, and the community code
 (perceptiveshawty/RankCSE@17c5226, rankcse/models.py) where `released`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -13,8 +13,6 @@ permutations are numpy's, so both precisions start from the same numbers and see
 halves: 2.675 becomes 2.67 in Python and 2.68 in numpy.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ Written from the printed equations, with the released trainer's two variants; it
 gradient is taken by complex steps: f is analytic, so Im f(x + ih) / h is exact for any tiny h.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops; DeCLUTR's released
 spans and optimiser (JohnGiorgi/DeCLUTR@b78ac57), restated line by line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whitening and Glow as plain loops over scalars; and programmers' mistakes in both."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import sys

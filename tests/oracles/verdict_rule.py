@@ -3,8 +3,6 @@
 python -m tests.oracles.verdict_rule    # writes the tables and the figure of docs/statistics.md
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

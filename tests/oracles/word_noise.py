@@ -1,8 +1,6 @@
 """SimCSE with word noise once more: the edits word by word, and the base code's vectors; its loss
 is `outside`'s."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

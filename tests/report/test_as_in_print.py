@@ -1,7 +1,5 @@
 """Printed tables as in print: order, names, decimals, bold type, sweeps as grids."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

@@ -1,7 +1,5 @@
 """Comparisons with a baseline: which scores are paired, and the printed numbers beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

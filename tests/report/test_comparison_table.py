@@ -1,7 +1,5 @@
 """Comparisons with a baseline as tables and figure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib

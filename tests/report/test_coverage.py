@@ -1,8 +1,6 @@
 """Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has
 a smoke run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

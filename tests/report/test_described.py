@@ -1,8 +1,6 @@
 """figures.yaml: it has every figure of the papers, its runs exist, and errors in it are
 reported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, get_args
 

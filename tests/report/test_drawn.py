@@ -1,8 +1,6 @@
 """The papers' figures as drawn: marks are at their values, texts do not overlap, files are
 reproducible."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations

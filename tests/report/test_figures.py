@@ -1,7 +1,5 @@
 """Figures: positions of marks, the data files, reproducible bytes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter

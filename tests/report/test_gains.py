@@ -4,8 +4,6 @@ Mutations caught: one standard deviation instead of that of a difference; SimCSE
 gains within the range that stand out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib

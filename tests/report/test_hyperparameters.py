@@ -1,7 +1,5 @@
 """Printed hyper-parameters beside ours: every one of them is what `@paper` resolves to."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

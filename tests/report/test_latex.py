@@ -1,8 +1,6 @@
 """Tables in LaTeX: they compile, fit a page, and print their texts unchanged, whatever these
 contain."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The data of figures: the suite's numbers in the right rows, and remarks on what is missing."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from statistics import fmean

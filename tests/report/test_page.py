@@ -1,7 +1,5 @@
 """The page: it loads nothing from elsewhere, has the suite's numbers, and escapes every text."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

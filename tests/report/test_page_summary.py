@@ -5,8 +5,6 @@ those that can; the largest instead of the furthest difference; untrained method
 the baseline.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

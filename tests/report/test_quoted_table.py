@@ -1,7 +1,5 @@
 """Quoted scores beside ours."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """What `render` makes of a suite at once, also before it is complete."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

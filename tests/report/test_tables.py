@@ -1,7 +1,5 @@
 """Tables in four formats: the numbers in them, their captions, escaping."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Addresses name one printed number each, for ever; rows are found by the names of print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

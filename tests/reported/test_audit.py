@@ -1,7 +1,5 @@
 """The audit of printed numbers: its findings in the papers, and no false alarms."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable

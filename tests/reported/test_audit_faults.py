@@ -1,7 +1,5 @@
 """Faults planted in the papers' own tables: the audit finds each, at its address, and no other."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

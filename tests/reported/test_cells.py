@@ -9,8 +9,6 @@ A number that is quoted from a published checkpoint has a second test: the check
 score it. The last lines count the verdicts.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """Numbers quoted from a published checkpoint: a second, deterministic line beside the trained."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """The papers' numbers: complete, with every label mapped, and known contradictions unchanged."""
 
-from __future__ import annotations
-
 import csv
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Quoted scores: their files, their runs, and the arithmetic of their averages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The `reported` tests pass, fail and skip as expected, on a suite with every verdict."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

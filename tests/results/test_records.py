@@ -1,7 +1,5 @@
 """Names, averages and files of records."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

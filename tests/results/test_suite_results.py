@@ -1,7 +1,5 @@
 """Reading the results of a suite: damaged files are reported."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

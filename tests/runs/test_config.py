@@ -1,7 +1,5 @@
 """Suite configurations: validation errors, expansion of sweeps, and the shipped suites."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections import Counter

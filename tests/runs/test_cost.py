@@ -1,8 +1,6 @@
 """Estimated hours: FLOP by hand, measured and published times, times from results, and the printed
 table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

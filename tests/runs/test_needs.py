@@ -1,7 +1,5 @@
 """Runs that need others: their spelling, order and identity, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Encoders that a configuration lists beside its methods, and the sums that identify them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

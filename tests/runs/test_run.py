@@ -1,7 +1,5 @@
 """Runs: canonical spelling, identity, error messages, and the hyper-parameters of the papers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

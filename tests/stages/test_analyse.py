@@ -1,8 +1,6 @@
 """Analyses of an Encoder: each number by an independent path, the texts by their rules, and what
 cannot be measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Mutations caught: the workflow's stamp as the sum of the data; no comparison of 
 path as the name of the data; no comparison of dev sets; analyses left out of the comparison.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A GPU per process, with pretended GPUs and real locks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,8 +1,6 @@
 """How far a suite is: a run that is done, one at work, one that failed, one that was killed, and
 one that is left; and one run's failure leaves the others alone."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

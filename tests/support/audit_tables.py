@@ -4,8 +4,6 @@ Figures are drawn with a seed and not by hypothesis, which likes equal ones: an 
 rows that agree.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor
 from random import Random

@@ -1,8 +1,6 @@
 """A browser for tests: headless Chromium through Debian's chromedriver, in W3C WebDriver over
 HTTP."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

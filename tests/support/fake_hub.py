@@ -6,8 +6,6 @@ in the ways of `Fault`. Plain files at any path (`raw`) stand in for other serve
 serves `/...`, as the target of redirects.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

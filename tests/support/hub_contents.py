@@ -1,7 +1,5 @@
 """What the hub of the tests of downloads holds; archives."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

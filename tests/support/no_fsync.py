@@ -1,8 +1,6 @@
 """Writing without fsync, for tests that render hundreds of files. Durability is tested in
 tests/utils."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How a training ended, as far as it is the same each time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """A suite with hostile texts in every field, its tables, and pictures for its page."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

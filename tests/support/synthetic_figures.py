@@ -1,7 +1,5 @@
 """A suite that has whatever the papers' figures show, with made-up numbers."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Suite folders made up for tests: a plan and scores with chosen values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

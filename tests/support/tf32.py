@@ -1,7 +1,5 @@
 """TF32 on a processor: a product rounds its factors to 10 bits of mantissa and sums in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The smallest run and the smallest suite that tests share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A tiny data folder with every task of SentEval, and an encoder of single sentences."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Sequence

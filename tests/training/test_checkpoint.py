@@ -1,8 +1,6 @@
 """A training that is stopped ends as if it had not been; a fault is one sentence and leaves nothing
 half-written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

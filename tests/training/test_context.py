@@ -1,8 +1,6 @@
 """What a method is given: vectors of a batch's views, a head, second backbones, a corpus and other
 Encoders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

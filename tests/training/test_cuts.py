@@ -1,8 +1,6 @@
 """Fewer layers and fewer dimensions: fields of the recipe, against plain transformers and plain
 loops."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Nearest rows are those of one sort of all cosines in float64, whatever the blocks and ties."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

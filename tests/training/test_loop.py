@@ -1,7 +1,5 @@
 """The training loop: what decides a run, what two runs share, and a second implementation of it."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,8 +1,6 @@
 """Encoders that stand on another one: saved, loaded and scored; per-task maps are fitted on all
 splits of a task."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Three steps of the training loop equal a second implementation of SimCSE, written from its
 description."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

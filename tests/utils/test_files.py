@@ -1,7 +1,5 @@
 """Atomic writes, JSON and checksums."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """tools/world makes the files that bench/world has."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

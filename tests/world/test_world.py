@@ -1,7 +1,5 @@
 """The shipped data of the embedded world: sums, formats, splits, and labels."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from itertools import chain, pairwise

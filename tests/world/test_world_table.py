@@ -1,7 +1,5 @@
 """The table of the smoke suite in docs/world.md: the order of methods is that on real text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean, stdev
 

@@ -6,8 +6,6 @@ and so no pooler, as in RoBERTa (Liu et al., 2019). Word embeddings are initiali
 co-occurrence counts.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The data folder: corpora, and evaluation sets in SentEval's formats with their irregularities."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

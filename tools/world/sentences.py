@@ -1,7 +1,5 @@
 """Reviews, facts, guesses, questions, and the documents of the corpus."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 
