@@ -111,8 +111,9 @@ class RankCSE(Contrastive):
         hyper, cosines = self.hyper, cosine(anchors, positives)
         terms = []
         if hyper.beta:
+            transposed = cosines.T  # before the rows: autograd sums gradients in reverse order
             rows = (cosines / temperature).log_softmax(dim=1)
-            columns = (cosines.T / temperature).log_softmax(dim=1)
+            columns = (transposed / temperature).log_softmax(dim=1)
             known = {"divergence": divergence, "entropy": negative_entropy}
             terms.append((hyper.beta, known[hyper.consistency](rows, columns)))
         if self.taught is not None:
