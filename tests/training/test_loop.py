@@ -379,6 +379,13 @@ def test_what_is_kept_scores_what_the_log_says(train_tiny: Train, tiny_data: Pat
     assert [row["step"] for row in log_of(folder) if "dev" in row] == [2, 4, 6]
 
 
+def test_a_negative_score_can_be_the_best(
+    train_tiny: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.training.loop, "score_tasks", dev_scores([-9, -3, -4]))
+    assert outcome_of(train_tiny("simcse", fresh=True))["best_step"] == 4
+
+
 def test_a_training_shorter_than_an_interval_is_evaluated_at_its_end(train_tiny: Train) -> None:
     folder = train_tiny("simcse", select_every=100)
     assert outcome_of(folder)["best_step"] == 6
