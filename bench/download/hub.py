@@ -174,23 +174,27 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
-    options = {**repository_of(key), "revision": pinned(key)[0] or revision}
+    commit, digests = pinned(key)
+    options = {**repository_of(key), "revision": commit or revision}
     with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         folder = Path(retrying(snapshot_download)(allow_patterns=list(patterns), **options))
     paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    sums = {path.relative_to(folder).as_posix(): _verified(key, folder, path) for path in paths}
+    sums = {}
+    for path in paths:
+        name = path.relative_to(folder).as_posix()
+        sums[name] = _verified(key, name, path, digests.get(name))
     if sums:
         record(key, folder.name, sums)
     return folder
 
 
-def _verified(key: str, folder: Path, path: Path) -> str:
-    """Return the SHA-256 of a file that is what is pinned, or else what the hub lists."""
-    name, digest, blob = path.relative_to(folder).as_posix(), sha256_file(path), path.resolve()
+def _verified(key: str, name: str, path: Path, pin: str | None) -> str:
+    """Return the SHA-256 of a file that is its pin or, without one, what the hub lists."""
+    digest, blob = sha256_file(path), path.resolve()
     # The hub's cache names a large file by its SHA-256.
     listed = blob.name if re.fullmatch("[0-9a-f]{64}", blob.name) else digest
-    expected = pinned(key)[1].get(name, listed)
+    expected = pin or listed
     if digest != expected:
         path.unlink()
         blob.unlink(missing_ok=True)

@@ -113,13 +113,13 @@ def status(suite: Path) -> SuiteStatus:
             continue
         try:
             done[read_run(entry, suite, plan.get("mode")).status] += 1
-        except UserError as error:
-            open_runs.append(RunStatus(name, "failed", "score", error=str(error), final=True))
-    failed_steps = [
-        {"step": path.stem, "error": _error(path), "log": str(path)}
-        for path in sorted((suite / "logs").glob("*.log"))
-        if _error(path)
-    ]
+        except UserError as damage:
+            open_runs.append(RunStatus(name, "failed", "score", error=str(damage), final=True))
+    failed_steps = []
+    for path in sorted((suite / "logs").glob("*.log")):
+        error = _error(path)
+        if error:
+            failed_steps.append({"step": path.stem, "error": error, "log": str(path)})
     left = _hours_left(suite, plan, open_runs)
     return SuiteStatus(plan["suite"], len(plan["runs"]), dict(done), open_runs, failed_steps, left)
 

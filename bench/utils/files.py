@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,36 +155,18 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key '{key}' is twice in it")
-    return content
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not valid JSON")
 
 
-def strict_json(text: str, *, distinct: bool = False) -> Any:
-    """Parse JSON; with `distinct`, equal keys are rejected, of which Python keeps the last.
-
-    Raises:
-        ValueError: it is not strict JSON; NaN and infinity are rejected.
-    """
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not valid JSON")
-
-    hook = _distinct if distinct else None
-    return json.loads(text, parse_constant=refuse, object_pairs_hook=hook)
-
-
-def read_json(path: Path, *, distinct: bool = False) -> Any:
-    """Read a JSON file as `strict_json` parses it.
+def read_json(path: Path) -> Any:
+    """Read a JSON file. NaN and infinity, which Python would accept, are refused.
 
     Raises:
         UserError: the file is missing or is not strict JSON.
     """
     try:
-        return strict_json(Path(path).read_text(encoding="utf-8"), distinct=distinct)
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError:
         raise UserError(
             f"{path} does not exist; check the path, or run the command that writes it first"
