@@ -179,11 +179,12 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
     with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         folder = Path(retrying(snapshot_download)(allow_patterns=list(patterns), **options))
-    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    sums = {}
-    for path in paths:
-        name = path.relative_to(folder).as_posix()
-        sums[name] = _verified(key, name, path, digests.get(name))
+    names = [
+        path.relative_to(folder).as_posix()
+        for pattern in patterns
+        for path in sorted(folder.glob(pattern))
+    ]
+    sums = {name: _verified(key, name, folder / name, digests.get(name)) for name in names}
     if sums:
         record(key, folder.name, sums)
     return folder

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.export.runs import read_runs
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_folder
 
@@ -29,6 +28,7 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
     if out.is_symlink() or out.is_file():
         raise UserError(f"--out {out} is not a folder; pass another path")
     from bench.export import folders, mteb, table
+    from bench.export.runs import read_runs
 
     runs = read_runs(suite_dir, only)
     remarks: list[str] = []

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import Scores, read
 from bench.utils.files import write_json
 
 Record = dict[str, Any]
@@ -81,5 +80,9 @@ def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
     Raises:
         UserError: the file is missing or does not hold scores.
     """
+    # Here, because help and completion need the names in this module, and pydantic takes longer to
+    # load than all else that they need.
+    from bench.results.readers import Scores, read
+
     content = read(path, Scores, "a scores file", "name another file, or move it away and score")
     return content["provenance"], content["records"]
