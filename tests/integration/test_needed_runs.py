@@ -10,10 +10,11 @@ import torch
 import yaml
 
 from bench.models.load import load_encoder
-from bench.results.readers import read_plan, read_trained
+from bench.results.readers import read_trained
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs import paths
+from bench.runs.plan import read_plan
 from bench.runs.run import Run
 from bench.stages import jobs
 from bench.utils.errors import UserError

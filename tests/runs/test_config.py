@@ -200,7 +200,7 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(
     ],
 )  # fmt: skip
 def test_backbones_and_their_seeds(changes: dict[str, Any], expected: Any) -> None:
-    assert [(run.backbone.name, run.seed) for run in runs(**changes)] == expected
+    assert [(run.backbone, run.seed) for run in runs(**changes)] == expected
 
 
 def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
@@ -208,7 +208,7 @@ def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
     swept = {"method": "{name}", "sweep": {"name": ["glove", "untrained"]}}
     entries = [swept, {"method": "simcse", "seeds": [1]}, "word-overlap"]
     assert [
-        (run.text, run.backbone.name) for run in runs(backbones=backbones, methods=entries)
+        (run.text, run.backbone) for run in runs(backbones=backbones, methods=entries)
     ] == [
         ("glove", "toy-glove"),
         ("untrained", "toy-bert"),  # the other has tasks of its own
@@ -249,7 +249,7 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
     ]
     made = suite(methods=entries)
     planned = {
-        (item.run.text, item.run.backbone.name, item.run.seed): (item.tasks, item.analyses)
+        (item.text, item.backbone, item.seed): (item.tasks, item.analyses)
         for item in suites.planned(made)
     }
     assert planned == {
@@ -345,7 +345,7 @@ def test_shipped_suites_resolve_without_network(
 
 def test_the_paper_suite_covers_the_papers() -> None:
     planned = suites.runs(suites.load(suites.PAPERS[0]))
-    per_row = Counter((run.text, run.setting, run.backbone.name) for run in planned if run.trained)
+    per_row = Counter((run.text, run.setting, run.backbone) for run in planned if run.trained)
     # IS-CSE, Figure 5
     ten = {(text, "official", LARGE) for text in ("simcse", "dclr", "is-cse")}
     assert {row for row, count in per_row.items() if count == 10} == ten

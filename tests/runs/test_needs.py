@@ -46,7 +46,7 @@ def suite(*methods: Any, **changes: Any) -> Suite:
 def test_a_needed_run_has_one_spelling(text: str, spelled: str, backbone: str) -> None:
     student = run(text)
     ((name, teacher),) = student.needs.items()
-    assert (name, teacher.backbone.name) == (spelled, backbone)
+    assert (name, teacher.backbone) == (spelled, backbone)
     assert (teacher.corpus, teacher.data, teacher.seed) == ("world", "world", 1)
     assert run(student.arguments[0]).id == student.id
     assert student.describe()["needs"] == {spelled: teacher.id}
@@ -202,7 +202,7 @@ def test_a_run_is_impossible_where_one_that_it_needs_is() -> None:
 
 
 def test_a_plan_adds_needed_runs_and_puts_them_first() -> None:
-    texts = [(one.run.text, one.run.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
+    texts = [(one.text, one.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
     spelled = run(STUDENT).text
     everything = ("sts",)
     assert texts == [
@@ -210,7 +210,7 @@ def test_a_plan_adds_needed_runs_and_puts_them_first() -> None:
         ("simcse", 2, everything), (spelled, 2, everything),
     ]  # fmt: skip
     listed = suite(STUDENT, {"method": "simcse", "tasks": ["STS-B"]}, seeds=[1])
-    assert [(one.run.text, one.tasks) for one in suites.planned(listed)] == [
+    assert [(one.text, one.tasks) for one in suites.planned(listed)] == [
         ("simcse", ("STS-B",)),
         (spelled, everything),
     ]

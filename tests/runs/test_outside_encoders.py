@@ -69,12 +69,12 @@ def published(folder: Path, **keys: str) -> Run:
 def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content: Content, model: Path) -> None:
     entry = {"model": str(model), "label": "Ours", "pooler": "avg", "normalize": True}
     _, one = planned(content(entry, tasks=["STS-B", "STS12"]))
-    assert (one.run.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
-    assert (one.run.trained, one.run.backbone.name, one.run.seed) == (False, "none", None)
+    assert (one.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
+    assert (one.trained, one.backbone, one.seed) == (False, "none", None)
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
-    assert one.run.parts[0][2] == hyper
-    assert one.run.describe()["models"] == {str(model): fingerprint(str(model))}
-    assert run_of(one.describe(), corpus="world").id == one.run.id
+    assert one.parts[0][2] == hyper
+    assert one.describe()["models"] == {str(model): fingerprint(str(model))}
+    assert run_of(one.describe(), corpus="world").id == one.id
 
 
 @pytest.mark.parametrize("prompt", [None, "", "query"])
@@ -82,8 +82,8 @@ def test_every_prompt_can_be_named(content: Content, prompt: str | None, model: 
     make_modular(model)
     given = {"model": str(model)} | ({} if prompt is None else {"prompt": prompt})
     one = planned(content(given))[1]
-    assert (one.run.parts[0][2]["prompt"], one.run.parts[0][2]["pooler"]) == (prompt, None)
-    assert run_of(one.describe(), corpus="world").parts == one.run.parts
+    assert (one.parts[0][2]["prompt"], one.parts[0][2]["pooler"]) == (prompt, None)
+    assert run_of(one.describe(), corpus="world").parts == one.parts
 
 
 def test_changed_files_are_another_run(model: Path) -> None:

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from bench.cli import main
-from bench.results.readers import read_plan
 from bench.runs import config, paths
-from bench.runs.cost import steps
+from bench.runs.plan import read_plan
 from bench.stages import activity, device, jobs
 from bench.stages.activity import (
     FAILURE,
@@ -26,6 +25,7 @@ from bench.stages.activity import (
     stage_at_work,
     working,
 )
+from bench.stages.cost import steps
 from bench.stages.status import report, status
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import write_error, write_json, write_text

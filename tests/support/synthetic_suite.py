@@ -34,7 +34,7 @@ def write_suite(
             "setting": entry.get("setting", "official"),
             "label": entry.get("label", entry["method"]),
             "backbone": entry.get("backbone", "bert-base-uncased"),
-            "corpus": entry.get("corpus", "wiki1m") if trained else None,
+            "corpus": entry.get("corpus", "wiki1m") if trained else "",
             "seed": entry.get("seed"),
             "recipe_changes": entry.get("recipe_changes", {}),
         }

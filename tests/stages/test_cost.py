@@ -14,7 +14,9 @@ from bench.evaluation import classifier, protocols
 from bench.evaluation.heads import Optimiser
 from bench.runs import config, cost
 from bench.runs.config import Planned
-from bench.runs.cost import (
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
+from bench.stages.cost import (
     PEAKS,
     UTILISATION,
     Measured,
@@ -25,8 +27,6 @@ from bench.runs.cost import (
     steps,
     training_flop,
 )
-from bench.runs.resolve import resolve
-from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.schedule import batches
 from bench.utils.errors import UserError
