@@ -183,7 +183,7 @@ def plan(
             planned_suite = configurations.reseeded(planned_suite, range(1, seeds + 1))
         planned = configurations.plan(planned_suite)
     if out:
-        write_json(out, planned.model_dump(mode="json"))
+        planned.write(out)
     if device:
         from bench.stages.cost import report
 

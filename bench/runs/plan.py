@@ -9,6 +9,7 @@ from pydantic import ConfigDict, model_validator
 from bench.runs.needs import chains
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
+from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
 
 
@@ -53,6 +54,9 @@ class Plan(Document):
                 )
             known[key] = run.id
         return self
+
+    def write(self, path: Path) -> None:
+        write_json(path, self.model_dump(mode="json"))
 
     def chosen(self, ids: Sequence[str] = (), part: int = 1, parts: int = 1) -> list[PlannedRun]:
         """Every `parts`-th run from number `part` on, of those with these ids if there are any.

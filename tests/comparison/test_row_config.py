@@ -41,7 +41,7 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
         assert {one.id for one in planned} <= known, label
         sides = {one.text for one in planned}
         assert sides == {*rows["run"], *rows["minus"]} - {""}, label
-        scored = set.intersection(*(planned_scores(one.describe()) for one in planned))
+        scored = set.intersection(*(planned_scores(one) for one in planned))
         for number in rows.itertuples():
             metric = MEASURES[number.metric][0]
             if not number.aggregation:

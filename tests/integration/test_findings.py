@@ -33,6 +33,7 @@ from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
+from bench.runs.run import PlannedRun
 from bench.stages.cost import UTILISATION, Measured, predict
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED
@@ -85,13 +86,13 @@ def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
 
 
 @cache
-def planned() -> list[config.Planned]:
+def planned() -> list[PlannedRun]:
     return config.planned(config.load(config.PAPERS[0]))
 
 
 def seeds_planned(text: str, backbone: str) -> set[int | None]:
-    runs, name = [one.run for one in planned()], (text, "official", backbone)
-    return {run.seed for run in runs if (run.text, run.setting, run.backbone) == name}
+    name = f"{text}@official", backbone
+    return {run.seed for run in planned() if (run.text, run.backbone) == name}
 
 
 def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
@@ -317,7 +318,7 @@ def choosing() -> list[str]:
 
 
 def compared() -> list[str]:
-    said, texts = [], {(one.text, one.backbone) for one in planned()}
+    said, texts = [], {(one.method, one.backbone) for one in planned()}
     for gain in AVERAGES[:4]:
         name = gain.backbone
         ours, theirs = (settings(f"{text}@official", name) for text in ("gs-infonce", "simcse"))
