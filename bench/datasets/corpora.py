@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.datasets import sts
-from bench.datasets.manifest import bad, clean, rows, sizes
-from bench.datasets.tasks import DEV_AVERAGE, STS_TASKS
+from bench.datasets.manifest import bad, clean, listed_task, rows
+from bench.datasets.tasks import STS_TASKS
 from bench.download import (
     CORPORA,
     DATASET,
@@ -112,14 +112,14 @@ def sts_sentences(data: Path) -> list[str]:
         UserError: a file is missing or invalid.
     """
     sentences: list[str] = []
-    for task in STS_TASKS:
-        for part in sizes("sts", task, data):
-            if task in DEV_AVERAGE:
-                sentences += sts.read(task, data, part).sentences()
-                continue
-            path = Path(data) / "downstream" / "STS" / f"{task}-en-test" / f"STS.input.{part}.txt"
-            for _, row in rows(path, 2):
-                sentences += map(clean, row[:2])
+    for name in STS_TASKS:
+        task = listed_task(name, data)
+        for part in task.sizes:
+            if task.has_subsets:
+                for _, row in rows(Path(data) / task.file(part), 2):
+                    sentences += map(clean, row[:2])
+            else:
+                sentences += sts.read(name, data, part).sentences()
     return [sentence for sentence in sentences if sentence]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.datasets.tasks import CHINESE_TASKS, KNOWN_TASKS, STS_TASKS, is_described
+from bench.datasets.tasks import CHINESE_TASKS, KNOWN_TASKS, PAIRS, find_task
 from bench.export.card import deviations
 from bench.export.runs import ExportedRun
 from bench.results.records import Record
@@ -75,7 +75,8 @@ def _result(
         scores[name] = record["value"] / 100
         if is_whole and metric in MAIN:
             scores["main_score"] = scores[name]
-    is_sts = task in STS_TASKS or is_described(task)
+    entry = find_task(task)
+    is_sts = entry is not None and entry.protocol == PAIRS
     code, reasons = run.part("code"), deviations(run)
     protocol = [
         STS_PROTOCOL if is_sts else f"{CLASSIFIER}, trained in mode {run.provenance.get('mode')}",
