@@ -79,7 +79,7 @@ def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
     assert len(XPROBE_TASKS) == 9
     assert not set(XPROBE_TASKS) & set(GROUPS["all"])
     assert len(set(KNOWN_TASKS)) == len(KNOWN_TASKS) == 34
-    assert len(set(TASKS[name].path for name in PROBING_TASKS)) == 10
+    assert len({TASKS[name].path for name in PROBING_TASKS}) == 10
     (folder / "probing" / "tree_depth.txt").unlink()
     with pytest.raises(UserError, match=r"probing/tree_depth\.txt does not exist"):
         labelled.read("Depth", folder)

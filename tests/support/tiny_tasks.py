@@ -70,9 +70,8 @@ def write_tasks(sts: Path, folder: Path) -> Path:
         rows = [f"{text}\t{label}" for text, label in labelled(draw, 2, size)]
         put(down / f"SST/binary/sentiment-{split}", rows)
     for name, size in {"train_5500": 72, "TREC_10": 24}.items():
-        rows = [
-            f"{TASKS['TREC'].labels[label]}:x {text}" for text, label in labelled(draw, 6, size)
-        ]
+        classes = TASKS["TREC"].labels
+        rows = [f"{classes[label]}:x {text}" for text, label in labelled(draw, 6, size)]
         put(down / f"TREC/{name}.label", rows)
     for split, size in {"train": 60, "test": 30}.items():
         pairs = zip(labelled(draw, 2, size), labelled(draw, 2, size), strict=True)
