@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, TASKS, Task, find_task
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, TASKS, Task, is_task, task_of
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
@@ -50,8 +50,7 @@ class Manifest(Model):
             raise ValueError('it has no table "sts", "transfer" or "probing" of tasks; add one')
         for kind, prefix in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
             for name in getattr(self, kind):
-                task = find_task(name)
-                if task is None or task.kind != kind:
+                if not is_task(name) or task_of(name).kind != kind:
                     known = [task.name for task in TASKS.values() if task.kind == kind]
                     hint = did_you_mean(name, known)
                     hint += f"; a set of your own is called {prefix}NAME" if prefix else ""
@@ -102,9 +101,9 @@ def listed_task(name: str, data: Path) -> Task:
         raise UserError(
             f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
         )
-    listed, task = manifest(data), find_task(name)
-    tasks: Sizes = getattr(listed, task.kind) if task else {}
-    if task is None or name not in tasks:
+    listed, task = manifest(data), task_of(name)
+    tasks: Sizes = getattr(listed, task.kind)
+    if name not in tasks:
         near = suggestion(name, tasks) or "; choose another task or data set"
         raise UserError(f"the data set {listed.name} has no task {name}{near}")
     form = listed.sts_files.get(name)

@@ -6,7 +6,7 @@ so a further set belongs in a group of its own.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.datasets.metrics import AGGREGATIONS as AGGREGATIONS
 from bench.datasets.metrics import METRICS, Metric, metrics_of
@@ -49,6 +49,7 @@ class Task:
     even: bool = False  # whether all rows have equally many fields
     labels: Sequence[str] = ()  # in the order of their numbers; else those of training, sorted
     aliases: Sequence[str] = ()  # names in papers
+    language: str = "eng-Latn"  # ISO 639-3 code and script
 
     @property
     def kind(self) -> str:
@@ -78,6 +79,7 @@ class Task:
         return metrics_of(self.protocol, self.name)
 
 
+_UNKNOWN = "und-Zyyy"  # language
 _ZERO_ONE = ("0", "1")
 _CONNEAU = "Conneau et al., 2018, in SentEval's data/probing"
 _XPROBE = "the English part of X-Probe (Ravishankar et al., 2019), sentences of another source"
@@ -206,7 +208,7 @@ _TASKS = [
         {"train": 5231, "dev": 1458, "test": 1361},
         "Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files "
         "in shuxinyin/SimCSE-Pytorch; not in the hub's archive",
-        columns=(1, 2, 3), separator="||", even=True,
+        columns=(1, 2, 3), separator="||", even=True, language="cmn-Hans",
     ),
 ]  # fmt: skip
 TASKS = {task.name: task for task in _TASKS}
@@ -232,19 +234,25 @@ WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
-TASK_ORDER = [*KNOWN_TASKS, "Avg"]
 ALIASES = {alias: task.name for task in _TASKS for alias in task.aliases} | {"Avg.": "Avg"}
 
 
-def find_task(name: str) -> Task | None:
-    """The task of a name, which may be a user-defined one; only its manifest knows the files of
-    that."""
-    if name.startswith(OWN_STS) and name != OWN_STS:
-        return Task(name, "own_sts", PAIRS)
-    own = name.removeprefix(OWN_PROBING)
-    if own != name and re.fullmatch(r"\w[\w.-]*", own):
-        return Task(name, "own_probing", PROBING, f"probing/{own}.txt", reader="parts", even=True)
-    return TASKS.get(name)
+def is_task(name: str) -> bool:
+    """Return whether this is the name of a task, which may be user-defined."""
+    own = rf"{OWN_STS}.+|{OWN_PROBING}\w[\w.-]*"
+    return name in TASKS or re.fullmatch(own, name) is not None
+
+
+def task_of(name: str) -> Task:
+    """The task of a name; only a manifest knows the sizes of a user-defined one, and the files of
+    an STS set."""
+    if name.startswith(OWN_STS):
+        return Task(name, "own_sts", PAIRS, language=_UNKNOWN)
+    if name.startswith(OWN_PROBING):
+        path = f"probing/{name.removeprefix(OWN_PROBING)}.txt"
+        form = Task(name, "own_probing", PROBING, path, reader="parts", language=_UNKNOWN)
+        return replace(form, even=True)
+    return TASKS[name]
 
 
 def expand_tasks(names: Sequence[str]) -> list[str]:
@@ -256,7 +264,7 @@ def expand_tasks(names: Sequence[str]) -> list[str]:
     names = [ALIASES.get(name.strip(), name.strip()) for name in names]
     known = (*GROUPS, *KNOWN_TASKS)
     for name in names:
-        if name not in GROUPS and not find_task(name):
+        if name not in GROUPS and not is_task(name):
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
             raise UserError(f"unknown task '{name}'{suggestion(name, known)} (known: {listed})")
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
@@ -310,7 +318,7 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     names = tuple(task.name for task in tasks)
     boards = []
     for metric, entry in METRICS.items():
-        if all(metric in task.metrics() for task in tasks):
+        if tasks and all(metric in task.metrics() for task in tasks):
             classifier = entry.classifier if tasks[0].protocol == PROBING else ""
             head = f"{group}{entry.suffix}", f"{family}{entry.heading}"
             boards.append(Board(*head, which, names, metric, classifier))
@@ -319,13 +327,11 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
 
 def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
-    entries = [find_task(name) for name in dict.fromkeys(tasks)]
-    boards = dict(BOARDS)
-    for group in ("own_sts", "own_probing"):
-        own = [task for task in entries if task and task.group == group]
-        if own:
-            boards |= {board.name: board for board in _boards(group, own)}
-    return boards
+    groups: dict[str, list[Task]] = {"own_sts": [], "own_probing": []}
+    for task in map(task_of, dict.fromkeys(tasks)):
+        groups.setdefault(task.group, []).append(task)
+    own = [*_boards("own_sts", groups["own_sts"]), *_boards("own_probing", groups["own_probing"])]
+    return BOARDS | {board.name: board for board in own}
 
 
 BOARDS = {
@@ -345,7 +351,7 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
     """
     cells: set[tuple[str, str, str]] = set()
     tasks = set(tasks)
-    for task in filter(None, map(find_task, tasks)):
+    for task in map(task_of, tasks):
         for name, metric in task.metrics().items():
             cells.add((task.name, "test", name))
             # SentEval gives F1 on the test part only.

@@ -23,7 +23,7 @@ from bench.datasets.tasks import (
     PROBING,
     averages,
     expand_tasks,
-    find_task,
+    task_of,
 )
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES, Settings
@@ -50,8 +50,7 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
         raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
-        task = find_task(name)
-        if task and task.protocol == PAIRS:
+        if task_of(name).protocol == PAIRS:
             tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
         else:
             tasks.append(labelled.read(name, data))

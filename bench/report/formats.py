@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bench.datasets.tasks import find_task
+from bench.datasets.tasks import is_task
 from bench.utils.files import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,7 +25,7 @@ WIDTH = 100  # letters in a line of running text in the terminal
 
 def holds_numbers(column: str) -> bool:
     """Whether a column holds scores or counts, which are right-aligned."""
-    return column in ("Avg", "n") or find_task(column) is not None
+    return column in ("Avg", "n") or is_task(column)
 
 
 def score_text(mean: float, sd: float, digits: int = 2) -> str:

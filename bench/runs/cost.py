@@ -14,7 +14,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, find_task
+from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, task_of
 from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
 from bench.models.poolers import POSITIONS
@@ -111,7 +111,7 @@ def scoring_work(run: Run, tasks: Sequence[str], mode: str, device: str) -> tupl
     """FLOP of encoding the sentences of tasks in float32, and the steps of their classifiers."""
     shared: set[tuple[int, bool]] = set()  # of probing tasks that one loop trains on a GPU
     sentences = classifier_steps = 0
-    for task in filter(None, map(find_task, expand_tasks(tasks))):
+    for task in map(task_of, expand_tasks(tasks)):
         sizes = task.sizes or {"test": 3000}  # assumed for user-defined tasks
         if task.protocol == PAIRS:
             sentences += 2 * sum(sizes.values())

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench.datasets.tasks import TASKS, find_task
+from bench.datasets.tasks import TASKS, is_task, task_of
 from bench.models.poolers import POSITIONS
 from bench.utils.errors import did_you_mean
 from bench.utils.validation import Model
@@ -141,8 +141,7 @@ class Recipe(HyperParameters, Model):
                 "blocks give rising shares of the steps, such as 0.2+0.4"
             )
         for name in self.selection:
-            task = find_task(name)
-            if task is None or not task.has_dev:
+            if not is_task(name) or not task_of(name).has_dev:
                 known = [task.name for task in TASKS.values() if task.has_dev]
                 raise ValueError(f"cannot select on '{name}'{did_you_mean(name, known)}")
         if len(set(self.selection)) < len(self.selection):
