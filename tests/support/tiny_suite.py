@@ -27,6 +27,6 @@ def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) 
 def training_words(run: Run, suite: Path) -> list[str]:
     """The command that trains a run, given by its text."""
     recipe = [f"{key}={value}" for key, value in sorted(suite_recipe(run).items())]
-    words = ["train", run.text, "--suite", str(suite), "--backbone", run.reference]
+    words = ["job", "--run", run.text, "--suite", str(suite), "--backbone", run.reference]
     words += ["--corpus", run.corpus, "--data", run.data, "--seed", str(run.seed)]
-    return [*words, "--recipe", *recipe]
+    return [*words, "--recipe", *recipe, "--stages", "train"]

@@ -18,6 +18,7 @@ import bench.training.checkpoint
 import bench.training.loop
 import bench.utils.progress
 from bench.__main__ import main
+from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
@@ -459,7 +460,7 @@ def test_several_runs_in_one_process_go_on(
     planned = plan(validate(content))
     planned.write(tmp_path / "plan.json")
     first, second, third = (run.id for run in planned.runs)
-    command = ["runs", "--suite", str(tmp_path), "--stages", "train"]
+    command = ["job", "--suite", str(tmp_path), "--stages", "train"]
     with monkeypatch.context() as patch:
         told(patch, 2, signal.SIGTERM)
         assert main(command) == 75
@@ -520,7 +521,7 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     assert last.startswith(f"error: no space left on the device for {folder}")
     assert named in last
     assert last.endswith("; free some and start again, finished work is kept")
-    assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints"}
+    assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints", FAILURE}
     assert [path.name[:8] for path in generations(folder)] == ["00000001"]
     assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
     filler.unlink()
