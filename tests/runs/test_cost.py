@@ -28,7 +28,7 @@ from bench.runs.cost import (
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
-from bench.training.schedule import batches
+from bench.training.loop import batches
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.support.tiny_suite import tiny_run

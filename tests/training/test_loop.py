@@ -25,9 +25,8 @@ from bench.models.transformer import load_backbone
 from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve, run_of
 from bench.training.context import Head, RunContext
-from bench.training.loop import train
-from bench.training.optimiser import make_optimiser, set_learning_rate
-from bench.training.schedule import batches, learning_rate, total_steps
+from bench.training.loop import batches, total_steps, train
+from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
 from bench.utils.errors import UserError
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
