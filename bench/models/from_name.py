@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import operator
 import os
 import re
 import sys
@@ -51,7 +52,7 @@ class Model:
 
         The options of `common` apply unless `word` sets them.
         """
-        model = replace(common, source=word) if common else cls(word)
+        model = replace(common or cls(word), source=word)
         match = OPTIONS.fullmatch(word)
         if Path(word).exists() or not match:
             return model
@@ -59,24 +60,19 @@ class Model:
         for item in match["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
             if key not in KEYS:
-                hint = did_you_mean(key, KEYS)
-                raise UserError(f"'{word}' has an unknown option '{key}'{hint}")
-            if key == "prompt" or (key == "pooler" and value):
-                options[key] = value
-            elif key == "normalize" and value in ("", "true", "false"):
-                options[key] = value != "false"
-            else:
-                what = f"'{word}': cannot read '{item}'"
-                raise UserError(f"{what}; write pooler=avg, prompt=query or normalize")
+                raise UserError(
+                    f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
+                    "write pooler=avg, prompt=query or normalize"
+                )
+            options[key] = value.lower() != "false" if key == "normalize" else value
         return replace(model, source=match["source"], **options)
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
         """The model that a file of results describes (see `describe`); `UserError` if it is a
         function, since code that a file names is never run."""
-        options = {key: described.get(key) for key in ("pooler", "prompt")}
-        model = cls(described["model"], **options, normalize=bool(described.get("normalize")))
-        if described.get("function") or model.is_function:
+        model = cls(described["model"], **{key: described[key] for key in KEYS})
+        if described["function"] or model.is_function:
             what = f"'{model.name}' is a function, which is not run only because a file names it"
             raise UserError(f"{what}; evaluate it again")
         return model
@@ -122,10 +118,10 @@ class Model:
         """Raise `UserError` for mistakes that are visible before anything is loaded."""
         if self.is_function:
             self._function()
-            return
+        else:
+            encoder_folder(str(self.source))
         if self.pooler is not None:
             check_pooler(self.pooler)
-        encoder_folder(str(self.source))
 
     def _function(self) -> Function:
         return imported(self.source) if isinstance(self.source, str) else self.source
@@ -156,24 +152,15 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
 
 
 def imported(name: str) -> Function:
-    """Import `module:function` from Python's path or the current folder, else `UserError`."""
+    """Import `module:function` from Python's path or the present folder; `UserError` otherwise."""
     module, _, path = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        value: Any = importlib.import_module(module)
+        return operator.attrgetter(path)(importlib.import_module(module))
     except FAILURES as error:
         what = f"'{name}' cannot be imported ({describe_error(error)})"
         raise UserError(f"{what}; run in its folder, or install what it needs") from error
-    for part in path.split("."):
-        if not hasattr(value, part):
-            hint = did_you_mean(part, [key for key in vars(value) if not key.startswith("_")])
-            raise UserError(f"'{name}': {module} has no '{part}'{hint}")
-        value = getattr(value, part)
-    if not callable(value):
-        what = f"'{name}' is not a function"
-        raise UserError(f"{what}; name one that takes a list of texts and returns an array")
-    return value
 
 
 class FunctionEncoder:
@@ -211,6 +198,3 @@ class FunctionEncoder:
             what = f"an array of shape {vectors.shape} for {len(sentences)} texts"
             raise UserError(f"'{self.name}' returned {what}; return one vector per text")
         return vectors
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        raise UserError(f"'{self.name}' is a function, which cannot be saved")

@@ -9,7 +9,6 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from bench.download import fetch_backbone
@@ -17,7 +16,7 @@ from bench.models import sentence_transformers
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.poolers import POOLER_NAMES, check_pooler
-from bench.models.transformer import check_folder
+from bench.models.transformer import check_folder, summary
 from bench.registry.backbones import UnknownBackbone, backbone
 from bench.registry.encoders import MODULES, SAVED, TRANSFORMER, encoder_folder, folder_kind
 from bench.registry.methods import method_classes
@@ -28,7 +27,7 @@ from bench.utils.memory import is_memory_full
 ARRAYS = "arrays.safetensors"
 
 
-def save_encoder(encoder: Encoder, folder: Path) -> None:
+def save_encoder(encoder: Any, folder: Path) -> None:
     """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
@@ -76,11 +75,12 @@ def load_encoder(
             encoder: Encoder = sentence_transformers.load_modular(folder, prompt, device)
             encoder.encode(["a"])
             return encoder
-    except (SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # of any kind, for whatever the files say
         if is_memory_full(error):
             raise
-        reason = str(error).partition("\n")[0]
-        what = f"the parts of the encoder in {folder} are damaged or do not fit ({reason})"
+        what = f"the parts of the encoder in {folder} are damaged or do not fit ({summary(error)})"
         raise UserError(f"{what}; save or download it again") from error
 
 

@@ -19,12 +19,11 @@ import torch
 from torch.nn import functional as F
 
 from bench.models.encoder import TransformerEncoder
-from bench.models.transformer import load_backbone, refuse_pickled, summary
+from bench.models.transformer import load_backbone, refuse_pickled
 from bench.registry.backbones import refuse_own_code
 from bench.registry.encoders import MODULES, files_sum
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json
-from bench.utils.memory import is_memory_full
 from methods.base import Mapped
 
 PROMPTS = "config_sentence_transformers.json"
@@ -66,12 +65,8 @@ def read_prompt(folder: Path, name: str | None) -> str:
 
 
 def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
-    """Load the encoder of a folder, with a prompt as `read_prompt` takes it.
-
-    Raises:
-        UserError: as `read_modules`, `read_prompt` and `load_backbone`, or the library cannot read
-            the folder.
-    """
+    """Load the encoder of a folder, with a prompt as `read_prompt` takes it; errors of the library
+    may be of any kind."""
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     model: Any = None
     if entries[0]["type"].endswith(".Transformer"):
@@ -85,19 +80,13 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     # A folder may name code of the hub for its attention, and a shorter type.
     options = {"dtype": torch.float32, "use_safetensors": True, "attn_implementation": None}
-    try:
-        library = SentenceTransformer(
-            str(folder),
-            device="cpu",
-            local_files_only=True,
-            trust_remote_code=False,
-            model_kwargs=options,
-        )
-    except Exception as error:  # of any kind, for whatever the files say
-        if is_memory_full(error):
-            raise
-        what = f"sentence-transformers cannot read {folder}: {summary(error)}"
-        raise UserError(f"{what}; save or download it again, or {USE_POOLER}") from error
+    library = SentenceTransformer(
+        str(folder),
+        device="cpu",
+        local_files_only=True,
+        trust_remote_code=False,
+        model_kwargs=options,
+    )
     while isinstance(library[-1], Normalize):
         library.pop(-1)
     library.eval()
@@ -112,10 +101,6 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
             pooler = POOLERS.get(pooling.pooling_mode)
     if pooler is None:
         return ModularEncoder(folder, text, library.to(device))
-    width = pooling.embedding_dimension
-    if width != model.config.hidden_size:
-        what = f"the pooling of {folder} is of width {width}, and the transformer's vectors of"
-        raise UserError(f"{what} {model.config.hidden_size}; correct it, or {USE_POOLER}")
     transformer = TransformerEncoder(model.to(device), library[0].tokenizer, pooler)
     behind = torch.nn.Sequential(*list(library)[2:]).to(device)
     if not text and not len(behind):
@@ -132,7 +117,6 @@ class ModularEncoder:
         self, folder: Path, prompt: str, modules: Any, transformer: TransformerEncoder | None = None
     ) -> None:
         self._prompt, self._modules, self._transformer = prompt, modules, transformer
-        self._name = str(folder)
         described = f"{files_sum(folder, READ)}\n{prompt}".encode()
         self.identity = f"{self.kind}-{hashlib.sha256(described).hexdigest()[:16]}"
         # Tasks are tokenized once for all runs of a suite, without a prompt.
@@ -150,9 +134,6 @@ class ModularEncoder:
             for module in self._modules:
                 features = module(features)
         return features["sentence_embedding"].float().cpu().numpy()
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        raise UserError(f"{self._name} is a folder of sentence-transformers; copy it")
 
 
 class Normalised(Mapped):

@@ -6,9 +6,9 @@ own lose no more than the core that is taken.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -35,9 +35,9 @@ def side_by_side(
     threads, stopped = torch.get_num_threads(), Event()
     workers, errors = min(most, threads, len(items)), list[BaseException]()
 
-    def run(item: Item) -> Result:
+    def run(item: Item) -> Any:
         if stopped.is_set():  # before the calling thread could cancel this item
-            raise CancelledError
+            return None
         try:
             return work(item, stopped.is_set)
         except BaseException as error:

@@ -82,17 +82,18 @@ class TrainingState:
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Load what `state_dict` returned. Return whether its last steps ran with other code,
         versions or devices, which `earlier` then lists."""
-        tensors: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimiser": {}}
-        for name, value in state.items():
-            kind, slash, rest = name.partition("/")
-            if slash:
-                tensors[kind][rest] = value
+        weights: dict[str, Tensor] = {}
         moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors["optimiser"].items():
-            index, _, key = name.partition("/")
-            moments.setdefault(int(index), {})[key] = value
-        self.best_weights = tensors["best"]
-        self.modules.load_state_dict(tensors["weights"])
+        for name, value in state.items():
+            match name.split("/", 1):
+                case ["weights", rest]:
+                    weights[rest] = value
+                case ["best", rest]:
+                    self.best_weights[rest] = value
+                case ["optimiser", rest]:
+                    index, _, key = rest.partition("/")
+                    moments.setdefault(int(index), {})[key] = value
+        self.modules.load_state_dict(weights)
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
@@ -153,16 +154,20 @@ class Checkpoints:
         Raises:
             UserError: it is of another training.
         """
-        path = None
-        for path in self._newest_first():
+        files = self._newest_first()
+        for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
-                break
+                return self._read(path)
             warn(f"{path} is damaged and was deleted")
             path.unlink()
-        else:
-            if path:
-                warn(f"no checkpoint in {self.folder} is intact; the training starts over")
-            return None
+        if files:
+            warn(f"no checkpoint in {self.folder} is intact; the training starts over")
+        return None
+
+    def _newest_first(self) -> list[Path]:
+        return sorted(self.folder.glob("*.safetensors"), reverse=True)
+
+    def _read(self, path: Path) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
             differences = list(_differences(metadata["origin"], self.origin))
@@ -174,9 +179,6 @@ class Checkpoints:
             # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return Checkpoint(path, tensors | metadata["facts"])
-
-    def _newest_first(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"), reverse=True)
 
 
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:

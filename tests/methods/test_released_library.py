@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench.models.token_cache import tokenized
+from bench.models.encoder import tokenized
 from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
 from bench.runs.recipe import Recipe

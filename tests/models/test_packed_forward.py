@@ -21,6 +21,7 @@ from bench.models import packed_forward
 from bench.models.packed_forward import (
     LENGTHS,
     Batch,
+    Dropout,
     States,
     Work,
     forward,
@@ -28,7 +29,6 @@ from bench.models.packed_forward import (
     is_packed,
     pooler_output,
 )
-from bench.models.packed_layers import Dropout
 from tests.conftest import CLOSE
 
 PAD = 1  # RoBERTa's, whose positions depend on it; BERT does not see it
