@@ -87,7 +87,7 @@ class TokenFile(Sequence[list[int]]):
 
     def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
-            return [self[each] for each in range(len(self))[row]]
+            return [self[index] for index in range(len(self))[row]]
         row = range(len(self))[row]
         return self._ids[self._ends[row] : self._ends[row + 1]].tolist()
 
@@ -241,12 +241,11 @@ class TransformerEncoder:
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             seed_torch(seed, device)
             self.model.train()
-            try:
-                tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
-                batch = Batch.of(tokens, pad_id, device, self._positions)
-                return self._pooled(batch, None).float().cpu().numpy()
-            finally:
-                self.model.train(training)
+            tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
+            batch = Batch.of(tokens, pad_id, device, self._positions)
+            vectors = self._pooled(batch, None).float().cpu().numpy()
+        self.model.train(training)
+        return vectors
 
     def _pooled(self, batch: Batch, pool: Callable[[States, Tensor], Tensor] | None) -> Tensor:
         if pool is None and self.pooler == "cls":

@@ -20,24 +20,23 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from bench.models.packed_forward import BERT_LIKE, Batch, States, Work, is_packed
+from bench.models.packed_forward import Batch, States, Work, is_packed
 
 HEAD = 8  # the kernel of attention takes heads whose width is a multiple of this
 COPIES = 8  # copied tensors of a layer: weight and bias of four products
 
 
 def is_fused(model: Any, device: str) -> bool:
-    """Whether a model can run here: on a GPU, of a type of `BERT_LIKE`, with GELU, and with heads
-    of a width that the kernel takes."""
-    if not device.startswith("cuda") or not is_packed(model):
+    """Whether a model can run here: on a GPU, of a type of `PACKED`, with GELU, and with heads of a
+    width that the kernel takes."""
+    config = model.config
+    if not device.startswith("cuda") or not is_packed(model) or config.hidden_act != "gelu":
         return False
-    if model.config.model_type not in BERT_LIKE or model.config.hidden_act != "gelu":
-        return False
-    return model.config.hidden_size // model.config.num_attention_heads % HEAD == 0
+    return config.hidden_size // config.num_attention_heads % HEAD == 0
 
 
 class FusedLayers:
-    """The layers of a transformer of `BERT_LIKE`, with its own weights."""
+    """The layers of a transformer of `PACKED`, with its own weights."""
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
         """Take a model for which `is_fused` holds, and the type of its products."""

@@ -1,8 +1,8 @@
 """Forward pass of transformers on packed sequences: linear layers skip padding, unless its states
 are asked for.
 
-Layers of BERT, RoBERTa and ModernBERT run on *packed* states, one row per token, with the model's
-own modules and weights. Only attention uses padded states, so its dropout is unchanged. If only
+Layers of BERT and RoBERTa run on *packed* states, one row per token, with the model's own modules
+and weights. Only attention uses padded states, so its dropout is unchanged. If only
 [CLS] of the last layer is needed, that layer computes queries and feed-forward for [CLS] alone.
 Without dropout the result equals the model's own forward pass up to rounding; with dropout it has
 the same distribution. Other architectures run their own padded forward pass.
@@ -23,11 +23,8 @@ from torch.nn import functional as F
 
 from methods.base import Tokens, to_device
 
-BERT_LIKE = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
-PACKED = (*BERT_LIKE, "modernbert")
+PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 LENGTHS = 8  # the longest sequence of a batch is rounded up to a multiple of this for kernels
-# Added to logits of attention that do not count: their weights are exactly 0 in every type.
-FAR = torch.finfo(torch.bfloat16).min
 _COUNTING = Lock()  # encoders count in several threads
 
 
@@ -73,8 +70,6 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
     """
     width, depth = config.hidden_size, config.num_hidden_layers
     inner = getattr(config, "intermediate_size", None) or 4 * width
-    if getattr(config, "model_type", "") == "modernbert":
-        inner *= 1.5  # the gates are a third product with this width
     lengths = np.asarray(lengths, dtype=np.float64)
     rows, tokens, squares = len(lengths), lengths.sum(), (lengths**2).sum()
     whole = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * squares * width
@@ -282,77 +277,13 @@ def bert_layer(
     return layer.output.LayerNorm(widened + between)
 
 
-class ModernBert:
-    """What the layers of a ModernBERT share in one forward pass."""
-
-    def __init__(
-        self, model: Any, batch: Batch, padding: Tensor | None, positions: Tensor | None
-    ) -> None:
-        """Take a model, its batch, what is added to the logits of attention (n, 1, 1, length), and
-        positions (n, length) other than 0, 1, ..."""
-        length, device = batch.ids.shape[1], batch.ids.device
-        places = torch.arange(length, device=device)
-        positions = places[None] if positions is None else positions
-        self._batch, like = batch, torch.zeros((), device=device, dtype=model.dtype)
-        self._turns = {
-            kind: [part.unsqueeze(1) for part in model.rotary_emb(like, positions, kind)]
-            for kind in set(model.config.layer_types)
-        }
-        self._added: dict[str, Tensor | None] = dict.fromkeys(self._turns, padding)
-        reach = model.config.sliding_window  # tokens to either side that local layers see
-        if length - 1 > reach:
-            far = (places[:, None] - places).abs() > reach
-            # Not -inf: padding may see nothing but what is far, and its NaN would reach gradients.
-            hidden = torch.zeros(far.shape, device=device).masked_fill_(far, FAR)[None, None]
-            self._added["sliding_attention"] = hidden if padding is None else hidden + padding
-
-    def layer(self, layer: Any, states: Tensor, drop: Dropout, first_only: bool) -> Tensor:
-        """One layer: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
-        batch, attention, mlp = self._batch, layer.attn, layer.mlp
-        normed = layer.attn_norm(states)
-        queries, keys, values = self._heads(attention, normed, first_only)
-        cosines, sines = self._turns[layer.attention_type]
-        added = self._added[layer.attention_type]
-        keys = _turned(keys, cosines, sines)
-        if first_only:
-            states, cosines, sines = batch.first(states), cosines[:, :, :1], sines[:, :, :1]
-            added = None if added is None else added[:, :, :1]
-        queries = _turned(queries, cosines, sines)
-        mixed = attend(queries, keys, values, added, attention.attention_dropout, drop)
-        mixed = mixed.transpose(1, 2).flatten(2)
-        mixed = attention.Wo(mixed.squeeze(1) if first_only else batch.pack(mixed))
-        states = states + drop(mixed, getattr(attention.out_drop, "p", 0.0))
-        values, gates = mlp.Wi(layer.mlp_norm(states)).chunk(2, dim=-1)
-        return cast(Tensor, states + mlp.Wo(drop(mlp.act(values) * gates, mlp.drop.p)))
-
-    def _heads(self, attention: Any, normed: Tensor, first_only: bool) -> list[Tensor]:
-        """Queries, keys and values, each (n, heads, length, d / heads)."""
-        batch, joined = self._batch, attention.Wqkv
-        if not first_only:
-            parts = [batch.pad(part) for part in joined(normed).chunk(3, dim=-1)]
-        else:
-            width, bias = normed.shape[1], joined.bias
-            biases = (None, None) if bias is None else (bias[:width], bias[width:])
-            asking = F.linear(batch.first(normed), joined.weight[:width], biases[0])
-            others = F.linear(normed, joined.weight[width:], biases[1]).chunk(2, dim=-1)
-            parts = [asking.unsqueeze(1), *map(batch.pad, others)]
-        return [part.unflatten(-1, (-1, attention.head_dim)).transpose(1, 2) for part in parts]
-
-
-def _turned(heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotary positions, as transformers computes them: in float32."""
-    left, right = heads.float().chunk(2, dim=-1)
-    turned = torch.cat((left, right), -1) * cosines + torch.cat((-right, left), -1) * sines
-    return turned.to(heads.dtype)
-
-
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, padding: Any, dropout: float, drop: Dropout
 ) -> Tensor:
     """Attention with dropout; `padding` is added to its logits; None: nothing is."""
     if padding is not None:
         padding = padding.to(queries.dtype)
-    if drop.active and dropout and drop.own:
+    if drop.active and dropout and drop.fast:
         weights = queries * queries.shape[-1] ** -0.5 @ keys.transpose(-1, -2)
         if padding is not None:
             weights = weights + padding
@@ -370,33 +301,21 @@ class Dropout:
     """
 
     def __init__(self, active: bool, device: torch.device) -> None:
-        self.active, self.own = active, device.type == "cpu"
-        if active and self.own:
+        self.active, self.fast = active, device.type == "cpu"
+        if active and self.fast:
             self._bits = np.random.SFC64(int(torch.randint(2**62, ())))
 
     def __call__(self, values: Tensor, rate: float) -> Tensor:
         if not self.active or not rate:
             return values
-        if not self.own:
+        if not self.fast:
             return F.dropout(values, rate)
         threshold = min(round(rate * 65536), 65535)
         bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
         # The mask includes the scale, so that each pass is a single product.
         kind = np.float64 if values.dtype == torch.float64 else np.float32
         mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
-        return cast(Tensor, _Masked.apply(values, torch.from_numpy(mask).view_as(values)))
-
-
-class _Masked(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, mask: Tensor) -> Tensor:
-        ctx.save_for_backward(mask)
-        return (values * mask).to(values.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return (gradient * mask).to(gradient.dtype), None
+        return (values * torch.from_numpy(mask).view_as(values)).to(values.dtype)
 
 
 def is_packed(model: Any) -> bool:
@@ -422,21 +341,12 @@ def forward(
         inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
         padded = model(**inputs, output_hidden_states=True).hidden_states
         return States([batch.pack(layer) for layer in padded], batch)
-    bert_like = model.config.model_type in BERT_LIKE
-    positions = None if bert_like else inputs.pop("position_ids", None)
     # The embedding layer runs padded, because methods hook into it. It is cheap.
     layers = [batch.pack(model.embeddings(input_ids=batch.ids, **inputs))]
     padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
-    modern = None if bert_like else ModernBert(model, batch, padding, positions)
-    stack = model.layers if modern else model.encoder.layer
-    for index, layer in enumerate(stack):
-        cls_only = first_only and index == len(stack) - 1
-        if modern:
-            layers.append(modern.layer(layer, layers[-1], drop, cls_only))
-        else:
-            layers.append(bert_layer(layer, layers[-1], batch, padding, drop, cls_only))
-    if modern:
-        layers[-1] = model.final_norm(layers[-1])
+    for index, layer in enumerate(model.encoder.layer):
+        cls_only = first_only and index == model.config.num_hidden_layers - 1
+        layers.append(bert_layer(layer, layers[-1], batch, padding, drop, cls_only))
     return States(layers, batch, first_only)
 
 

@@ -82,13 +82,10 @@ class RunContext:
         self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # By name; transforms check their corpus before the training and use it after.
         self._corpora: dict[str | None, list[str]] = {}
-        self._files: dict[str, Path] = {}
 
     def corpus_file(self, name: str) -> Path:
-        """Return the file of a corpus; one derived from the data is created on first use."""
-        if name not in self._files:
-            self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
-        return self._files[name]
+        """Return the file of a corpus; one derived from the data is written."""
+        return paths.corpus_file(name, self.suite, self.run.data)
 
     @cached_property
     def data(self) -> Path:

@@ -301,7 +301,7 @@ def test_the_dropout_of_other_devices_has_the_same_distribution(
 
     class Torchs(Dropout):
         def __init__(self, active: bool, device: torch.device) -> None:
-            self.active, self.own = active, False
+            self.active, self.fast = active, False
 
     monkeypatch.setattr(packed_forward, "Dropout", Torchs)
     model = with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float()
