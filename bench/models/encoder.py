@@ -51,12 +51,8 @@ class Encoder(Protocol):
 
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield indices of sequences of similar length, for batches.
-
-    Args:
-        lengths: tokens of each sequence.
-        budget: maximum tokens of a batch, padding included; a longer sequence is a batch itself.
-    """
+    """Yield indices of sequences of similar length, for batches of at most `budget` tokens, padding
+    included; a longer sequence is a batch itself."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
         if batch and lengths[index] * (len(batch) + 1) > budget:
@@ -93,7 +89,6 @@ class TokenFile(Sequence[list[int]]):
 
     @staticmethod
     def write(path: Path, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
-        """Write token ids atomically."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
         with atomic_file(path) as temporary, open(temporary, "wb") as stream:
@@ -104,12 +99,7 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
     """Tokenize sentences, or read them from `folder` if they were tokenized before.
 
     The file is named by a hash of the sentences, the tokenizer and `longest`, so it never is stale.
-
-    Args:
-        sentences: texts.
-        tokenizer: a fast tokenizer.
-        longest: maximum tokens of a sentence, special ones included; it is cut on the right.
-        folder: of the token files.
+    Sentences are cut on the right to `longest` tokens, special ones included.
     """
     digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
     for sentence in sentences:
@@ -151,8 +141,10 @@ class TransformerEncoder:
         self._limit = self._positions or longest_input(model, tokenizer)
         is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
         if pooler in FIRST_ONLY and is_causal:
-            what = f"pooler '{pooler}' takes the first token, which sees no other one in a decoder"
-            raise UserError(f"{what} ({model.config.model_type}); choose avg")
+            raise UserError(
+                f"pooler '{pooler}' takes the first token, which sees no other one in a decoder "
+                f"({model.config.model_type}); choose avg"
+            )
 
     @property
     def identity(self) -> str:
@@ -167,10 +159,8 @@ class TransformerEncoder:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
-        """Token ids, special tokens included, with room for tokens that the caller adds.
-
-        Truncation and padding set in the tokenizer's file are ignored.
-        """
+        """Token ids, special tokens included, with room for tokens that the caller adds. Truncation
+        and padding set in the tokenizer's file are ignored."""
         if not sentences:
             return []
         if not room and all(text in self._cached_tokens for text in sentences):
@@ -232,10 +222,8 @@ class TransformerEncoder:
 
     @torch.inference_mode()
     def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
-        """Encode one batch with the dropout of training, float32 (n, d).
-
-        `seed` determines all masks; the state of torch's global generators is restored.
-        """
+        """Encode one batch with the dropout of training, float32 (n, d); `seed` determines its
+        masks. The state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
         training = self.model.training
         with torch.random.fork_rng([device] if device.type == "cuda" else []):

@@ -48,10 +48,8 @@ class Model:
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
-        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line.
-
-        The options of `common` apply unless `word` sets them.
-        """
+        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line, with
+        the options of `common` where it sets none."""
         model = replace(common or cls(word), source=word)
         match = OPTIONS.fullmatch(word)
         if Path(word).exists() or not match:
@@ -73,8 +71,10 @@ class Model:
         function, since code that a file names is never run."""
         model = cls(described["model"], **{key: described[key] for key in KEYS})
         if described["function"] or model.is_function:
-            what = f"'{model.name}' is a function, which is not run only because a file names it"
-            raise UserError(f"{what}; evaluate it again")
+            raise UserError(
+                f"'{model.name}' is a function, which is not run only because a file names it; "
+                "evaluate it again"
+            )
         return model
 
     @property
@@ -130,8 +130,9 @@ class Model:
         """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
-                what = f"'{self.name}' is a function, which has no pooler and no prompts"
-                raise UserError(f"{what}; omit both")
+                raise UserError(
+                    f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
+                )
             encoder: Encoder = FunctionEncoder(self._function(), self.name)
         else:
             options = {"pooler": self.pooler, "prompt": self.prompt}
@@ -147,8 +148,10 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
             return by_file
     pairs = combinations(models, 2)
     first, second = next((a, b) for a, b in pairs if a.file(above) == b.file(above))
-    what = f"'{first.label}' and '{second.label}' would both be written to {first.file()}"
-    raise UserError(f"{what}; omit one, or evaluate each into its own folder with --out")
+    raise UserError(
+        f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
+        "omit one, or evaluate each into its own folder with --out"
+    )
 
 
 def imported(name: str) -> Function:
@@ -159,8 +162,10 @@ def imported(name: str) -> Function:
     try:
         return operator.attrgetter(path)(importlib.import_module(module))
     except FAILURES as error:
-        what = f"'{name}' cannot be imported ({describe_error(error)})"
-        raise UserError(f"{what}; run in its folder, or install what it needs") from error
+        raise UserError(
+            f"'{name}' cannot be imported ({describe_error(error)}); "
+            "run in its folder, or install what it needs"
+        ) from error
 
 
 class FunctionEncoder:
@@ -180,8 +185,8 @@ class FunctionEncoder:
         self.identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of the sentences, float32 (n, d), in order; `UserError` if the function fails, or
-        does not return one vector per sentence."""
+        """As `Encoder.encode`; `UserError` if the function fails, or does not return one vector per
+        sentence."""
         if not sentences:
             return np.zeros((0, 0), dtype=np.float32)
         try:

@@ -59,14 +59,8 @@ class FusedLayers:
     def forward(
         self, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
     ) -> States:
-        """Hidden states, as `packed_forward.forward` returns them.
-
-        Args:
-            batch: without `positions`.
-            first_only: compute only the first tokens of the last layer.
-            work: counts the pass.
-            inputs: more inputs of the embedding layer, such as `position_ids`.
-        """
+        """Hidden states, as `packed_forward.forward` returns them, of a batch without
+        `positions`."""
         if work is not None:
             work.count(self.model.config, batch.lengths, first_only)
         # The embedding layer runs padded, because methods hook into it.
@@ -82,11 +76,8 @@ class FusedLayers:
     def _layer(
         self, layer: Any, states: Tensor, batch: Batch, weights: Sequence[Tensor], first_only: bool
     ) -> Tensor:
-        """One layer: (rows, d) -> (rows, d), or (sequences, d) if `first_only`.
-
-        `weights` are weight and bias of queries, keys and values, of the mixed values, and of both
-        feed-forward layers.
-        """
+        """One layer: (rows, d) -> (rows, d), or (sequences, d) if `first_only`; `weights` are in
+        the order of `self.weights`."""
         joined, joined_bias, mix, mix_bias, up, up_bias, down, down_bias = weights
         attention, training = layer.attention.self, self.model.training
         norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
@@ -157,12 +148,8 @@ def attend(
     """Attention with dropout within each of some packed sequences, (queries, heads, d / heads).
 
     A GPU has a kernel for it, which torch gives no public name; elsewhere sequences are padded.
-
-    Args:
-        queries, keys, values: (queries or keys, heads, d / heads).
-        ends, key_ends: where each sequence ends, after a 0, int32 (sequences + 1,).
-        longest, longest_keys: of the sequences, or more.
-        rate: of dropout.
+    `ends` and `key_ends` say where each sequence ends, after a 0, int32 (sequences + 1,); `longest`
+    and `longest_keys` are at least the lengths of the longest.
     """
     if queries.is_cuda:
         packed = [rows.unsqueeze(0) for rows in (queries, keys, values)]

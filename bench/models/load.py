@@ -43,21 +43,16 @@ def save_encoder(encoder: Any, folder: Path) -> None:
 def load_encoder(
     model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
 ) -> Encoder:
-    """Load an encoder.
+    """Load an encoder; `UserError` if it cannot be, or not with these options.
 
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
             transformers, the name of a backbone, or a hub id.
-        pooler: required if the folder stores none, rejected if the folder stores another. With a
-            folder of sentence-transformers, only its transformer is used, without its other modules
-            and prompts.
+        pooler: required if the folder stores none. With a folder of sentence-transformers, only its
+            transformer is used, without its other modules and prompts.
         prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
             the folder's default.
         device: of a transformer.
-
-    Raises:
-        UserError: the model cannot be found or loaded, or the pooler or prompt is missing, unknown
-            or contradicts what is stored.
     """
     if pooler is not None:
         check_pooler(pooler)
@@ -65,23 +60,26 @@ def load_encoder(
     kind = check_files(folder, pooler, prompt)
     if kind == TRANSFORMER:
         if pooler is None:
-            what = f"{model} stores no pooler"
-            raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
+            raise UserError(
+                f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
+            )
         return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
     try:
         with float32_products(ELSEWHERE):
             if kind == SAVED:
                 return _load_saved(folder, device)
             encoder: Encoder = sentence_transformers.load_modular(folder, prompt, device)
-            encoder.encode(["a"])
+            encoder.encode(["a"])  # whether its parts fit together
             return encoder
     except UserError:
         raise
     except Exception as error:  # of any kind, for whatever the files say
         if is_memory_full(error):
             raise
-        what = f"the parts of the encoder in {folder} are damaged or do not fit ({summary(error)})"
-        raise UserError(f"{what}; save or download it again") from error
+        raise UserError(
+            f"the parts of the encoder in {folder} are damaged or do not fit ({summary(error)}); "
+            "save or download it again"
+        ) from error
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
@@ -96,8 +94,10 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
         stored = read_json(folder / SAVED)
         if pooler not in (None, stored.get("pooler")):
             has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
-            what = f"{folder} was saved with {has}, not with pooler '{pooler}'"
-            raise UserError(f"{what}; omit --pooler, or write pooler=none")
+            raise UserError(
+                f"{folder} was saved with {has}, not with pooler '{pooler}'; "
+                "omit --pooler, or write pooler=none"
+            )
     else:
         check_folder(folder)
         kind = TRANSFORMER
@@ -142,7 +142,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
                 if parts:
                     encoder.encode(["a"])
                 return encoder
-    what = (
-        f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method"
+    what = f"{folder / SAVED} names an encoder of kind '{stored['kind']}'"
+    raise UserError(
+        f"{what}, which no installed method defines; load it with the version that saved it"
     )
-    raise UserError(f"{what} defines; load it with the version that saved it")

@@ -24,7 +24,6 @@ from torch.nn import functional as F
 from methods.base import Tokens, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
-LENGTHS = 8  # the longest sequence of a batch is rounded up to a multiple of this for kernels
 _COUNTING = Lock()  # encoders count in several threads
 
 
@@ -61,13 +60,8 @@ class Work:
 
 
 def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: bool) -> float:
-    """FLOP of the matrix products of one forward pass without padding.
-
-    Args:
-        config: of the model; without `intermediate_size`, that is 4 x `hidden_size`.
-        lengths: tokens of each sequence.
-        first_only: the last layer computes only the first token, and the keys and values of all.
-    """
+    """FLOP of the matrix products of one forward pass without padding over sequences of `lengths`.
+    With `first_only`, the last layer computes the first token, and keys and values of all."""
     width, depth = config.hidden_size, config.num_hidden_layers
     inner = getattr(config, "intermediate_size", None) or 4 * width
     lengths = np.asarray(lengths, dtype=np.float64)
@@ -82,15 +76,10 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to take from a matrix.
+    """Rows to take from a matrix."""
 
-    Attributes:
-        index: of each row, int64 (m,); any valid one where the result is zero.
-        zero: rows of the result that are zero, bool (m, 1); None: none.
-    """
-
-    index: Tensor
-    zero: Tensor | None = None
+    index: Tensor  # of each row, int64 (m,); any valid one where the result is zero
+    zero: Tensor | None = None  # rows of the result that are zero, bool (m, 1)
 
     def of(self, matrix: Tensor) -> Tensor:
         rows = matrix.index_select(0, self.index)
@@ -98,8 +87,8 @@ class Rows:
 
 
 class _Take(torch.autograd.Function):
-    """Rows of a matrix, each at most once. The backward pass takes them `back`: `index_copy_` into
-    zeros would give the same bits, but deterministic kernels of a GPU sort for it."""
+    """Rows of a matrix, each at most once. The backward pass takes them `back`, with the bits of
+    `index_copy_` into zeros, for which deterministic kernels of a GPU would sort."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, there: Rows, back: Rows) -> Tensor:
@@ -116,7 +105,7 @@ def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Te
     if str(device) == "cpu":
         return [torch.from_numpy(array) for array in arrays]
     # Each begins at a multiple of 8 bytes.
-    sizes = [_next_multiple(array.nbytes, 8) for array in arrays]
+    sizes = [_padded(array.nbytes) for array in arrays]
     joined, starts = np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes[:-1]]).tolist()
     for array, start in zip(arrays, starts, strict=True):
         joined[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
@@ -127,8 +116,9 @@ def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Te
     ]
 
 
-def _next_multiple(number: int, of: int) -> int:
-    return -(-number // of) * of
+def _padded(length: int) -> int:
+    """The next multiple of 8, to which kernels of a GPU are aligned."""
+    return -(-length // 8) * 8
 
 
 @dataclass(frozen=True)
@@ -201,8 +191,8 @@ class Batch:
 
     @property
     def longest(self) -> int:
-        """Length of the longest sequence, rounded up, so that few numbers occur."""
-        return _next_multiple(int(self.lengths.max()), LENGTHS)
+        """Length of the longest sequence, rounded up for kernels."""
+        return _padded(int(self.lengths.max()))
 
     def pack(self, states: Tensor) -> Tensor:
         """(n, length, d) -> (rows, d)."""
@@ -330,7 +320,7 @@ def forward(
     """Hidden states of a Hugging Face transformer, in its current mode (evaluation or training).
 
     Args:
-        first_only: compute only the first tokens of the last layer.
+        first_only: compute only the first tokens of the last layer, where the model is packed.
         work: counts the pass.
         inputs: more inputs of the model, such as `position_ids`.
     """
@@ -357,7 +347,7 @@ def _padding(batch: Batch) -> Tensor | None:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device
     # A GPU's attention copies masks whose rows do not start at multiples of 8 elements.
-    aligned = length if device.type == "cpu" else _next_multiple(length, 8)
+    aligned = length if device.type == "cpu" else _padded(length)
     padding = torch.zeros(rows, aligned, device=device)[:, :length]
     return padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
 

@@ -44,8 +44,10 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
         activation = read_json(config).get("activation_function") if config.is_file() else None
         for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
             if name and not name.startswith(package):
-                what = f"{folder} needs '{name}', code of the model's own, which is not run"
-                raise UserError(f"{what}; {USE_POOLER}")
+                raise UserError(
+                    f"{folder} needs '{name}', code of the model's own, which is not run; "
+                    f"{USE_POOLER}"
+                )
     return entries
 
 

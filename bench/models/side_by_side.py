@@ -22,15 +22,11 @@ def side_by_side(
     most: int,
     then: Callable[[Result], object] = lambda result: None,
 ) -> None:
-    """Do work on items, several at once, which divide torch's threads among them.
+    """Do work on items, at most `most` at once, which divide torch's threads among them.
 
-    Args:
-        work: called with an item, and with a function that says whether to stop early, as after an
-            error in another thread. It sees none of the caller's context of torch, such as
-            `torch.no_grad`.
-        items: begun in this order.
-        most: items at once.
-        then: called with each result in the order of items, in the calling thread.
+    `work` is called with an item, and with a function that says whether to stop early, as after an
+    error in another thread; it sees none of the caller's context of torch, such as `torch.no_grad`.
+    `then` is called with each result in the order of items, in the calling thread.
     """
     threads, stopped = torch.get_num_threads(), Event()
     workers, errors = min(most, threads, len(items)), list[BaseException]()

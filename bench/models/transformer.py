@@ -62,8 +62,10 @@ def refuse_pickled(folder: Path) -> None:
     """Raise `UserError` if the only weights in a folder are pickled."""
     pickled = [path.name for path in sorted(folder.glob("*")) if path.suffix in PICKLED]
     if pickled and not any(folder.glob("*.safetensors")):
-        what = f"{folder} holds only pickled weights ({pickled[0]}), which can run code"
-        raise UserError(f"{what}; convert them to safetensors")
+        raise UserError(
+            f"{folder} holds only pickled weights ({pickled[0]}), which can run code; "
+            "convert them to safetensors"
+        )
 
 
 def load_backbone(
@@ -85,8 +87,10 @@ def load_backbone(
         if dropout is not None:
             names = [name for name in DROPOUTS if hasattr(config, name)]
             if not names:
-                what = f"the {config.model_type} in {folder} has no dropout that could be set"
-                raise UserError(f"{what}; leave out 'dropout'")
+                raise UserError(
+                    f"the {config.model_type} in {folder} has no dropout that could be set; "
+                    "leave out 'dropout'"
+                )
             for name in names:
                 setattr(config, name, dropout)
         loader, model_class = _loader(config)
@@ -108,11 +112,15 @@ def load_backbone(
     except Exception as error:  # transformers raises many kinds
         if is_memory_full(error):
             raise
-        what = f"cannot load the model in {folder}: {summary(error)}"
-        raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
+        raise UserError(
+            f"cannot load the model in {folder}: {summary(error)}; "
+            "check its config.json, weights and tokenizer"
+        ) from error
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
-        what = f"{folder} stores no pooler weights, and pooler 'cls' would be random"
-        raise UserError(f"{what}; choose cls_before_pooler or avg")
+        raise UserError(
+            f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
+            "choose cls_before_pooler or avg"
+        )
     _check_fit(folder, model, tokenizer, loading)
     if not is_packed(model):  # whose layers see no padding
         _check_padding(folder, model, tokenizer)
@@ -158,8 +166,7 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
 
 
 def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
-    """Reject weights of another shape than the configuration's, unused and missing weights, and a
-    tokenizer that cannot pad or that has more tokens than the model."""
+    """Reject weights, configuration and tokenizer that do not fit together."""
     problems = [
         f"{name} has shape {list(stored)} in the weights and {list(expected)} by config.json"
         for name, stored, expected in sorted(loading["mismatched_keys"])
@@ -192,23 +199,23 @@ def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a model that cannot be run, or whose states depend on padding, and so on the other
     sentences of a batch."""
     short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
-    named = f"the {model.config.model_type} in {folder}"
+    problem = ""
     try:
         alone, padded = (
             forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
             for rows in ([short], [short, long])
         )
+        # Rounding moves them by 1e-6.
+        if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
+            problem = "has vectors that depend on padding, and so on the other sentences of a batch"
     except Exception as error:  # lengths that it does not support, or no encoder of text
         if is_memory_full(error):
             raise
-        what = f"{named} cannot be run ({summary(error)})"
+        problem = f"cannot be run ({summary(error)})"
+    if problem:
         raise UserError(
-            f"{what}; check its config.json and tokenizer, or choose another"
-        ) from error
-    # Rounding moves them by 1e-6.
-    if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
-        what = f"the vectors of {named} depend on padding, and so on the other sentences of a batch"
-        raise UserError(f"{what}; choose another model")
+            f"the {model.config.model_type} in {folder} {problem}; choose another model"
+        )
 
 
 def summary(error: Exception) -> str:

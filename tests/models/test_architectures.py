@@ -215,7 +215,7 @@ def test_a_pooler_that_is_not_stored_is_not_needed(folders: Any, tmp_path: Path)
     ("kind", "pooler", "words"),
     [
         ("bart", "avg", "the bart in"),
-        ("nystromformer", "avg", "depend on padding, and so on the other sentences of a batch"),
+        ("nystromformer", "avg", "that depend on padding, and so on the other sentences"),
         ("segments", "avg", "cannot be run ("),
         ("gpt2", "cls", "stores no pooler weights"),
     ],

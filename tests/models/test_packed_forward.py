@@ -19,7 +19,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench.models import packed_forward
 from bench.models.packed_forward import (
-    LENGTHS,
     Batch,
     Dropout,
     States,
@@ -340,8 +339,8 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
         assert batch.packed.zero is None
     assert batch.firsts.tolist() == [sum(map(len, tokens[:i])) for i in range(len(tokens))]
     assert batch.ends.tolist() == [*batch.firsts.tolist(), len(places)]
-    assert max(map(len, tokens)) <= batch.longest < max(map(len, tokens)) + LENGTHS
-    assert batch.longest % LENGTHS == 0
+    assert max(map(len, tokens)) <= batch.longest < max(map(len, tokens)) + 8
+    assert batch.longest % 8 == 0
 
     padded = torch.stack([batch.ids, batch.ids + 100], dim=2).float()
     rows = batch.pack(padded)
