@@ -130,12 +130,8 @@ class Checkpoints:
         return time.monotonic() - self._last >= self._interval
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Write the checkpoint after `step` steps, then delete the oldest ones.
-
-        Args:
-            step: number of steps taken.
-            state: tensors, contiguous and without shared memory, and plain data, by name.
-        """
+        """Write the checkpoint after `step` steps, then delete the oldest ones. The state is
+        tensors, contiguous and without shared memory, and plain data, by name."""
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
         metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
@@ -149,11 +145,8 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest intact checkpoint; damaged ones are reported on stderr and deleted.
-
-        Raises:
-            UserError: it is of another training.
-        """
+        """Return the newest intact checkpoint; `UserError` if it is of another training. Damaged
+        ones are reported on stderr and deleted."""
         files = self._newest_first()
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:

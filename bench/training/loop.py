@@ -58,39 +58,30 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     """Train one run. It writes `log.jsonl`, `encoder/` and, last, `outcome.json` to `folder`.
 
     An interrupted training resumes from its newest checkpoint in `folder/checkpoints/`, which is
-    deleted at the end. A finished training is not repeated.
+    deleted at the end. A finished training is not repeated. `suite` is the folder with the inputs.
 
-    Args:
-        run: the run.
-        suite: the suite's folder, for inputs that the suite stores itself.
-        folder: the run's folder.
-        device: "cpu" or "cuda".
-
-    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`.
-
-    Raises:
-        UserError: the run cannot be trained, another process is training it, its checkpoints are of
-            another run, or memory or disk are full.
-        Stopped: a signal arrived (`bench.utils.interrupts`).
+    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`. `UserError` if the run
+    cannot be trained, another process is training it, its checkpoints are of another run, or memory
+    or disk are full; `Stopped` if a signal arrived.
     """
-    outcome_file = folder / "outcome.json"
-    done = outcome_file.is_file() and read_json(outcome_file)["outcome"]["status"] == "finished"
-    if done and not (folder / "encoder").is_dir():
+    file = folder / "outcome.json"
+    finished = file.is_file() and read_json(file)["outcome"]["status"] == "finished"
+    if finished and not (folder / "encoder").is_dir():
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
-        outcome_file.unlink()
-    if run.skip and not outcome_file.is_file():
-        skipped: dict[str, Any] = {"outcome": {"status": "skipped", "reason": run.skip}}
-        skipped["provenance"] = provenance(device, run.recipe.threads)
-        write_json(outcome_file, {"run": run.describe()} | skipped)
-    if not outcome_file.is_file():
+        file.unlink()
+    if run.skip and not file.is_file():
+        outcome = {"status": "skipped", "reason": run.skip}
+        origin = provenance(device, run.recipe.threads)
+        write_json(file, {"run": run.describe(), "outcome": outcome, "provenance": origin})
+    if not file.is_file():
         with Log(folder / "log.jsonl") as log:
-            if not outcome_file.is_file():  # another process may have finished it in the meantime
+            if not file.is_file():  # another process may have finished it in the meantime
                 remove_partial(folder)
                 with training_settings(run):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
-                write_json(outcome_file, {"run": run.describe()} | result)
+                write_json(file, {"run": run.describe()} | result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    return read_json(outcome_file)
+    return read_json(file)
 
 
 @contextmanager
@@ -212,13 +203,8 @@ class Training:
     ) -> Iterator[dict[str, Any]]:
         """Take the remaining steps, until patience is used up, and yield the log row of each.
 
-        Args:
-            log: is given each row before it is yielded.
-            checkpoints: get the state when one is due, and after a signal.
-
-        Raises:
-            Diverged: a loss, a gradient or the vectors are not finite, or all vectors are equal.
-            Stopped: a signal arrived; its checkpoint is written.
+        `log` gets each row, and `checkpoints` the state when one is due, and after a signal, which
+        then raises `Stopped`.
         """
         context, method, state, recipe = self.context, self.method, self.state, self.run.recipe
         optimiser, scaler = state.optimiser, state.scaler
@@ -280,8 +266,8 @@ class Training:
     def _check_step(
         self, row: dict[str, Any], loss: float, norm: float, batch: Sequence[int]
     ) -> None:
-        """Add the loss to a log row. Raise `Diverged` if it or the gradient is not finite, unless
-        the step was skipped.
+        """Add the loss to a log row; `Diverged` if it or the gradient is not finite, unless the
+        step was skipped.
 
         An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
         released code. Without one, clipping has turned the gradient into zeros or NaN.
@@ -292,8 +278,8 @@ class Training:
         skips["all"] += skipped
         skips["in_a_row"] = skips["in_a_row"] + 1 if skipped else 0
         if skips["in_a_row"] > SKIPS:
-            reason = f"the gradients of {SKIPS + 1} steps in a row were not finite"
-            reason += f", the last loss {loss}"
+            steps = f"{SKIPS + 1} steps in a row"
+            reason = f"the gradients of {steps} were not finite, the last loss {loss}"
         elif skipped:
             row |= {"loss": loss if math.isfinite(loss) else None, "skipped": True}
         elif not math.isfinite(loss):
