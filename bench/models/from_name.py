@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from bench.models.encoder import Encoder
-from bench.models.load import load_encoder
+from bench.models.load import Normalised, load_encoder
 from bench.models.poolers import check_pooler
-from bench.models.sentence_transformers import Normalised
 from bench.registry.encoders import encoder_folder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
@@ -197,9 +196,13 @@ class FunctionEncoder:
         except UserError:
             raise
         except FAILURES as error:
-            what = f"{len(sentences)} texts ({describe_error(error, self.function)})"
-            raise UserError(f"'{self.name}' failed on {what}; fix it") from error
+            reason = describe_error(error, self.function)
+            raise UserError(
+                f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
+            ) from error
         if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
-            what = f"an array of shape {vectors.shape} for {len(sentences)} texts"
-            raise UserError(f"'{self.name}' returned {what}; return one vector per text")
+            raise UserError(
+                f"'{self.name}' returned an array of shape {vectors.shape} for {len(sentences)} "
+                "texts; return one vector per text"
+            )
         return vectors

@@ -18,10 +18,9 @@ from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
-from bench.models.load import find_model, load_encoder
+from bench.models.load import Normalised, find_model, load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
-from bench.models.sentence_transformers import Normalised
 from bench.models.transformer import (
     load_backbone,
     load_language_head,

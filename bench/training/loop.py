@@ -162,12 +162,6 @@ def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
             yield order[start : start + recipe.batch_size]
 
 
-def total_steps(count: int, recipe: Recipe) -> int:
-    """Return the number of all batches."""
-    full, rest = divmod(count, recipe.batch_size)
-    return recipe.epochs * (full + (rest > 0 and not recipe.drop_last))
-
-
 class Training:
     """A training in progress."""
 
@@ -191,7 +185,7 @@ class Training:
         scaler = torch.amp.GradScaler(enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
         self.items = self.method.items(context)
-        self.total = total_steps(self.items, recipe)
+        self.total = sum(1 for _ in batches(self.items, recipe, self.seed))
         if not self.total:
             raise UserError(
                 f"'{run.text}' leaves out short batches, and its {self.items} items fill "

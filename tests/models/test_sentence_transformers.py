@@ -17,8 +17,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder
-from bench.models.sentence_transformers import ModularEncoder
+from bench.models.load import ModularEncoder, load_encoder
 from tests.conftest import CLOSE
 from tests.models.folders import change
 from tests.oracles.literal_modules import literal
