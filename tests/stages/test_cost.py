@@ -28,7 +28,7 @@ from bench.stages.cost import (
     training_flop,
 )
 from bench.training.context import RunContext
-from bench.training.schedule import batches
+from bench.training.loop import batches
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.support.tiny_suite import tiny_run
