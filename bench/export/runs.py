@@ -59,22 +59,21 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         UserError: there are no runs, an id is unknown, or a file is damaged.
     """
     plan = suite_dir / "plan.json"
-    planned = read_plan(plan).runs if plan.is_file() else []
-    runs = {run.id: ExportedRun(run, "missing") for run in planned}
+    planned = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
+    results: dict[str, tuple[dict[str, Any], list[Record]]] = {}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
         content = read_trained(path)
-        provenance = content["provenance"] | {"outcome": content["outcome"], "run": content["run"]}
-        runs[path.parent.name] = _exported(provenance)
+        described = {"outcome": content["outcome"], "run": content["run"]}
+        results[path.parent.name] = content["provenance"] | described, []
     for path in sorted((suite_dir / "scores").glob("*.json")):
-        runs[path.stem] = _exported(*read_scores(path))
+        results[path.stem] = read_scores(path)
+    runs = {name: ExportedRun(run, "missing") for name, run in planned.items()}
+    for name, (provenance, records) in results.items():
+        run = planned.get(name) or PlannedRun.model_validate(provenance["run"])
+        runs[name] = ExportedRun(run, provenance["outcome"]["status"], provenance, records)
     if not runs:
         raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:
         if name not in runs:
             raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, runs)}")
     return [runs[name] for name in dict.fromkeys(only or runs)]
-
-
-def _exported(provenance: Mapping[str, Any], records: Sequence[Record] = ()) -> ExportedRun:
-    run = PlannedRun.model_validate(provenance["run"])
-    return ExportedRun(run, provenance["outcome"]["status"], provenance, records)
