@@ -24,7 +24,7 @@ class WordVectors(NamedTuple):
 
 
 def load_words(path: Path, name: str, width: int) -> WordVectors:
-    """Read the table `name` from a file; `UserError` if it is not the table of that name and width."""
+    """Read the table `name`; `UserError` if the file is not the table of that name and width."""
     table = read_vectors(path)
     rows, columns = table.vectors.shape
     if columns != width or rows < MIN_ROWS.get(name, 1):

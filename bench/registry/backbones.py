@@ -156,8 +156,7 @@ def refuse_own_code(folder: Path) -> None:
     """Raise `UserError` if a folder names code for its model or tokenizer: it is never run, and the
     library's own model of that type may give other vectors."""
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        content = read_json(path) if path.is_file() else None
-        if isinstance(content, dict) and content.get("auto_map"):
+        if path.is_file() and read_json(path).get("auto_map"):
             raise UserError(
                 f"{path} names code of the model's own (auto_map), which is not run; "
                 "choose a model without code"
@@ -166,29 +165,18 @@ def refuse_own_code(folder: Path) -> None:
 
 @cache
 def _folder_backbone(folder: Path) -> Backbone:
-    if not (folder / "config.json").is_file():
-        raise UserError(
-            f"backbone '{folder}' has no config.json; give a folder in Hugging Face format"
-        )
-    refuse_own_code(folder)
     config: dict[str, Any] = read_json(folder / "config.json")
-    try:
-        width, depth = (
-            int(next((config[name] for name in names if name in config), ""))
-            for names in (_WIDTHS, _DEPTHS)
-        )
-    except (TypeError, ValueError):
-        raise UserError(
-            f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; "
-            "give a transformer encoder"
-        ) from None
-    shape = Shape(width, depth, _is_cased(folder))
-    _check_name_is_free(folder, folder.resolve().name)
+    refuse_own_code(folder)
+    widths = [config[name] for name in _WIDTHS if name in config]
+    depths = [config[name] for name in _DEPTHS if name in config]
     weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
+    if not (widths and depths and weights):
         raise UserError(
-            f"{folder} has no .safetensors weights; convert pickled weights to safetensors first"
+            f"{folder} is not a transformer encoder with .safetensors weights; convert pickled "
+            "weights to safetensors first"
         )
+    _check_name_is_free(folder, folder.resolve().name)
+    shape = Shape(widths[0], depths[0], _is_cased(folder))
     fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
     return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
 
