@@ -168,7 +168,7 @@ def test_a_probing_task(benchmark) -> None:
         started = time.perf_counter()
         literal.Head(WIDTH, task.classes, 1e-9, settings).fit(*parts["train"], parts["dev"])
         seconds += 3 * (time.perf_counter() - started)
-    run = protocols.probing, ([task], MODES["test"], lambda heads: None)
+    run = protocols.probing, ([task], MODES["test"])
     benchmark.pedantic(*run, rounds=1)
     faster = seconds / benchmark.stats["median"]
     benchmark.extra_info |= {"literal": seconds, "times faster": faster}
