@@ -185,15 +185,13 @@ def read_documents(path: Path, length: int) -> list[range]:
     documents: list[range] = []
     end = 0
     for number, (first_line, lines, *_) in rows(table, 2, header=True):
-        if not (first_line.isdecimal() and lines.isdecimal()):
-            raise bad(table, number, "expected a first line and a number of lines")
-        start = int(first_line) - 1
-        stop = start + int(lines)
-        if start < end or stop <= start:
-            raise bad(table, number, "the document overlaps the one before or is empty")
-        end = stop
+        start = int(first_line) - 1 if first_line.isdecimal() else -1
+        if start < end or not lines.isdecimal() or not int(lines):
+            problem = "expected a first line, behind the document before, and a number of lines"
+            raise bad(table, number, problem)
+        end = start + int(lines)
         if start < length:
-            documents.append(range(start, min(stop, length)))
+            documents.append(range(start, min(end, length)))
     return documents
 
 

@@ -125,13 +125,12 @@ def read(name: str, data: Path) -> LabelledTask:
                 )
         splits[part] = ordered((texts, numbers[label]) for texts, label in samples)
     classes = max(len(labels), 2)
-    present = set(next(iter(splits.values())).labels.tolist())
-    for number in range(classes):
-        if number not in present:
-            raise UserError(
-                f"{first}: {name} has no training sample of label {number} of {classes}; "
-                "fix it or fetch it again"
-            )
+    missing = set(range(classes)) - set(next(iter(splits.values())).labels.tolist())
+    if missing:
+        raise UserError(
+            f"{first}: {name} has no training sample of label {min(missing)} of {classes}; "
+            "fix it or fetch it again"
+        )
     return LabelledTask(name, task.protocol, classes, splits)
 
 

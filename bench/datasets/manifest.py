@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, TASKS, Task, is_task, task_of
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, SPLITS, TASKS, Task, is_task, task_of
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
 from bench.utils.validation import Model, explain
 
-SPLITS = ("train", "dev", "test")  # of an STS set
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 
@@ -46,8 +45,6 @@ class Manifest(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Manifest:
-        if not (self.sts or self.transfer or self.probing):
-            raise ValueError('it has no table "sts", "transfer" or "probing" of tasks; add one')
         for kind, prefix in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
             for name in getattr(self, kind):
                 if not is_task(name) or task_of(name).kind != kind:

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.manifest import SPLITS as SPLITS
 from bench.datasets.manifest import (
     Vectors,
     bad,
@@ -34,7 +33,7 @@ from bench.datasets.manifest import (
     table_rows,
 )
 from bench.datasets.metrics import Metric, metrics_of
-from bench.datasets.tasks import PAIRS
+from bench.datasets.tasks import PAIRS, SPLITS
 from bench.download import read_lines
 from bench.utils.errors import UserError
 

@@ -18,6 +18,7 @@ from bench.utils.errors import UserError, suggestion
 # these with a second classifier, a network.
 PAIRS, NESTED, KFOLD, SPLIT, PROBING = "pairs", "nested", "kfold", "split", "probing"
 
+SPLITS = ("train", "dev", "test")  # of an STS set
 # Prefixes of user-defined STS sets, described in the manifest of the data folder, and of
 # user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
 OWN_STS, OWN_PROBING = "sts:", "probing:"
@@ -56,7 +57,7 @@ class Task:
         """The table of a manifest that lists the task: "sts", "transfer" or "probing"."""
         if self.protocol == PAIRS:
             return "sts"
-        return "transfer" if self.group == "transfer" else "probing"
+        return "probing" if self.path.startswith("probing") else "transfer"
 
     @property
     def has_subsets(self) -> bool:
@@ -352,10 +353,12 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
     cells: set[tuple[str, str, str]] = set()
     tasks = set(tasks)
     for task in map(task_of, tasks):
+        is_pairs = task.protocol == PAIRS
         for name, metric in task.metrics().items():
             cells.add((task.name, "test", name))
             # SentEval gives F1 on the test part only.
-            if not task.has_subsets and (task.protocol == PAIRS or not metric.formula):
+            is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
+            if is_on_dev:
                 cells.add((task.name, "dev", name))
             if task.has_subsets:
                 cells |= {(task.name, "test", aggregated(name, means)) for means in AGGREGATIONS}

@@ -131,7 +131,7 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
     for name, entry in pin.get("files", {}).items():
-        if "sha256" in entry:
+        if entry.get("sha256"):
             files[name] = entry["sha256"]
     return revision, files
 
