@@ -70,11 +70,7 @@ class Manifest(Model):
 
 
 def manifest(data: Path) -> Manifest:
-    """Read the folder's own `manifest.json`; SentEval's tasks if there is none.
-
-    Raises:
-        UserError: the folder's own manifest is malformed.
-    """
+    """Read the folder's own `manifest.json`; SentEval's tasks if there is none."""
     path = Path(data) / "manifest.json"
     if not path.exists():
         content: dict[str, Any] = {"name": "senteval"}
@@ -89,11 +85,7 @@ def manifest(data: Path) -> Manifest:
 
 def listed_task(name: str, data: Path) -> Task:
     """Return a task as a data folder has it: with the sizes of its manifest, and the files that
-    this describes.
-
-    Raises:
-        UserError: `data` is not a data folder, or the manifest lacks the task.
-    """
+    this describes."""
     if not (Path(data) / "downstream").is_dir():
         raise UserError(
             f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
@@ -133,9 +125,6 @@ def rows(
         header: skip the first line.
         even: every line must have as many fields as the first one: a separator within a sentence
             would shift the fields.
-
-    Raises:
-        UserError: the file cannot be read, or a line has a wrong number of fields.
     """
     width = 0
     for number, line in islice(enumerate(read_lines(path), start=1), header, None):
@@ -171,11 +160,7 @@ def clean(sentence: str) -> str:
 
 
 def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
-    """Encode columns of n sentences and return their vectors, an array (n, d) per column.
-
-    Raises:
-        UserError: wrong shape, or values that are not finite; the message names the task, `where`.
-    """
+    """Encode columns of n sentences and return their vectors, an array (n, d) per column."""
     arrays = [np.asarray(vectors(column)) for column in columns]
     for column, array in zip(columns, arrays, strict=True):
         if array.ndim != 2 or len(array) != len(column) or array.shape[1] != arrays[0].shape[1]:

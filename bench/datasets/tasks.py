@@ -257,11 +257,7 @@ def task_of(name: str) -> Task:
 
 
 def expand_tasks(names: Sequence[str]) -> list[str]:
-    """Expand names of tasks and groups to distinct tasks.
-
-    Raises:
-        UserError: unknown name.
-    """
+    """Expand names of tasks and groups to distinct tasks."""
     names = [ALIASES.get(name.strip(), name.strip()) for name in names]
     known = (*GROUPS, *KNOWN_TASKS)
     for name in names:

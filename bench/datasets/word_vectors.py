@@ -67,12 +67,7 @@ def width(path: Path) -> int:
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """Read a table. The first vector of a repeated word is kept. The table fits in memory once.
-
-    Raises:
-        UserError: the file has no vectors or other numbers than its header says, or a line is not
-            UTF-8 or has another number of values than the first one.
-    """
+    """Read a table. The first vector of a repeated word is kept. The table fits in memory once."""
     columns, count = width(path), 0
     rows: dict[str, int] = {}
     with open(path, "rb") as file:

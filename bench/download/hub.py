@@ -191,11 +191,7 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
 
 
 def fetch_file(name: str, key: str = DATASET) -> Path:
-    """Return a file of the hub, verified; download it if it is not in the cache.
-
-    Raises:
-        UserError: it cannot be downloaded, or differs from its pin.
-    """
+    """Return a file of the hub, verified; download it if it is not in the cache."""
     alternative = "set BENCH_MODELS to a folder that holds it"
     if key == DATASET:
         alternative = "set BENCH_DATA to a local data folder"
@@ -211,9 +207,6 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
     Args:
         repository: for example "google-bert/bert-base-uncased"; `@` and a revision may follow.
         revision: a commit, branch or pull request ("refs/pr/1"); by default the pinned commit.
-
-    Raises:
-        UserError: it cannot be downloaded, has only pickled weights, or differs from its pin.
     """
     if revision is None:
         repository, _, revision = repository.partition("@")
@@ -231,11 +224,7 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
 
 def probing_file(path: Path) -> None:
     """Check that the file `DATA/probing/NAME.txt` of SentEval, which the hub's archive lacks, is
-    there; download it from GitHub if `fetch_senteval` made DATA.
-
-    Raises:
-        UserError: the file does not exist, and cannot be downloaded or differs from its pin.
-    """
+    there; download it from GitHub if `fetch_senteval` made DATA."""
     is_ours = path.parents[2].resolve() == cache_folder().resolve() and local_folder() is None
     if not is_ours:
         if not path.is_file():

@@ -75,9 +75,6 @@ def nested(data: Part, classes: int, settings: Settings) -> Result:
         data: all samples.
         classes: number of labels.
         settings: of the classifiers.
-
-    Raises:
-        UserError: no sample can be held out.
     """
     labels = data.labels.cpu().numpy()
     outer = list(_folds(labels, settings.folds))
@@ -104,8 +101,7 @@ def nested(data: Part, classes: int, settings: Settings) -> Result:
 
 def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
     """Select the weight decay by k-fold cross-validation on the training part, then train on all of
-    it.
-    """
+    it."""
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]
     fitted = fit(train.features, train.labels, folds, settings)

@@ -41,11 +41,7 @@ Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.en
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
-    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one for each split.
-
-    Raises:
-        UserError: a name is unknown or there is none, or files differ from the manifest.
-    """
+    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one for each split."""
     if not names:
         raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
@@ -76,11 +72,7 @@ def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None
 ) -> list[Record]:
-    """Score STS tasks from vectors in memory, those of `encoded`.
-
-    Raises:
-        UserError: vectors are not finite, or all are equal.
-    """
+    """Score STS tasks from vectors in memory, those of `encoded`."""
     return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
 
 
@@ -133,9 +125,6 @@ def score(
     Returns:
         Records of each task, and the averages of complete groups. Values are in points:
         correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
-
-    Raises:
-        UserError: vectors are not finite, or all are equal.
     """
     settings = MODES[mode]
     records: list[Record] = []

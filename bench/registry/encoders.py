@@ -26,8 +26,7 @@ def folder_kind(folder: Path) -> str:
 
 def encoder_folder(name: str) -> Path | None:
     """Return the local folder of an encoder: a run's, one by path, one in `BENCH_MODELS`, or a toy;
-    None for one of the hub; `UserError` if the name is neither.
-    """
+    None for one of the hub; `UserError` if the name is neither."""
     folder = Path(name)
     if folder.is_dir():
         if (folder / "encoder" / SAVED).is_file():
