@@ -135,9 +135,11 @@ def check_structure(name: str, structure: str) -> None:
                 f"a table with the columns {','.join(NLI_COLUMNS)}"
             )
         return
-    if is_table or name not in WORLDS:
-        folder = local_folder()
-        _documents_table(corpus_path(name, folder) if folder and is_fetched(name) else Path(name))
+    folder = local_folder()
+    if folder and is_fetched(name):
+        _documents_table(corpus_path(name, folder))
+    elif "/" in name or is_table or name in CORPORA or name in MADE:
+        _documents_table(Path(name))
 
 
 def is_fetched(name: str) -> bool:

@@ -41,7 +41,7 @@ Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.en
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
-    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one for each split."""
+    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
         raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []

@@ -55,7 +55,7 @@ def fsync(path: Path) -> None:
 
 @contextmanager
 def staging_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`, from which finished files are moved. It is removed."""
+    """Yield a temporary folder beside `path`, from which finished files are moved."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(".part", f".{path.name}.", path.parent))
