@@ -20,7 +20,6 @@ from bench.utils.progress import Progress
 # Sentences between two writes, the most that an interruption loses. A GPU, which waits for each
 # write, takes more at once.
 CHUNK, GPU_CHUNKS = 2048, 8
-FILES = ("encoder.json", "keys", "vectors.f32")  # all files of a store
 KEY = 16  # bytes of a sentence's hash
 
 
