@@ -251,8 +251,8 @@ def task_of(name: str) -> Task:
         return Task(name, "own_sts", PAIRS, language=_UNKNOWN)
     if name.startswith(OWN_PROBING):
         path = f"probing/{name.removeprefix(OWN_PROBING)}.txt"
-        form = Task(name, "own_probing", PROBING, path, reader="parts", language=_UNKNOWN)
-        return replace(form, even=True)
+        entry = Task(name, "own_probing", PROBING, path, reader="parts", even=True)
+        return replace(entry, language=_UNKNOWN)
     return TASKS[name]
 
 
@@ -316,19 +316,23 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     boards = []
     for metric, entry in METRICS.items():
         if tasks and all(metric in task.metrics() for task in tasks):
+            title, heading = group, family
+            if not entry.is_main:
+                title += entry.suffix or f"_{metric}"
+                heading += f", {entry.heading or entry.title}"
             classifier = entry.classifier if tasks[0].protocol == PROBING else ""
-            head = f"{group}{entry.suffix}", f"{family}{entry.heading}"
-            boards.append(Board(*head, which, names, metric, classifier))
+            boards.append(Board(title, heading, which, names, metric, classifier))
     return boards
 
 
 def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
-    groups: dict[str, list[Task]] = {"own_sts": [], "own_probing": []}
-    for task in map(task_of, dict.fromkeys(tasks)):
-        groups.setdefault(task.group, []).append(task)
-    own = [*_boards("own_sts", groups["own_sts"]), *_boards("own_probing", groups["own_probing"])]
-    return BOARDS | {board.name: board for board in own}
+    entries = [task_of(name) for name in dict.fromkeys(tasks)]
+    boards = dict(BOARDS)
+    for group in ("own_sts", "own_probing"):
+        own = _boards(group, [task for task in entries if task.group == group])
+        boards |= {board.name: board for board in own}
+    return boards
 
 
 BOARDS = {
