@@ -141,10 +141,13 @@ def backbone(name: str) -> Backbone:
         return BUILT_IN[name]
     local = local_models()
     path = local.get(name, Path(name))
-    if path.is_dir():
-        return _folder_backbone(path)
-    if path.is_file():
-        return _table_backbone(path)
+    if path.exists():
+        local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
+        if local_backbone.name in BUILT_IN:
+            raise UserError(
+                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}"
+            )
+        return local_backbone
     if "/" in name:
         raise UnknownBackbone(
             f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. "
@@ -185,7 +188,6 @@ def _folder_backbone(folder: Path) -> Backbone:
             f"{folder} is not a transformer encoder with .safetensors weights; convert pickled "
             "weights to safetensors first"
         )
-    _check_name_is_free(folder, folder.resolve().name)
     shape = Shape(widths[0], depths[0], _is_cased(folder))
     fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
     return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
@@ -206,12 +208,5 @@ def _is_cased(folder: Path) -> bool:
 def _table_backbone(path: Path) -> Backbone:
     from bench.datasets.word_vectors import width
 
-    name = path.resolve().stem
-    _check_name_is_free(path, name)
     shape, fingerprint = Shape(width(path), 0), sha256_file(path)[:16]
-    return Backbone(name, "folder", str(path), shape, fingerprint, "words")
-
-
-def _check_name_is_free(path: Path, name: str) -> None:
-    if name in BUILT_IN:
-        raise UserError(f"'{name}' is the name of a built-in backbone; rename {path}")
+    return Backbone(path.resolve().stem, "folder", str(path), shape, fingerprint, "words")
