@@ -27,7 +27,8 @@ from bench.registry.backbones import NO_BACKBONE
 from bench.report import printed_table, tables
 from bench.report.comparison_table import baseline_name
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
-from bench.report.figures import board_stem, paper_stems
+from bench.report.figures import board_stem
+from bench.report.figures.described import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
@@ -149,7 +150,7 @@ def page_content(suite: SuiteResults, scores: str) -> Json:
         "found": summary(suite, all_cells, leaderboards, len(audit)),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
-        "titles": paper_stems(suite),
+        "titles": {figure.stem: figure.heading for figure in load_figures()},
         "counts": counts.to_dict("records"),
         "counted": shown_counts,
         "without_recipe": without_recipe().to_dict("records"),

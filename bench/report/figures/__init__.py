@@ -7,13 +7,13 @@ import matplotlib
 
 from bench.comparison.reproduction import cells
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
-from bench.report.figures.papers import draw, paper_figures, paper_stems
+from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.style import STYLE, save
 from bench.report.printed_table import is_measured
 from bench.report.tables import leaderboards
 from bench.results.suite_results import read_suite
 
-__all__ = ["board_stem", "figure_stems", "paper_stems", "render_figures"]
+__all__ = ["board_stem", "figure_stems", "render_figures"]
 
 
 def render_figures(suite_dir: Path, out: Path) -> None:

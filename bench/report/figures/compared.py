@@ -14,7 +14,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from numpy.typing import ArrayLike
 
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.comparison.statistics import mean_and_sd
@@ -33,20 +32,15 @@ from bench.utils.errors import UserError
 
 # --- Layout ---
 
-# Inches: margins, least height of a row, height of a line of its name and space between two names,
-# extra height of a panel. The first panel's heading may stand beside the legend's last row.
-LEFT, RIGHT, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.22, 0.12, 0.05, 0.38
-RAISED, BOTTOM = 0.16, 0.22  # inches: of the first panel; for the axis below the last, less that
+# Inches: least height of a row, height of a line of its name and space between two names, extra
+# height of a panel and of the axis below the last.
+ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
-AXIS = style.WIDTH - LEFT - RIGHT
-# A gap separates outliers if it is wider than this share of the rest, these points, and this many
-# median gaps.
-APART, NEAR, USUAL = 0.2, 3.0, 2
-FEW = 0.25  # the largest share of marks that can be outliers
-MARGIN, ARROW = 0.05, 0.5  # share of the axis beside the marks; inches of an arrow and its value
+# An axis ends at the last mark within this many median deviations, or these points, of the median.
+DEVIATIONS, NEAR = 10, 3.0
+MARGIN, ARROW = 0.05, 0.14  # shares of the axis: beside the marks, and for an arrow with its value
 
 Panels = list[tuple[Axes, str, pd.DataFrame]]
-Ends = tuple[float, float]
 
 
 def panels(
@@ -72,35 +66,28 @@ def panels(
     lines = pd.Series([style.wrapped(name, NAME_WIDTH) for name in names], index=table.index)
     row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
     parts = dict(list(table.groupby("backbone", sort=False)))
-    heights = [len(part) * row + PANEL for part in parts.values()]
-    figure, top = style.sheet(title, note, handles, sum(heights) + BOTTOM)
-    height = figure.get_figheight()
-    top += RAISED
-    drawn: Panels = []
-    for backbone, part in parts.items():
-        count = len(part)
-        bottom = top - PANEL - count * row
-        box = (LEFT / style.WIDTH, bottom / height, AXIS / style.WIDTH, count * row / height)
-        panel = figure.add_axes(box, sharex=drawn[0][0] if drawn else None)
-        panel.set_ylim(count - 0.5, -0.5)
-        panel.set_yticks(range(count), lines[part.index], size=NAME_SIZE)
+    counts = [len(part) for part in parts.values()]
+    figure = style.sheet(title, note, handles, sum(counts) * row + len(parts) * PANEL + BELOW)
+    if not parts:  # the suite has no data
+        return figure, []
+    axes = figure.subplots(
+        len(parts), sharex=True, squeeze=False, gridspec_kw={"height_ratios": counts}
+    ).ravel()
+    for panel, (backbone, part) in zip(axes, parts.items(), strict=True):
+        panel.set_ylim(len(part) - 0.5, -0.5)
+        panel.set_yticks(range(len(part)), lines[part.index], size=NAME_SIZE)
         panel.tick_params(axis="y", length=0)
-        panel.tick_params(axis="x", length=2, color=style.GREY, labelbottom=False)
+        panel.tick_params(axis="x", length=2, color=style.GREY)
         panel.grid(axis="x", color="#F0F0F0", lw=0.6)
+        panel.grid(axis="y", color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        across = panel.get_yaxis_transform()
-        panel.hlines(range(count), 0, 1, transform=across, color=style.PALE, lw=0.6, zorder=0)
-        style.heading(panel, place(backbone, part))
-        drawn.append((panel, backbone, part))
-        top = bottom
-    if drawn:  # there are none if the suite has no data
-        drawn[-1][0].tick_params(axis="x", labelbottom=True)
-        drawn[-1][0].locator_params(axis="x", nbins=8)
-        drawn[-1][0].set_xlabel(scale)
-    return figure, drawn
+        style.heading(panel, heading(backbone, part))
+    panel.locator_params(axis="x", nbins=8)
+    panel.set_xlabel(scale)
+    return figure, list(zip(axes, parts, parts.values(), strict=True))
 
 
-def place(backbone: str, rows: pd.DataFrame) -> str:
+def heading(backbone: str, rows: pd.DataFrame) -> str:
     """A backbone, or what its rows are that have none."""
     if backbone != NO_BACKBONE.name:
         return backbone
@@ -118,90 +105,50 @@ def aside(panel: Axes, y: float, text: str, *, color: str = style.INK, bold: boo
     panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
 
 
-def core(values: ArrayLike) -> Ends:
-    """The range of the values without outliers: the few at an end that a wide gap separates.
+def core(values: pd.Series) -> tuple[float, float]:
+    """The range of the values without outliers, by their distance from the median.
 
-    >>> core([24.0, 49.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5])
+    >>> core(pd.Series([24.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5]))
     (69.0, 71.5)
     """
-    kept = np.sort(np.asarray(values, dtype=float))
-    spare = int(FEW * len(kept))
-    before = 0
-    while before != len(kept):  # one end may hide what is far at the other
-        before = len(kept)
-        for side in (1, -1):  # from the lowest, then from the highest
-            gaps = np.abs(np.diff(kept[::side]))[:spare]
-            rest = np.abs(kept[::side][-1] - kept[::side][1 : len(gaps) + 1])
-            usual = max(NEAR, USUAL * np.median(np.diff(kept))) if spare else NEAR
-            far = np.flatnonzero(gaps > np.maximum(APART * rest, usual))
-            count = int(far[-1]) + 1 if len(far) else 0
-            kept = kept[::side][count:][::side]
-            spare -= count
-    return float(kept[0]), float(kept[-1])
+    distances = (values - values.median()).abs()
+    kept = values[distances <= max(NEAR, DEVIATIONS * distances.median())]
+    return float(kept.min()), float(kept.max())
 
 
 def zoom(drawn: Panels, always: Sequence[float] = ()) -> None:
     """Zoom on the marks that lie together, and on the scores `always`. Where a row has marks
     beyond, an arrow at the edge shows their mean. Call it when all marks are drawn."""
-    marks = _marks(drawn)
+    # What is drawn at scores, not at positions of a panel.
+    marks = pd.DataFrame(
+        [
+            (panel, round(y), line, x)
+            for panel, *_ in drawn
+            for line in panel.get_lines()
+            if line.get_transform() is panel.transData
+            for x, y in line.get_xydata()
+        ],
+        columns=["panel", "y", "line", "x"],
+    ).dropna()
     if marks.empty:
         return
-    low, high = core(marks["x"])
-    inner, ends = (min([low, *always]), max([high, *always])), (np.nan, np.nan)
-    while inner != ends:  # the space for arrows may reach an outlier, which is then none
-        ends = inner
-        arrows = _arrows(marks, ends)
-        limits = _limits(marks, arrows, ends)
-        seen = marks.loc[marks["x"].between(*limits), "x"]
-        inner = (min(seen.min(), ends[0]), max(seen.max(), ends[1]))
-    drawn[0][0].set_xlim(limits)
-    for arrow in arrows.itertuples():
-        panel = drawn[arrow.panel][0]
-        across = panel.get_yaxis_transform()
-        edge = 0.0 if arrow.side < 0 else 1.0
-        x = edge - arrow.side * (arrow.place * ARROW / AXIS + 0.012)
-        look = {"marker": "<" if arrow.side < 0 else ">", "ms": 5, "color": arrow.color, "ls": ""}
-        panel.plot([x], [arrow.y], **look, transform=across, zorder=5)
-        panel.text(
-            x - arrow.side * 0.02, arrow.y, arrow.text, transform=across, size=NAME_SIZE,
-            color=arrow.color, va="center_baseline", ha="left" if arrow.side < 0 else "right",
-        )  # fmt: skip
-
-
-def _marks(drawn: Panels) -> pd.DataFrame:
-    """What is drawn at scores, not at places of a panel, a row per mark: index of its `panel`, `y`
-    of its row, `line` within the panel, `color`, and the score `x`."""
-    marks = []
-    for number, (panel, *_) in enumerate(drawn):
-        for index, line in enumerate(panel.get_lines()):
-            if line.get_transform() is panel.transData:
-                for x, y in line.get_xydata():
-                    marks.append([number, round(y), index, line.get_color(), x])
-    return pd.DataFrame(marks, columns=["panel", "y", "line", "color", "x"]).dropna()
-
-
-def _arrows(marks: pd.DataFrame, ends: Ends) -> pd.DataFrame:
-    """What lies beyond the ends of an axis: `panel`, `y`, `side` (-1 or 1), the mean of a line's
-    values there as `text`, `color`, and its `place`, counted from the edge."""
-    side = (marks["x"] > ends[1]).astype(int) - (marks["x"] < ends[0])
-    row = ["panel", "y", "side"]
-    beyond = marks.assign(side=side)[side != 0].groupby([*row, "line", "color"], as_index=False)
-    arrows = beyond["x"].mean()
-    arrows["text"] = [f"{x:.2f}".replace("-", "−") for x in arrows["x"]]
-    arrows = arrows.drop_duplicates([*row, "text"])
-    return arrows.assign(place=arrows.groupby(row).cumcount())
-
-
-def _limits(marks: pd.DataFrame, arrows: pd.DataFrame, ends: Ends) -> Ends:
-    """Limits of an axis that shows all between `ends`, and arrows for what lies beyond."""
-    margin = MARGIN * (ends[1] - ends[0]) or 1.0
-    shown = marks.loc[marks["x"].between(*ends), ["panel", "y"]].drop_duplicates()
-    # Arrows need space where they stand beside a row's other marks.
-    beside = arrows.merge(shown)
-    most = (beside.groupby("side")["place"].max() + 1).reindex([-1, 1], fill_value=0)
-    left, right = ARROW / AXIS * most
-    span = (ends[1] - ends[0] + 2 * margin) / (1 - left - right)
-    return ends[0] - margin - left * span, ends[1] + margin + right * span
+    xs = marks["x"]
+    low, high = core(xs)
+    low, high = min([low, *always]), max([high, *always])
+    margin, room = np.array([MARGIN, ARROW]) * ((high - low) or 1.0)
+    low, high = (
+        low - margin - room * (xs < low - margin).any(),
+        high + margin + room * (xs > high + margin).any(),
+    )
+    drawn[0][0].set_xlim(low, high)
+    sides = [(xs < low, "<", "left", 0.012, 0.032), (xs > high, ">", "right", 0.988, 0.968)]
+    for hidden, marker, align, at, text_at in sides:
+        for (panel, y), row in marks[hidden].groupby(["panel", "y"], sort=False):
+            means = row.groupby("line", sort=False)["x"].mean()
+            text = ", ".join(dict.fromkeys(f"{x:.2f}".replace("-", "−") for x in means))
+            look = {"color": means.index[0].get_color(), "transform": panel.get_yaxis_transform()}
+            panel.plot([at], [y], marker=marker, ms=5, ls="", zorder=5, **look)
+            panel.text(text_at, y, text, size=NAME_SIZE, va="center_baseline", ha=align, **look)
 
 
 # --- Printed and measured ---
