@@ -23,16 +23,18 @@ try:
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
         SUITE = suites.validate(config)
-        PLANNED = {found.run.id: found for found in suites.planned(SUITE)}
-        COMPARISON = suites.comparison(SUITE, PLANNED.values())
+        RUNS = {run.id: run for run in suites.planned(SUITE)}
+        COMPARISON = suites.comparison(SUITE, list(RUNS.values()))
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-RUNS = {run_id: found.run for run_id, found in PLANNED.items()}
-BACKBONES = {run.backbone.name: run.backbone for run in RUNS.values()}
+# The name or path of each backbone, by its name in tables.
+BACKBONES = {run.backbone: run.reference for run in RUNS.values()}
 # Every corpus that a run reads, by its name in file names.
 CORPORA = {
-    slug(name): name for run in RUNS.values() for name in (*run.corpora, run.corpus)
+    slug(name): name
+    for run in RUNS.values()
+    for name in (*run.corpora, run.corpus or config["corpus"])
 }
 RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
@@ -91,7 +93,7 @@ def corpus_name(wildcards):
 
 
 def backbone_reference(wildcards):
-    return BACKBONES[wildcards.backbone].reference
+    return BACKBONES[wildcards.backbone]
 
 
 def runs_of(stage, ids):
@@ -99,7 +101,7 @@ def runs_of(stage, ids):
     has = {
         "train": lambda run: RUNS[run].trained,
         "score": lambda run: True,
-        "analyse": lambda run: PLANNED[run].analyses,
+        "analyse": lambda run: RUNS[run].analyses,
     }
     return list(filter(has[stage], ids))
 
@@ -109,17 +111,17 @@ def inputs_of(stage, ids):
     runs = [RUNS[run] for run in ids]
     corpora = {name for run in runs for name in run.corpora}
     if stage == "analyse":
-        corpora |= {run.corpus for run in runs}
+        corpora |= {run.corpus or config["corpus"] for run in runs}
     names = {f"corpus-{slug(name)}" for name in corpora}
-    names |= {
-        f"backbone-{run.backbone.name}" for run in runs if run.backbone.source != "none"
-    }
+    names |= {f"backbone-{run.backbone}" for run in runs if run.backbone != "none"}
     inputs = [f"{RESULTS}/inputs/{name}.json" for name in ("data", *sorted(names))]
     needed = [need.id for run in runs for need in run.needs.values()]
     before = needed if stage == "train" else runs_of("train", ids)
     # A job trains its own runs in the order of the plan, each after those that it needs.
     trained = [run for run in before if stage != "train" or run not in ids]
-    return inputs + [f"{FOLDERS['train']}/{run}.json" for run in trained]
+    inputs += [f"{FOLDERS['train']}/{run}.json" for run in trained]
+    # Its time does not count: the plan is written again when a run is added.
+    return [ancient(f"{RESULTS}/plan.json"), *inputs]
 
 
 def jobs_of(stage):
@@ -153,20 +155,13 @@ def probing_tasks(wildcards):
     return [task for task in expand_tasks(config["tasks"]) if task in PROBING_TASKS]
 
 
-def plan_part(stage, ids):
-    """The part of the plan for a job, with only the keys that affect it."""
-    keys = "id method setting reference seed recipe_changes overridden".split()
-    keys += {"train": ["needs"], "score": ["tasks"], "analyse": ["analyses"]}[stage]
-    entries = [PLANNED[run].describe() for run in ids]
-    plan = {
-        "corpus": config["corpus"],
-        "data": config["data"],
-        "mode": SUITE.mode,
-        "runs": [
-            {key: entry[key] for key in keys if key in entry} for entry in entries
-        ],
-    }
-    return json.dumps(plan, ensure_ascii=False, sort_keys=True)
+def what_to_do(stage, ids):
+    """What a job does besides what the ids of its runs say. If it changes, it is done again."""
+    if stage == "train":
+        return []
+    if stage == "score":
+        return [SUITE.mode, *(RUNS[run].tasks for run in ids)]
+    return [RUNS[run].analyses for run in ids]
 
 
 def suite_folder(wildcards):

@@ -26,9 +26,10 @@ for stage, folder in FOLDERS.items():
                 gpu=1,
                 attempt=lambda wildcards, attempt: attempt,
             params:
-                plan=of_job(plan_part, stage, ids),
+                runs=of_job(lambda stage, ids: ids, stage, ids),
+                what=of_job(what_to_do, stage, ids),
                 stage=stage,
                 suite=suite_folder,
             shell:
                 "python -m bench runs --suite {params.suite:q} --stages {params.stage}"
-                " --attempt {resources.attempt} --json {params.plan:q} > {log:q} 2>&1"
+                " --attempt {resources.attempt} --only {params.runs:q} > {log:q} 2>&1"

@@ -33,6 +33,7 @@ from bench.checks.regression import (
 )
 from bench.results import provenance
 from bench.runs import config
+from bench.runs.plan import Plan
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -100,15 +101,13 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
     return {"passed": marks.count(set()), "failed": failed}
 
 
-def plan_of(name: str) -> dict[str, Any]:
+def plan_of(name: str) -> Plan:
     """The smoke suite's plan, under an arithmetic."""
     content = config.load(ROOT / "config" / "smoke.yaml")
     return config.plan(content.changed(recipe={**content.recipe, "threads": threads_of(name)}))
 
 
-def run_scores(
-    name: str, folder: Path, plan: dict[str, Any], names: Collection[str] | None = None
-) -> None:
+def run_scores(name: str, folder: Path, plan: Plan, names: Collection[str] | None = None) -> None:
     """Train and score what is left of a plan, or of its runs with these names, with the smoke
     suite's inputs."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,8 +115,8 @@ def run_scores(
         raise UserError(f"{SMOKE / 'inputs'} is missing; make portable makes it")
     if not (folder / "inputs").is_symlink():
         (folder / "inputs").symlink_to(SMOKE / "inputs")
-    write_json(folder / "plan.json", plan)
-    ids = [run["id"] for run in plan["runs"] if names is None or name_of(run) in names]
+    plan.write(folder / "plan.json")
+    ids = [run.id for run in plan.runs if names is None or name_of(run) in names]
     if not ids:
         return
     files = [folder / "scores" / f"{run}.json" for run in ids]
@@ -213,11 +212,9 @@ def quick() -> int:
     told = f"{name}: {found['passed']} tests passed, {len(found['failed'])} failed"
     print(told, *found["failed"], sep="\n  ")
     plan = plan_of(name)
-    runs = [
-        run for run in plan["runs"] if run["backbone"] == "toy-bert" and run["seed"] in (None, 1)
-    ]
-    plan["runs"] = [run for run in runs if run["method"] in QUICK_RUNS]
-    run_scores(name, folder / "scores", plan)
+    runs = [run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)]
+    runs = [run for run in runs if run.method in QUICK_RUNS]
+    run_scores(name, folder / "scores", plan.model_copy(update={"runs": runs}))
     print(check(folder / "scores", REFERENCE))
     return int(bool(found["failed"]))
 

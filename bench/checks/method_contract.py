@@ -150,9 +150,9 @@ def check_text(trial: Trial) -> None:
     ]
     for text in (trial.text(), *texts):
         run = trial.resolve(text)
-        if trial.resolve(run.arguments[0]).id != run.id:
+        if trial.resolve(run.text).id != run.id:
             raise Fault(
-                f"'{text}' becomes '{run.arguments[0]}', which is another run; "
+                f"'{text}' becomes '{run.text}', which is another run; "
                 "clamp_to_backbone() must be idempotent"
             )
 

@@ -24,9 +24,10 @@ from typing import Any
 
 from bench.comparison.statistics import predict
 from bench.datasets.tasks import expand_tasks, scored_cells
-from bench.results.readers import Plan, PlanEntry, read_plan
 from bench.results.records import read_scores
 from bench.results.suite_results import NEUTRAL_CHANGES
+from bench.runs.plan import Plan, read_plan
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.text import counted
@@ -91,22 +92,22 @@ def widenings(arithmetics: Arithmetics) -> dict[str, dict[str, float]]:
     return largest
 
 
-def name_of(run: Mapping[str, Any]) -> str:
+def name_of(run: PlannedRun) -> str:
     """The name of a planned run in a reference, for all its seeds."""
-    return f"{run['method']}@{run['setting']} on {run['backbone']}"
+    return f"{run.text} on {run.backbone}"
 
 
-def identity_of(run: PlanEntry) -> str:
+def identity_of(run: PlannedRun) -> str:
     """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
-    identity = {key: value for key, value in run["identity"].items() if key != "seed"}
+    identity = {key: value for key, value in run.identity.items() if key != "seed"}
     if "recipe" in identity:
         recipe = identity["recipe"].items()
         identity["recipe"] = {key: value for key, value in recipe if key not in NEUTRAL_CHANGES}
     return sha256_text(json.dumps(identity, sort_keys=True))[:16]
 
 
-def _by_name(runs: Iterable[PlanEntry]) -> dict[str, list[PlanEntry]]:
-    grouped: dict[str, list[PlanEntry]] = defaultdict(list)
+def _by_name(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
+    grouped: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in runs:
         grouped[name_of(run)].append(run)
     return grouped
@@ -117,10 +118,10 @@ def lacking(plan: Plan, reference: Path) -> set[str]:
     another identity, other tasks, or another number of seeds. All of them if there is no file."""
     known = _known(reference)
     names = set()
-    for name, runs in _by_name(plan["runs"]).items():
+    for name, runs in _by_name(plan.runs).items():
         wanted = {
             f"{task} {metric}": len(runs)
-            for task, split, metric in scored_cells(expand_tasks(runs[0]["tasks"]))
+            for task, split, metric in scored_cells(expand_tasks(runs[0].tasks))
             if split == "test" and metric in LEAST
         }
         measured = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
@@ -146,11 +147,11 @@ def cells_of(
     """
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenances: dict[str, dict[str, Any]] = {}
-    for run in read_plan(suite / "plan.json")["runs"]:
+    for run in read_plan(suite / "plan.json").runs:
         name = name_of(run)
         if names is not None and name not in names:
             continue
-        provenance, records = read_scores(suite / "scores" / f"{run['id']}.json")
+        provenance, records = read_scores(suite / "scores" / f"{run.id}.json")
         known = provenances.setdefault(name, provenance)
         if known["outcome"]["status"] == "finished":
             provenances[name] = provenance
@@ -179,7 +180,7 @@ def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
     if PLAIN not in [folder.name for folder in arithmetics]:
         raise UserError(f"--arithmetics has no suite '{PLAIN}'; make reference measures it")
     plan, known = read_plan(suite / "plan.json"), _known(reference)
-    planned, measured = _by_name(plan["runs"]), lacking(plan, reference)
+    planned, measured = _by_name(plan.runs), lacking(plan, reference)
 
     def joined(fresh: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
         """The measured runs and the others, in the order of the plan."""
@@ -228,7 +229,7 @@ def check(suite: Path, reference: Path) -> str:
     known, plan = read_json(reference), read_plan(suite / "plan.json")
     changed = [
         name
-        for name, runs in _by_name(plan["runs"]).items()
+        for name, runs in _by_name(plan.runs).items()
         if name in known["runs"] and known["runs"][name]["identity"] != identity_of(runs[0])
     ]
     if changed:

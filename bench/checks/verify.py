@@ -20,16 +20,17 @@ import torch
 from bench.datasets.labelled import NESTED
 from bench.datasets.manifest import manifest
 from bench.datasets.sts import StsTask
+from bench.datasets.sums import task_sums
 from bench.datasets.tasks import AVERAGED
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.from_name import Model
 from bench.models.load import load_encoder
-from bench.results.provenance import provenance, task_sums
+from bench.results.provenance import provenance
 from bench.results.readers import read_trained
 from bench.results.records import CellKey, Record, cell_key, read_scores
 from bench.runs import paths
-from bench.runs.resolve import resolve
+from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
 from bench.utils.errors import UserError
 
@@ -266,17 +267,11 @@ def _encoder(
                 "name the suite that has it with --suite, or train the run again"
             )
         return load_encoder(folder, device=device)
-    run = resolve(
-        f"{words['method']}@{words['setting']}",
-        backbone_name=words["reference"],
-        corpus=words["corpus"] or "",
-        data=words["data"],
-        seed=None,
-    )
-    if run.id != words["id"]:
+    run = Run.model_validate(words)
+    if identity_of(run) != run.identity:
         raise UserError(
-            f"{result} is of {words['id']}, which is now {run.id} since its method, backbone or "
-            f"data changed; score it again"
+            f"{result} is of {run.id}, which is another run now since its method, backbone or "
+            "data changed; score it again"
         )
     work.mkdir()  # corpora are created again, outside the suite
     return run_encoder(run, work, device)

@@ -82,7 +82,7 @@ def reproduce(
     if dry_run:
         print(text, end="")
         return 0
-    for what in check_inputs(configurations.runs(content), content.data):
+    for what in check_inputs(configurations.planned(content), content.data):
         print(f"note: {what} will be downloaded", file=sys.stderr)
     write_text(file, text)
     status = run_workflow(file, cores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,13 +26,14 @@ from bench.cli.parameters import (
     read_tasks,
     whole_number,
 )
-from bench.results.records import ANALYSES, STAGES
+from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import write_json
 from bench.utils.text import counted
 
 if TYPE_CHECKING:
-    from bench.runs.run import Run
+    from bench.runs.plan import Plan
+    from bench.runs.run import PlannedRun, Run
 
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 MAX_SEEDS = 10_000  # of a plan; more is a typing error
@@ -58,7 +58,7 @@ def _resolve(
         method, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=recipe
     )
     if run.trained and run.seed is None:
-        raise UserError(f"'{run.text}' is trained, so it needs a seed; add --seed 42")
+        raise UserError(f"'{run.method}' is trained, so it needs a seed; add --seed 42")
     return run
 
 
@@ -84,7 +84,7 @@ def train(
 
     run = _resolve(method, backbone, corpus, data, seed, recipe)
     if not run.trained:
-        raise UserError(f"'{run.text}' has no training; use the command score")
+        raise UserError(f"'{run.method}' has no training; use the command score")
     with lease() as device:
         result = train_run(run, suite, device)
     write_json(paths.trained_file(suite, run.id), result)
@@ -134,7 +134,7 @@ def analyse(
 
     run = _resolve(method, backbone, corpus, data, seed, recipe)
     with lease() as device:
-        analyse_run(run, suite, analyses, paths.analyses_file(suite, run.id), device)
+        analyse_run(run, suite, analyses, corpus, paths.analyses_file(suite, run.id), device)
 
 
 @app.command(cls=Command)
@@ -181,15 +181,15 @@ def plan(
         planned_suite = configurations.validate(content)
         if seeds:
             planned_suite = configurations.reseeded(planned_suite, range(1, seeds + 1))
-        planned = configurations.planned(planned_suite)
+        planned = configurations.plan(planned_suite)
     if out:
-        write_json(out, configurations.plan(planned_suite, planned))
+        planned.write(out)
     if device:
-        from bench.runs.cost import report
+        from bench.stages.cost import report
 
-        print(report(planned_suite, planned, device, gpus, Path("results")))
+        print(report(planned_suite, planned.runs, device, gpus, Path("results")))
     elif not out:
-        runs = counted(len(planned), "run")
+        runs = counted(len(planned.runs), "run")
         print(f"{planned_suite.suite}: {runs}; the configuration is valid")
 
 
@@ -218,11 +218,11 @@ def next_seeds(
     with these seeds; its tables say that the suite was grown (docs/statistics.md).
     """
     from bench.comparison.next_seeds import grow, report
-    from bench.results.readers import read_plan
     from bench.runs import config as configurations
+    from bench.runs.plan import read_plan
     from bench.utils.files import write_text
 
-    name = read_plan(suite / "plan.json").get("suite", "")
+    name = read_plan(suite / "plan.json").suite
     growth = grow(suite, configurations.load(config or _shipped(name)), hours, device)
     print(report(growth))
     if out:
@@ -274,10 +274,6 @@ def _share(word: str) -> tuple[int, int]:
 def runs(
     suite: Suite,
     share: Annotated[str, opt("Every N-th run, from the K-th on.", metavar="K/N")] = "1/1",
-    text: Annotated[
-        str | None,
-        opt("A plan as JSON text, instead of the suite's plan.json.", "--json", metavar="TEXT"),
-    ] = None,
     only: Annotated[list[str] | None, opt("Only these runs of the plan.", metavar="ID ...")] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
     attempt: Annotated[
@@ -289,50 +285,35 @@ def runs(
     ] = 1,
 ) -> None:
     """Train, score and analyse runs of a plan, without a workflow."""
-    from bench.results.readers import read_plan
+    from bench.runs.paths import trained_file
+    from bench.runs.plan import read_plan
     from bench.stages.activity import check_retry
-    from bench.stages.jobs import planned
 
     part, parts = _share(share)
-    content = read_json_text(text) if text else read_plan(suite / "plan.json")
-    entries = planned(content, part, parts, only or [])
-    if attempt > 1 and len(entries) == 1:  # before it waits for a device
-        check_retry(suite, entries[0]["id"], stages)
+    plan = read_plan(suite / "plan.json")
+    chosen = plan.chosen(only or [], part, parts)
+    if attempt > 1 and len(chosen) == 1:  # before it waits for a device
+        check_retry(suite, chosen[0].id, stages)
     try:
-        _process(content, entries, stages, suite, attempt)
+        _process(plan, chosen, stages, suite, attempt)
     except UserError:
-        if text and not only and stages == ["train"]:  # a training job of the workflow
-            _score_trained(entries, suite, attempt)
+        if only and stages == ["train"]:
+            # A training job of the workflow, which starts no scoring after it. Its errors are in
+            # the status.
+            trained = [run for run in chosen if trained_file(suite, run.id).exists()]
+            with suppress(UserError):
+                _process(plan, trained, ["score", "analyse"], suite, attempt)
         raise
 
 
-def _score_trained(entries: list[dict[str, Any]], suite: Path, attempt: int) -> None:
-    """Score and analyse what a failed training job has trained, since the workflow starts no
-    scoring after it."""
-    from bench.results.readers import read_plan
-    from bench.runs.paths import trained_file
-    from bench.stages.jobs import planned
-
-    ids = [entry["id"] for entry in entries if trained_file(suite, entry["id"]).exists()]
-    if ids:
-        with suppress(UserError):  # in the status
-            # The job's own part of the plan has no tasks, so that a new task trains nothing again.
-            content = read_plan(suite / "plan.json")
-            _process(content, planned(content, only=ids), ["score", "analyse"], suite, attempt)
-
-
 def _process(
-    content: Mapping[str, Any],
-    entries: list[dict[str, Any]],
-    stages: list[str],
-    suite: Path,
-    attempt: int,
+    plan: Plan, runs: list[PlannedRun], stages: list[str], suite: Path, attempt: int
 ) -> None:
     """Take runs through stages in this process."""
     from bench.stages.device import lease
     from bench.stages.jobs import run_plan
     from bench.utils.progress import Progress
 
-    with lease() as device, Progress(len(entries), "runs", "run") as progress:
-        for run in run_plan(suite, content, entries, device, stages, attempt > 1):
+    with lease() as device, Progress(len(runs), "runs", "run") as progress:
+        for run in run_plan(suite, plan, runs, device, stages, attempt > 1):
             progress.advance(note=run.id)

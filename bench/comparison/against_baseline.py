@@ -17,8 +17,9 @@ from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import tolerance
 from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
-from bench.results.records import OUTSIDE, is_outside
+from bench.results.records import is_outside
 from bench.results.suite_results import RunResults, SuiteResults, diverged
+from bench.runs.labels import OUTSIDE
 from bench.runs.names import named
 from bench.utils.errors import UserError, did_you_mean, errors_of
 
@@ -60,9 +61,9 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
     """
     by_name: dict[tuple[str, str], Candidate] = {}
     for run in suite.runs:
-        name = run.plan["method"], run.plan["setting"]
-        candidate = by_name.setdefault(name, Candidate(*name, run.plan["label"]))
-        runs = candidate.runs.setdefault(run.plan["backbone"], [])
+        name = run.plan.method, run.plan.setting
+        candidate = by_name.setdefault(name, Candidate(*name, run.plan.label))
+        runs = candidate.runs.setdefault(run.plan.backbone, [])
         if not runs or run.experiment == runs[0].experiment:
             runs.append(run)
     return list(by_name.values())
@@ -78,7 +79,7 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     planned = {(candidate.method, candidate.setting): candidate for candidate in candidates(suite)}
     plans = [runs[0].plan for candidate in planned.values() for runs in candidate.runs.values()]
     with errors_of(f"suite {suite.name}"):
-        meant = [planned[plan["method"], plan["setting"]] for plan in named(text, plans)]
+        meant = [planned[plan.method, plan.setting] for plan in named(text, plans)]
     return min(meant, key=lambda candidate: candidate.setting != "official")
 
 
@@ -98,7 +99,7 @@ class Comparison:
 
 
 def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
-    points = {run.plan["seed"]: run.points(board, task) for run in runs}
+    points = {run.plan.seed: run.points(board, task) for run in runs}
     return {seed: value for seed, value in points.items() if value is not None}
 
 
@@ -293,7 +294,7 @@ def against(
         UserError: a name is unknown, or nothing can be compared.
     """
     side_b = find(suite, baseline)
-    planned = list(dict.fromkeys(run.plan["backbone"] for run in suite.runs))
+    planned = list(dict.fromkeys(run.plan.backbone for run in suite.runs))
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)

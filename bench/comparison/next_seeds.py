@@ -5,7 +5,7 @@ docs/statistics.md states what adding seeds until a verdict is decided costs in 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +17,15 @@ from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
-from bench.runs.config import Planned, Suite
-from bench.runs.cost import NOT_COUNTED, Measured, predict
+from bench.runs.config import Suite
 from bench.runs.needs import in_order
+from bench.runs.run import PlannedRun, Run
+from bench.stages.cost import NOT_COUNTED, Measured, predict
 from bench.utils.errors import UserError
 
 Experiment = tuple[str, str]  # a method with its setting, and a backbone
-Run = tuple[Experiment, int]  # with its seed
-Runs = frozenset[Run]
+Seeded = tuple[Experiment, int]  # with its seed
+Runs = frozenset[Seeded]
 
 
 class Step(NamedTuple):
@@ -45,7 +46,7 @@ class Growth:
     config: Suite
 
 
-def offers(questions: Mapping[Runs, int], hours: Mapping[Run, float]) -> list[Step]:
+def offers(questions: Mapping[Runs, int], hours: Mapping[Seeded, float]) -> list[Step]:
     """A step for each set of runs, which also decides the questions of its subsets."""
     steps = []
     for runs in questions:
@@ -54,7 +55,9 @@ def offers(questions: Mapping[Runs, int], hours: Mapping[Run, float]) -> list[St
     return steps
 
 
-def greedy(questions: Mapping[Runs, int], hours: Mapping[Run, float], budget: float) -> list[Step]:
+def greedy(
+    questions: Mapping[Runs, int], hours: Mapping[Seeded, float], budget: float
+) -> list[Step]:
     """Choose runs, again and again those with the most verdicts per hour that the budget allows.
 
     Args:
@@ -96,10 +99,12 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
     planned: set[int] = set()
     for method in (cell.run, cell.minus):
         runs = select(suite, method, cell.measured_on)
-        if runs and runs[0].plan["seed"] is not None:  # one side may be untrained
-            planned |= {run.plan["seed"] for run in runs}
+        seeds = {run.plan.seed: key_of(cell) in run.scores for run in runs}
+        seeds.pop(None, None)  # one side may be untrained
+        if seeds:
+            planned |= {seed for seed in seeds if seed is not None}
             scored[method, cell.measured_on] = {
-                run.plan["seed"] for run in runs if key_of(cell) in run.scores
+                seed for seed, has_score in seeds.items() if has_score and seed is not None
             }
 
     def order(seed: int) -> tuple[int, int]:  # those first for which the fewest runs are missing
@@ -123,8 +128,8 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     Args:
         suite_dir: the suite's folder.
         config: its validated configuration.
-        hours: on one device, predicted as by `bench.runs.cost`.
-        device: as in `bench.runs.cost.predict`.
+        hours: on one device, predicted as by `bench.stages.cost`.
+        device: as in `bench.stages.cost.predict`.
 
     Raises:
         UserError: the suite cannot be read or is of another configuration, or no verdict can be
@@ -132,18 +137,18 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """
     suite = read_suite(suite_dir)
     planned = configurations.planned(config)
-    if {run.plan["id"] for run in suite.runs} - {item.run.id for item in planned}:
+    if {run.plan.id for run in suite.runs} - {run.id for run in planned}:
         raise UserError(
             f"the plan of suite '{suite.name}' has runs that its configuration lacks; name the "
             "configuration that the suite was made from with --config"
         )
-    plan: dict[Experiment, Planned] = {}  # with the tasks of all seeds
-    for item in planned:
-        experiment = _experiment(item.describe())
-        earlier = plan.get(experiment, item)
-        plan[experiment] = replace(item, tasks=tuple(dict.fromkeys((*earlier.tasks, *item.tasks))))
-    done = [run.plan for run in suite.runs if run.status != "missing"]
-    made = {(_experiment(entry), entry["seed"]) for entry in done}
+    plan: dict[Experiment, PlannedRun] = {}  # with the tasks of all seeds
+    for run in planned:
+        earlier = plan.get(_experiment(run), run)
+        tasks = tuple(dict.fromkeys((*earlier.tasks, *run.tasks)))
+        plan[_experiment(run)] = run.model_copy(update={"tasks": tasks})
+    done = [result.plan for result in suite.runs if result.status != "missing"]
+    made = {(_experiment(run), run.seed) for run in done}
 
     found = open_questions(suite)
     questions: Counter[Runs] = Counter()
@@ -151,8 +156,8 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     for cell in found.dropna(subset="seeds").itertuples():
         runs = runs_to_decide(suite, cell)
         for experiment, seeds in _seeds(runs).items():
-            for needed in in_order([plan[experiment].run]):
-                runs |= {(_experiment(needed.describe()), seed) for seed in seeds} - made
+            for needed in in_order([plan[experiment]]):
+                runs |= {(_experiment(needed), seed) for seed in seeds} - made
         questions[runs] += 1
         without_spread += [] if cell.spread_known else [runs]
 
@@ -173,7 +178,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
             f"{cheapest:.2f}, so raise --hours"
         )
-    added = frozenset[Run]().union(*(step.runs for step in steps))
+    added = frozenset[Seeded]().union(*(step.runs for step in steps))
     names = {backbone(name).name: name for name in config.backbones}
     entries = []
     for experiment, seeds in _seeds(added).items():
@@ -213,12 +218,11 @@ def report(growth: Growth) -> str:
     return "\n".join([*lines, f"{NOT_COUNTED} Nor are other planned runs that were not made yet."])
 
 
-def _experiment(plan: Mapping[str, Any]) -> Experiment:
-    """The experiment of a run's entry in a plan."""
-    return f"{plan['method']}@{plan['setting']}", plan["backbone"]
+def _experiment(run: Run) -> Experiment:
+    return run.text, run.backbone
 
 
-def _seeds(runs: Iterable[Run]) -> dict[Experiment, list[int]]:
+def _seeds(runs: Iterable[Seeded]) -> dict[Experiment, list[int]]:
     """The seeds of each experiment, in order."""
     seeds: dict[Experiment, list[int]] = {}
     for experiment, seed in sorted(runs):

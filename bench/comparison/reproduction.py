@@ -50,10 +50,12 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
         The runs that are comparable with print if there are any, else those that come first in the
         plan.
     """
-    method, _, setting = run.partition("@")
     for name in (backbone, suite.stand_ins.get(backbone)):
-        wanted = {"method": method, "setting": setting, "backbone": name}
-        matches = [run for run in suite.runs if wanted.items() <= run.plan.items()]
+        matches = [
+            result
+            for result in suite.runs
+            if (result.plan.text, result.plan.backbone) == (run, name)
+        ]
         if matches:
             comparable = (run for run in matches if not deviations_from_print(run, backbone))
             first = next(comparable, matches[0])
@@ -65,8 +67,8 @@ def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> l
     """How a run's experiment differs from a printed one on `backbone`, as clauses; with a metric,
     also how the scoring differs."""
     clauses = []
-    if run.plan["backbone"] != backbone:
-        clauses.append(f"{run.plan['backbone']} stands in for {backbone}, with its own settings")
+    if run.plan.backbone != backbone:
+        clauses.append(f"{run.plan.backbone} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         clauses.append(f"scored on {run.data}")
     if metric in SHARES and run.provenance.get("mode", "test") != "test":
@@ -90,7 +92,7 @@ class _OurScores:
 
     @property
     def deterministic(self) -> bool:
-        return bool(self.all_runs) and all(run.plan["seed"] is None for run in self.all_runs)
+        return bool(self.all_runs) and all(run.plan.seed is None for run in self.all_runs)
 
     @cached_property
     def values(self) -> list[float]:
@@ -102,7 +104,7 @@ class _OurScores:
         return [self.sign * (score - subtracted) for score, subtracted in both]
 
     def _scores(self, runs: list[RunResults]) -> dict[int | None, float]:
-        return {run.plan["seed"]: run.scores[self.key] for run in runs if self.key in run.scores}
+        return {run.plan.seed: run.scores[self.key] for run in runs if self.key in run.scores}
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:
@@ -144,7 +146,7 @@ def _tolerance_kind(ours: _OurScores) -> str:
     if not metric.startswith("spearman"):
         return metric.replace("_", " ")
     if ours.deterministic:
-        last = ours.runs[0].plan["method"].rpartition("+")[2]
+        last = ours.runs[0].plan.method.rpartition("+")[2]
         if last.startswith("whitening") and "source=target" not in last:
             return "whitening, other text"
         kinds = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
@@ -184,8 +186,8 @@ class _Questions:
     def ask(self, family: str, number: Mapping[str, Any], ours: _OurScores) -> Question:
         """Return the name of a question about a row of `mapped`."""
         reason, deviation = number["reason"], number["deviation"]
-        ids = tuple(run.plan["id"] for run in ours.runs)
-        minus_ids = tuple(run.plan["id"] for run in ours.minus or ())
+        ids = tuple(run.plan.id for run in ours.runs)
+        minus_ids = tuple(run.plan.id for run in ours.minus or ())
         side = (ids, minus_ids, ours.minus is None, ours.key, ours.sign, ours.backbone)
         question = (number["value"], side, reason, deviation)
         if question not in self.verdicts and question not in self.inputs:
@@ -300,7 +302,7 @@ def cells(suite: SuiteResults) -> pd.DataFrame:
             "minus": minus,
             "ours": tuple(ours.values),
             "n": len(ours.values),
-            "measured_on": ours.runs[0].plan["backbone"] if ours.runs else "",
+            "measured_on": ours.runs[0].plan.backbone if ours.runs else "",
             "deterministic": ours.deterministic,
             "mean": mean,
             "sd": sd,
@@ -353,9 +355,9 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     board, planned = suite.boards[name], suite.planned(name)
     groups: dict[tuple[str, ...], list[RunResults]] = {}
     for run in suite.runs:
-        if set(board.tasks) & set(expand_tasks(run.plan.get("tasks", board.tasks))):
-            changes = sorted((run.plan.get("recipe_changes") or {}).items())
-            group = (*(run.plan[column] or "" for column in _BOARD_GROUP), str(changes))
+        if set(board.tasks) & set(expand_tasks(run.plan.tasks)):
+            changes = sorted((run.plan.recipe_changes).items())
+            group = (*(getattr(run.plan, column) or "" for column in _BOARD_GROUP), str(changes))
             groups.setdefault(group, []).append(run)
     columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages"]
     scores = [column for task in (*board.tasks, "Avg") for column in (task, f"{task} sd")]
@@ -366,7 +368,7 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
         row: dict[str, Any] = dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | {
             "n": len(runs) - fates.total(),
             "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
-            "run_ids": tuple(run.plan["id"] for run in runs),
+            "run_ids": tuple(run.plan.id for run in runs),
             "averages": _points(runs, planned, "Avg"),
         }
         for task in (*board.tasks, "Avg"):

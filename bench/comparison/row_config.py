@@ -15,7 +15,8 @@ from bench.registry.backbones import NO_BACKBONE
 from bench.reported import LABEL, MEASURES
 from bench.reported.address import PLACE, slug
 from bench.runs import config
-from bench.runs.config import LONGEST_NAME, Planned, Suite
+from bench.runs.config import LONGEST_NAME, Suite
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
@@ -59,7 +60,7 @@ def row_config(numbers: pd.DataFrame, seeds: int | None = None, tasks: Sequence[
     )
 
 
-def _planned(numbers: pd.DataFrame) -> tuple[Suite, list[tuple[Planned, str]]]:
+def _planned(numbers: pd.DataFrame) -> tuple[Suite, list[tuple[PlannedRun, str]]]:
     """The suite that plans all runs of some numbers, and these, each with a backbone to list."""
     listed_backbones: dict[tuple[str, str], str] = {}
     for number in numbers.itertuples():
@@ -70,10 +71,10 @@ def _planned(numbers: pd.DataFrame) -> tuple[Suite, list[tuple[Planned, str]]]:
     for path in config.PAPERS:
         suite = config.load(path)
         runs = []
-        for item in config.planned(suite):
-            key = f"{item.run.text}@{item.run.setting}", item.run.backbone.name
+        for run in config.planned(suite):
+            key = run.text, run.backbone
             if key in listed_backbones:
-                runs.append((item, listed_backbones[key]))
+                runs.append((run, listed_backbones[key]))
         if runs:
             return suite, runs
     names = listed(f"{text} on {backbone}" for text, backbone in listed_backbones)
@@ -81,17 +82,16 @@ def _planned(numbers: pd.DataFrame) -> tuple[Suite, list[tuple[Planned, str]]]:
 
 
 def _entries(
-    runs: Iterable[tuple[Planned, str]], analyses: set[str], seeds: int | None
+    runs: Iterable[tuple[PlannedRun, str]], analyses: set[str], seeds: int | None
 ) -> list[dict[str, Any]]:
     """The entries of a configuration: one for each method and the seeds that it has."""
     run_seeds: dict[tuple[str, str], list[int]] = {}
     run_analyses: dict[str, dict[str, None]] = {}
-    for item, backbone in runs:
-        text = f"{item.run.text}@{item.run.setting}"
-        drawn = run_seeds.setdefault((text, backbone), [])
-        drawn += [item.run.seed] if item.run.seed is not None else []
-        names = dict.fromkeys(name for name in item.analyses if name in analyses)
-        run_analyses.setdefault(text, {}).update(names)
+    for run, backbone in runs:
+        drawn = run_seeds.setdefault((run.text, backbone), [])
+        drawn += [run.seed] if run.seed is not None else []
+        names = dict.fromkeys(name for name in run.analyses if name in analyses)
+        run_analyses.setdefault(run.text, {}).update(names)
     backbones: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (text, backbone), drawn in run_seeds.items():
         if drawn and seeds:

@@ -8,25 +8,26 @@ from contextlib import closing
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from bench.datasets import probing, sts, transfer
 from bench.datasets.labelled import KFOLD, NESTED, LabelledTask
 from bench.datasets.manifest import Vectors
+from bench.datasets.sums import task_sums
 from bench.datasets.tasks import GROUPS, averages, expand_tasks, is_probing, kind_of
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES, Settings
 from bench.evaluation.embedding_store import VectorStore
 from bench.models.encoder import Encoder, adaptation, read_tokens
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.results.provenance import task_sums
-from bench.results.records import Record
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
 Task = sts.StsTask | LabelledTask
+Record = dict[str, Any]  # as in `bench.results.records`
 Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.encoder.adaptation`
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from bench.export.runs import ExportedRun
 from bench.registry.backbones import backbone
 from bench.results import suite_results
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 
 RECIPE_FIELDS = ["batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler"]
@@ -82,7 +83,7 @@ def _hub_id(run: ExportedRun) -> str | None:
 def deviations(run: ExportedRun) -> list[str]:
     """Why the scores of a run cannot be compared with a paper's, as clauses; empty if they can."""
     clauses = [] if _hub_id(run) else [f"on the backbone {run.description['backbone']}"]
-    clauses += suite_results.deviations([run.description])
+    clauses += suite_results.deviations([PlannedRun.model_validate(run.description)])
     data = run.part("data").get("name") or run.description.get("data")
     return clauses if data == "senteval" else [*clauses, f"scored on {data}"]
 

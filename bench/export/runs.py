@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.results.readers import read_plan, read_trained
+from bench.results.readers import read_trained
 from bench.results.records import Record, read_scores
+from bench.runs.plan import read_plan
 from bench.utils.errors import UserError, did_you_mean
 
 
@@ -47,8 +48,8 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         UserError: there are no runs, an id is unknown, or a file is damaged.
     """
     plan = suite_dir / "plan.json"
-    entries = read_plan(plan)["runs"] if plan.is_file() else []
-    runs = {entry["id"]: ExportedRun(entry, "missing") for entry in entries}
+    entries = read_plan(plan).runs if plan.is_file() else []
+    runs = {entry.id: ExportedRun(entry.describe(), "missing") for entry in entries}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
         content = read_trained(path)
         provenance = content["provenance"] | {"outcome": content["outcome"]}

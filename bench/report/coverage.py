@@ -2,10 +2,9 @@
 verdict."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -17,33 +16,35 @@ from bench.reported import LABEL, MEASURES, SOURCES, mapped
 from bench.reported.address import row_name
 from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResults, read_suite
 from bench.runs import config
+from bench.runs.plan import Plan
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 from bench.utils.text import listed
 
 
-def planned_scores(plan: Mapping[str, Any]) -> set[Key]:
+def planned_scores(run: PlannedRun) -> set[Key]:
     """The keys of `RunResults.scores` that a planned run will have, given data sets with their
     usual splits."""
-    if plan.get("skip"):
+    if run.skip:
         return set()
-    keys = set(scored_cells(expand_tasks(plan.get("tasks", ("sts",)))))  # older plans have none
-    if plan["seed"] is not None:
+    keys = set(scored_cells(expand_tasks(run.tasks)))
+    if run.seed is not None:
         keys.add(("STS-B", "dev", "best_step"))
-    if "alignment" in plan.get("analyses", ()):
+    if "alignment" in run.analyses:
         keys.add(("uniformity", "", "uniformity"))
-    if "layers" in plan.get("analyses", ()):
+    if "layers" in run.analyses:
         keys |= {("SetSim", "test", "layer_similarity"), ("TokSim", "test", "token_similarity")}
     return keys
 
 
-def planned_suite(plans: Sequence[Mapping[str, Any]]) -> SuiteResults:
-    """Several plans (contents of `plan.json`) as one suite in which nothing has run."""
-    runs = [run for plan in plans for run in plan["runs"]]
+def planned_suite(plans: Sequence[Plan]) -> SuiteResults:
+    """Several plans as one suite in which nothing has run."""
+    runs = [run for plan in plans for run in plan.runs]
     return SuiteResults(
-        listed(plan["suite"] for plan in plans),
-        plans[0]["data"],
-        plans[0].get("stand_ins") or {},
+        listed(plan.suite for plan in plans),
+        plans[0].data,
+        plans[0].stand_ins,
         [RunResults(run, "missing", NOT_SCORED, "", {}) for run in runs],
     )
 
@@ -60,7 +61,7 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
     """
     numbers = mapped()
     numbers["measures"] = numbers["metric"].isin(MEASURES)
-    keys = {run.plan["id"]: planned_scores(run.plan) for run in suite.runs}
+    keys = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
     targets, planned = [], []
     for number in numbers.itertuples():
         split = number.suite_split or number.split
@@ -68,7 +69,7 @@ def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = No
         sides = []
         for text in filter(None, (number.run, number.minus)):
             runs = select(suite, text, number.suite_backbone or number.backbone)
-            ids = [run.plan["id"] for run in runs]
+            ids = [run.plan.id for run in runs]
             sides.append([name for name in ids if (number.task, split, metric) in keys[name]])
         targets.append(tuple(chain(*sides)))
         planned.append(bool(sides) and all(sides))
@@ -121,8 +122,8 @@ def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
                 both = f"{stand_ins[printed]} and {backbone} both stand in for {printed}"
                 raise UserError(f"{both}; pass their suites in separate calls")
         for run in suite.runs:
-            if by_id.setdefault(run.plan["id"], run).status == "missing":
-                by_id[run.plan["id"]] = run
+            if by_id.setdefault(run.plan.id, run).status == "missing":
+                by_id[run.plan.id] = run
     name = listed(suite.name for suite in suites)
     return SuiteResults(name, suites[0].data, stand_ins, list(by_id.values()))
 

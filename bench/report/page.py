@@ -175,14 +175,14 @@ class _Entries:
 
     def __init__(self, suite: SuiteResults) -> None:
         self.entries: list[Json] = []
-        self.positions = {run.plan["id"]: position for position, run in enumerate(suite.runs)}
+        self.positions = {run.plan.id: position for position, run in enumerate(suite.runs)}
 
     def add(self, title: str, facts: Facts, sides: Sequence[Side], **more: str) -> int:
         """Add an entry, and return its index."""
         shown = [
             {
                 "name": name,
-                "runs": [self.positions[run.plan["id"]] for run in runs],
+                "runs": [self.positions[run.plan.id] for run in runs],
                 "scores": [_rounded(score) for score in scores],
             }
             for name, runs, scores in sides
@@ -290,7 +290,7 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: _Entrie
     planned = suite.planned(name)
     tasks = sorted(tables.columns(suite, name), key=lambda task: task != "Avg")
     several = tables.several_corpora(board)
-    by_id = {run.plan["id"]: run for run in suite.runs}
+    by_id = {run.plan.id: run for run in suite.runs}
     rows = []
     for row in board.to_dict("records"):
         runs = [by_id[run_id] for run_id in row["run_ids"]]
@@ -364,7 +364,7 @@ def _sides(suite: SuiteResults, cell: Any) -> list[Side]:
     for text, backbone in backbones.items():
         runs = select(suite, text, backbone)
         if runs:
-            measured_on = runs[0].plan["backbone"]
+            measured_on = runs[0].plan.backbone
             name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
             sides.append((name, runs, [run.scores.get(key) for run in runs]))
     return sides
@@ -438,14 +438,14 @@ def commands(suite: str) -> Json:
 def _run_data(run: RunResults, origins: list[Facts], scores: str) -> Json:
     """A run; its provenance is appended to `origins` unless an equal one is there."""
     outcome = run.provenance.get("outcome", {})
-    data: Json = {name: run.plan[name] for name in ("id", "backbone", "setting", "seed")}
+    data: Json = run.plan.model_dump(include={"id", "backbone", "setting", "seed"})
     data |= {"status": run.status, "reason": run.reason, "date": run.provenance.get("date")}
     data |= {name: outcome.get(name) for name in ("steps", "best_step", "best_dev", "seconds")}
     if run.provenance:
         origin = _origin(run.provenance)
         if origin not in origins:
             origins.append(origin)
-        data |= {"origin": origins.index(origin), "file": f"{scores}/{quote(run.plan['id'])}.json"}
+        data |= {"origin": origins.index(origin), "file": f"{scores}/{quote(run.plan.id)}.json"}
     if outcome.get("curve"):
         data["curve"] = curve_columns(outcome["curve"])
     return {name: value for name, value in data.items() if value not in (None, "")}
@@ -512,9 +512,9 @@ def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
     """
     analyses: dict[str, list[tuple[str, Any]]] = {}
     for run in suite.runs:
-        title = f"{named(run.plan['label'], run.plan['setting'])}, {run.plan['backbone']}"
-        if run.plan["seed"] is not None:
-            title += f", seed {run.plan['seed']}"
+        title = f"{named(run.plan.label, run.plan.setting)}, {run.plan.backbone}"
+        if run.plan.seed is not None:
+            title += f", seed {run.plan.seed}"
         for name, result in run.analyses.items():
             if "reason" in result:
                 analyses.setdefault("missing", []).append((f"{name} of {title}", result["reason"]))

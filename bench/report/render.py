@@ -11,7 +11,7 @@ from bench.report.figures import render_figures
 from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.reported.audit import findings
-from bench.results.readers import read_plan
+from bench.runs.plan import read_plan
 from bench.utils.files import files_together
 
 
@@ -31,8 +31,8 @@ def render(suite_dir: Path, out: Path) -> None:
         render_coverage([suite_dir], out=tables / "coverage.md")
         write_audit(findings(), tables / "audit.md")
         render_figures(suite_dir, figures)
-        if "baseline" in plan:
+        if plan.baseline:
             with suppress(NothingToCompare):
-                render_versus(suite_dir, plan["baseline"], out=tables, figures=figures)
+                render_versus(suite_dir, plan.baseline, out=tables, figures=figures)
         place = out / "report"
         render_page(suite_dir, figures, made / "report", out / "tables", place=place)

@@ -172,7 +172,7 @@ def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
             numbers = {
                 "task": task,
                 "quoted": row[task],
-                "measured_on": runs[0].plan["backbone"] if ours else "",
+                "measured_on": runs[0].plan.backbone if ours else "",
                 "ours": tuple(ours),
                 "n": len(ours),
                 "mean": mean,

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bench.results.readers import Scores
+from bench.runs.labels import is_outside
 from bench.utils.files import write_json
+from bench.utils.validation import read_document
 
 Record = dict[str, Any]
 CellKey = tuple[str, str, str, str]  # task, split, metric, aggregation
@@ -29,25 +32,12 @@ COLUMNS = (
 # Metrics of classifiers, whose training depends on the mode.
 SHARES = ("accuracy", "accuracy_mlp", "f1")
 
-# Measurements of a run's encoder besides scores (bench/stages/analyse.py).
-ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
-
-# The end of the label of an encoder that a configuration lists, which the suite has not trained.
-OUTSIDE = " (outside encoder)"
-
-# Stages of a run, in this order.
 FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
-STAGES = ("train", "score", "analyse")
 
 
 def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Record]) -> None:
     """Write scores with their provenance atomically."""
     write_json(path, {"provenance": provenance, "records": list(records)})
-
-
-def is_outside(label: str) -> bool:
-    """Whether a row of this label is of an outside encoder, which has no setting."""
-    return label.endswith(OUTSIDE)
 
 
 def shown_setting(label: str, setting: str) -> str:
@@ -72,17 +62,7 @@ def cell_key(record: Record) -> CellKey:
 
 
 def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
-    """Read a file of scores, `bench.results.readers.Scores`.
-
-    Returns:
-        Its provenance and its records.
-
-    Raises:
-        UserError: the file is missing or does not hold scores.
-    """
-    # Here, because help and completion need the names in this module, and pydantic takes longer to
-    # load than all else that they need.
-    from bench.results.readers import Scores, read
-
-    content = read(path, Scores, "a scores file", "name another file, or move it away and score")
+    """Read a file of scores, `bench.results.readers.Scores`: its provenance and its records."""
+    remedy = "name another file, or move it away and score"
+    content = read_document(path, Scores, "a scores file", remedy).model_dump(exclude_unset=True)
     return content["provenance"], content["records"]

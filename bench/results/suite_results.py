@@ -20,8 +20,10 @@ from bench.datasets.tasks import (
     boards_of,
     expand_tasks,
 )
-from bench.results import readers
+from bench.results.readers import read_analyses
 from bench.results.records import FAILURE, SHARES, Record, read_scores
+from bench.runs.plan import read_plan
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.text import listed
 
@@ -38,7 +40,7 @@ class RunResults:
     """A planned run and its results.
 
     Attributes:
-        plan: the run's entry in plan.json.
+        plan: the run, from plan.json.
         status: "finished", "diverged", "skipped", or "missing" if it was not scored yet.
         reason: why it did not finish; empty if it did.
         data: the evaluation data it was scored on.
@@ -56,7 +58,7 @@ class RunResults:
         has_failed: whether it is missing because its last attempt failed.
     """
 
-    plan: Mapping[str, Any]  # a `readers.PlanEntry`
+    plan: PlannedRun
     status: str
     reason: str
     data: str
@@ -69,7 +71,7 @@ class RunResults:
     @property
     def experiment(self) -> tuple[Any, Any]:
         """Corpus and recipe; scores of different ones are not averaged."""
-        return self.plan.get("corpus"), self.plan.get("recipe_changes")
+        return self.plan.corpus, self.plan.recipe_changes
 
     @property
     def fate(self) -> str:
@@ -85,13 +87,12 @@ class RunResults:
         return self.scores.get((task, "test", board.metric))
 
 
-def deviations(plans: Iterable[Mapping[str, Any]]) -> list[str]:
+def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     """How the trainings of planned runs differ from those of papers, as clauses."""
-    trained = [plan for plan in plans if plan["seed"] is not None]
-    corpora = {plan["corpus"] for plan in trained if not plan.get("own_corpus")} - {"wiki1m"}
-    changed = {key for plan in trained for key in plan.get("recipe_changes") or ()}
-    changed -= NEUTRAL_CHANGES
-    clauses = [f"trained on {listed(sorted(map(str, corpora)))}"] if corpora else []
+    trained = [run for run in runs if run.seed is not None]
+    corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
+    changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
+    clauses = [f"trained on {listed(sorted(corpora))}"] if corpora else []
     if changed:
         clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
     return clauses
@@ -122,7 +123,7 @@ class SuiteResults:
         """
         seen: dict[str, tuple[str, str]] = {}
         for run, kind in product(self.runs, ("scores", "analyses")):
-            result = f"the {kind} of {run.plan['id']}"
+            result = f"the {kind} of {run.plan.id}"
             provenance = run.provenance if kind == "scores" else run.analysed
             sums = {
                 f"{task} {split}": digest
@@ -134,7 +135,7 @@ class SuiteResults:
             sums |= {
                 f"corpus {corpus['name']}": corpus["sha256"]
                 for corpus in provenance.get("corpora", ())
-                if corpus["name"] == run.plan.get("corpus")
+                if corpus["name"] == run.plan.corpus
             }
             for part, digest in sums.items():
                 first, earlier = seen.setdefault(part, (digest, result))
@@ -148,16 +149,12 @@ class SuiteResults:
     @cached_property
     def boards(self) -> dict[str, Board]:
         """The tables of the suite's tasks, by name. Some may be empty."""
-        return boards_of(
-            expand_tasks([task for run in self.runs for task in run.plan.get("tasks") or []])
-        )
+        return boards_of(expand_tasks([task for run in self.runs for task in run.plan.tasks]))
 
     def planned(self, name: str) -> Board:
         """A table with only the columns that a run is planned for, and a title that names them."""
         board = self.boards[name]
-        planned = {
-            task for run in self.runs for task in expand_tasks(run.plan.get("tasks", board.tasks))
-        }
+        planned = {task for run in self.runs for task in expand_tasks(run.plan.tasks)}
         tasks = tuple(task for task in board.tasks if task in planned)
         if tasks in ((), board.tasks):
             return board
@@ -230,24 +227,24 @@ def _derived(
         yield ("TokSim", "test", "token_similarity"), 100 * float(last)
 
 
-def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunResults:
+def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     """Read the results of a planned run.
 
     Args:
-        plan: the run's entry in the plan.
+        run: the run.
         suite_dir: the suite's folder.
-        mode: of the classifiers, as planned; None if the plan does not say.
+        mode: of the classifiers, as planned.
 
     Raises:
         UserError: a file is damaged, or holds results of another run or mode.
     """
-    path = suite_dir / "scores" / f"{plan['id']}.json"
+    path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
-        failed = (suite_dir / "runs" / plan["id"] / FAILURE).is_file()
+        failed = (suite_dir / "runs" / run.id / FAILURE).is_file()
         reason = "its last attempt failed" if failed else NOT_SCORED
-        return RunResults(plan, "missing", reason, "", {}, has_failed=failed)
+        return RunResults(run, "missing", reason, "", {}, has_failed=failed)
     provenance, records = read_scores(path)
-    fault = _fault(provenance, records, plan, mode)
+    fault = _fault(provenance, records, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
     scores = {
@@ -259,10 +256,10 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
         for record in records
     }
     outcome = provenance["outcome"]
-    analyses, origin = readers.read_analyses(suite_dir / "analyses" / path.name)
+    analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
     scores |= dict(_derived(scores, outcome, analyses))
     return RunResults(
-        plan,
+        run,
         outcome["status"],
         outcome.get("reason") or "",
         provenance["data"]["name"],
@@ -274,22 +271,21 @@ def read_run(plan: readers.PlanEntry, suite_dir: Path, mode: str | None) -> RunR
 
 
 def _fault(
-    provenance: Mapping[str, Any],
-    records: Sequence[Record],
-    plan: Mapping[str, Any],
-    mode: str | None,
+    provenance: Mapping[str, Any], records: Sequence[Record], run: PlannedRun, mode: str
 ) -> str:
     """Why scores are not those of a planned run; empty if they are."""
-    run = provenance.get("run", {})
-    if run.get("id") != plan["id"]:
-        return f"it holds the scores of {run.get('id', 'a model outside the suite')}"
-    for name in ("identity", "method", "setting", "backbone", "seed"):
-        if name in plan and run.get(name) != plan[name]:
-            shown = "" if name == "identity" else f" ({run.get(name)}, planned is {plan[name]})"
-            return f"the {name} of its run is another{shown}"
-    scored = provenance.get("mode", mode)
-    if mode and scored != mode and any(record["metric"] in SHARES for record in records):
-        return f"its classifiers have mode '{scored}', which is '{mode}' in the plan"
+    scored = provenance.get("run", {})
+    if scored.get("id") != run.id:
+        return f"it holds the scores of {scored.get('id', 'a model outside the suite')}"
+    if scored.get("identity") != run.identity:
+        return "the identity of its run is another"
+    for name in ("method", "setting", "backbone", "seed"):
+        planned = getattr(run, name)
+        if scored.get(name) != planned:
+            return f"the {name} of its run is another ({scored.get(name)}, planned is {planned})"
+    scored_mode = provenance.get("mode", mode)
+    if scored_mode != mode and any(record["metric"] in SHARES for record in records):
+        return f"its classifiers have mode '{scored_mode}', which is '{mode}' in the plan"
     return ""
 
 
@@ -299,14 +295,8 @@ def read_suite(suite_dir: Path) -> SuiteResults:
     Raises:
         UserError: there is no plan, or a file is damaged.
     """
-    plan = readers.read_plan(Path(suite_dir) / "plan.json")
-    runs = [read_run(run, Path(suite_dir), plan.get("mode")) for run in plan["runs"]]
+    plan = read_plan(Path(suite_dir) / "plan.json")
+    runs = [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs]
     return SuiteResults(
-        plan["suite"],
-        plan["data"],
-        plan.get("stand_ins") or {},
-        runs,
-        plan.get("grown", False),
-        plan.get("baseline", ""),
-        plan.get("mode", "test"),
+        plan.suite, plan.data, plan.stand_ins, runs, plan.grown, plan.baseline, plan.mode
     )

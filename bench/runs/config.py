@@ -4,7 +4,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -19,14 +18,15 @@ from bench.download import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
-from bench.results.records import ANALYSES
+from bench.runs import ANALYSES
 from bench.runs.encoders import EncoderEntry, encoder_runs
 from bench.runs.names import compared_boards
 from bench.runs.needs import in_order
 from bench.runs.paths import comparison_stem, data_folder
+from bench.runs.plan import Plan
 from bench.runs.recipe import convert_recipe
 from bench.runs.resolve import parse, resolve
-from bench.runs.run import Run
+from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import Model, validated
 
@@ -277,20 +277,7 @@ def _check_stand_ins(suite: Suite) -> None:
 # Expansion
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A run of a suite, the tasks (or groups) it is scored on, and the names of its analyses."""
-
-    run: Run
-    tasks: tuple[str, ...]
-    analyses: tuple[str, ...]
-
-    def describe(self) -> dict[str, Any]:
-        """The planned run as JSON-serialisable data, for plans."""
-        return self.run.describe() | {"tasks": list(self.tasks), "analyses": list(self.analyses)}
-
-
-def planned(suite: Suite) -> list[Planned]:
+def planned(suite: Suite) -> list[PlannedRun]:
     """Expand a suite into runs, in order.
 
     Entries that resolve to one run are merged. A run follows those that it needs, which are added
@@ -300,41 +287,44 @@ def planned(suite: Suite) -> list[Planned]:
         UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
             baseline of the comparison is not planned or has nothing beside it.
     """
-    by_id: dict[str, Planned] = {}
-    for run, entry in _runs(suite):
-        tasks = entry.tasks or suite.tasks_of(run.backbone.name)
-        earlier = by_id.get(run.id, Planned(run, (), ()))
-        by_id[run.id] = Planned(
-            earlier.run,
-            tuple(dict.fromkeys((*earlier.tasks, *tasks))),
-            tuple(dict.fromkeys((*earlier.analyses, *entry.analyses))),
+    by_id: dict[str, PlannedRun] = {}
+
+    def add(run: Run, tasks: Sequence[str], analyses: Sequence[str] = ()) -> None:
+        earlier = by_id.get(run.id) or PlannedRun(**dict(run))
+        by_id[run.id] = earlier.model_copy(
+            update={
+                "tasks": tuple(dict.fromkeys((*earlier.tasks, *tasks))),
+                "analyses": tuple(dict.fromkeys((*earlier.analyses, *analyses))),
+            }
         )
+
+    for run, entry in _runs(suite):
+        add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
-            same = by_id[run.id].run.label
-            raise UserError(f"'{run.label}' is the same as '{same}'; remove one")
-        by_id[run.id] = Planned(run, tuple(suite.tasks), ())
-    plan_runs = [
-        by_id.get(run.id) or Planned(run, tuple(suite.tasks_of(run.backbone.name)), ())
-        for run in in_order(item.run for item in by_id.values())
-    ]
-    _check_corpora([item.run for item in plan_runs])
-    _check_sets(suite, plan_runs)
-    comparison(suite, plan_runs)
-    return plan_runs
+            raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
+        add(run, suite.tasks)
+    ordered = in_order(by_id.values())
+    for run in ordered:
+        if run.id not in by_id:
+            add(run, suite.tasks_of(run.backbone))
+    runs = [by_id[run.id] for run in ordered]
+    _check_corpora(runs)
+    _check_sets(suite, runs)
+    comparison(suite, runs)
+    return runs
 
 
-def comparison(suite: Suite, plan_runs: Iterable[Planned]) -> str:
+def comparison(suite: Suite, runs: Sequence[PlannedRun]) -> str:
     """The stem of the files of the comparison, on its first board; empty without `compare`.
     `UserError` if the baseline is not planned, or has nothing beside it."""
     if suite.compare is None:
         return ""
     with errors_of("'compare.baseline'"):
-        plans = [item.describe() for item in plan_runs]
-        return comparison_stem(compared_boards(suite.compare.baseline, plans)[0])
+        return comparison_stem(compared_boards(suite.compare.baseline, runs)[0])
 
 
-def _check_corpora(runs: Sequence[Run]) -> None:
+def _check_corpora(runs: Sequence[PlannedRun]) -> None:
     """Check that corpora exist, and have the documents or triples that their runs need."""
     for name in dict.fromkeys(name for run in runs for name in run.corpora):
         check_name(name)
@@ -343,14 +333,14 @@ def _check_corpora(runs: Sequence[Run]) -> None:
         cls = method_class(name)
         structure = cls.reads(cls.Hyper(**hyper)) if run.trained else None
         if structure:
-            with errors_of(f"'{run.text}' cannot be trained"):
+            with errors_of(f"'{run.method}' cannot be trained"):
                 check_structure(run.corpus, structure)
 
 
-def _check_sets(suite: Suite, plan_runs: Sequence[Planned]) -> None:
+def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     """Check that the data has the sets on which runs are scored and selected, if it is here."""
-    scored = list(dict.fromkeys(task for item in plan_runs for task in item.tasks))
-    trained = [item.run for item in plan_runs if item.run.trained]
+    scored = list(dict.fromkeys(task for run in runs for task in run.tasks))
+    trained = [run for run in runs if run.trained]
     selected = list(dict.fromkeys(task for run in trained for task in run.recipe.selection))
     in_own_folder = suite.data not in ("senteval", "world")
     described = [name for name in (*scored, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
@@ -368,11 +358,6 @@ def _check_sets(suite: Suite, plan_runs: Sequence[Planned]) -> None:
         if in_own_folder:
             check_own(tasks, folder)
         check_dev(selected, folder, present=in_own_folder)
-
-
-def runs(suite: Suite) -> list[Run]:
-    """All runs of a suite, as `planned` gives them."""
-    return [item.run for item in planned(suite)]
 
 
 def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:
@@ -454,18 +439,16 @@ def _texts(entry: MethodEntry) -> Iterator[str]:
             yield text + setting
 
 
-def plan(suite: Suite, planned_runs: Sequence[Planned] | None = None) -> dict[str, Any]:
-    """The content of `plan.json`: the runs of a suite, or those given, as JSON data."""
-    content: dict[str, Any] = {
-        "suite": suite.suite,
-        "data": suite.data,
-        "corpus": suite.corpus,
-        "tasks": suite.tasks,
-        "mode": suite.mode,
-        "stand_ins": {printed: backbone(name).name for printed, name in suite.printed_backbones},
-    }
-    if suite.grown:
-        content["grown"] = True
-    if suite.compare:
-        content["baseline"] = suite.compare.baseline
-    return content | {"runs": [item.describe() for item in planned_runs or planned(suite)]}
+def plan(suite: Suite) -> Plan:
+    """The content of `plan.json`: the runs of a suite, and what all of them have in common."""
+    return Plan(
+        suite=suite.suite,
+        data=suite.data,
+        corpus=suite.corpus,
+        tasks=suite.tasks,
+        mode=suite.mode,
+        stand_ins={printed: backbone(name).name for printed, name in suite.printed_backbones},
+        grown=suite.grown,
+        baseline=suite.compare.baseline if suite.compare else "",
+        runs=planned(suite),
+    )

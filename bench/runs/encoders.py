@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from pydantic import AfterValidator, Field
 from bench.registry.backbones import backbone
 from bench.registry.encoders import TRANSFORMER, encoder_folder
 from bench.registry.methods import method_classes
-from bench.results.records import OUTSIDE
+from bench.runs.labels import OUTSIDE
 from bench.runs.resolve import resolve, spell
 from bench.runs.run import Run
 from bench.utils.errors import UserError, errors_of
@@ -70,7 +69,7 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
         with errors_of(subject):
             _check_model(entry)
             run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
-        yield replace(run, label=f"{label}{OUTSIDE}")
+        yield run.model_copy(update={"label": f"{label}{OUTSIDE}"})
 
 
 def _check_model(entry: EncoderEntry) -> None:

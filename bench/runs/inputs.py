@@ -43,8 +43,8 @@ def check_inputs(runs: Sequence[Run], data: str) -> list[str]:
 
 
 def _missing_models(runs: Sequence[Run]) -> list[str]:
-    backbones = dict.fromkeys(run.backbone for run in runs if not run.backbone.is_here())
-    missing = [f"the backbone {backbone.name}" for backbone in backbones]
+    backbones = dict.fromkeys(backbone(run.reference) for run in runs)
+    missing = [f"the backbone {used.name}" for used in backbones if not used.is_here()]
     # A model that identifies itself by its name is one of the hub.
     models = [(name, identity) for run in runs for name, identity in run.models.items()]
     for name in dict.fromkeys(name for name, identity in models if identity == name):

@@ -2,18 +2,16 @@
 others can be compared with them."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bench.datasets.tasks import boards_of, expand_tasks
-from bench.results.records import OUTSIDE, is_outside
+from bench.runs.labels import OUTSIDE, is_outside
 from bench.runs.resolve import Keys, parse, resolve, spell, suite_recipe
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, did_you_mean, suggestion
 
-Plan = Mapping[str, Any]  # a run, as `Run.describe` describes it
 
-
-def named(text: str, plans: Sequence[Plan]) -> list[Plan]:
+def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The runs whose method, and setting if the text has one, a text names.
 
     An outside encoder is named by its label. Of other runs, spaces, the order of keys and
@@ -24,42 +22,43 @@ def named(text: str, plans: Sequence[Plan]) -> list[Plan]:
         UserError: no run is, or the text cannot be parsed. The message gives the nearest names.
     """
     label = text.removesuffix(OUTSIDE)
-    labels = {_outside_label(plan) for plan in plans} - {""}
+    labels = {_outside_label(run) for run in runs} - {""}
     if label in labels:
-        return [plan for plan in plans if _outside_label(plan) == label]
+        return [run for run in runs if _outside_label(run) == label]
     try:
         parts, setting = parse(text)
     except UserError:
         if suggestion(label, labels):
             raise UserError(f"'{text}' is not planned{did_you_mean(label, labels)}") from None
         raise
-    by_name = {_name(plan): plan for plan in plans if setting in (None, plan["setting"])}
+    by_name = {_name(run): run for run in runs if setting in (None, run.setting)}
     spelling = _spelling(parts)
     names = [name for name in by_name if _spelling(parse(name[0])[0]) == spelling]
-    names = names or [name for name, plan in by_name.items() if _would_be(spelling, plan)]
+    names = names or [name for name, run in by_name.items() if _would_be(spelling, run)]
     if names:
-        return [plan for plan in plans if _name(plan) in names]
-    texts = {f"{plan['method']}@{plan['setting']}" if setting else plan["method"] for plan in plans}
+        return [run for run in runs if _name(run) in names]
+    texts = {run.text if setting else run.method for run in runs}
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 
 
-def compared_boards(baseline: str, plans: Sequence[Plan]) -> list[str]:
+def compared_boards(baseline: str, runs: Sequence[PlannedRun]) -> list[str]:
     """The boards (`bench.datasets.tasks`) with a task on which the baseline and another method are
     scored, on one backbone or one of them without.
 
     Raises:
         UserError: there is none, or no run is of the baseline.
     """
-    ours = named(baseline, plans)
-    if any(plan["setting"] == "official" for plan in ours):
-        ours = [plan for plan in ours if plan["setting"] == "official"]
+    ours = named(baseline, runs)
+    if any(run.setting == "official" for run in ours):
+        ours = [run for run in ours if run.setting == "official"]
+    our_ids = {run.id for run in ours}
     shared: set[str] = set()
     # Distinct backbones and tasks: a plan may have thousands of runs.
-    others = {_scored(plan) for plan in plans if plan not in ours}
+    others = {_scored(run) for run in runs if run.id not in our_ids}
     for (backbone, tasks), (compared, more) in itertools.product(set(map(_scored, ours)), others):
         if backbone == compared or "none" in (backbone, compared):
             shared |= set(expand_tasks(tasks)) & set(expand_tasks(more))
-    boards = boards_of(expand_tasks([task for plan in plans for task in plan["tasks"]]))
+    boards = boards_of(expand_tasks([task for run in runs for task in run.tasks]))
     names = [name for name, board in boards.items() if shared & set(board.tasks)]
     if not names:
         raise UserError(
@@ -69,18 +68,17 @@ def compared_boards(baseline: str, plans: Sequence[Plan]) -> list[str]:
     return names
 
 
-def _outside_label(plan: Plan) -> str:
-    label = plan.get("label", "")
-    return label.removesuffix(OUTSIDE) if is_outside(label) else ""
+def _outside_label(run: PlannedRun) -> str:
+    return run.label.removesuffix(OUTSIDE) if is_outside(run.label) else ""
 
 
-def _name(plan: Plan) -> tuple[str, str, str]:
-    return plan["method"], plan["setting"], plan["backbone"]
+def _name(run: PlannedRun) -> tuple[str, str, str]:
+    return run.method, run.setting, run.backbone
 
 
-def _scored(plan: Plan) -> tuple[str, tuple[str, ...]]:
+def _scored(run: PlannedRun) -> tuple[str, tuple[str, ...]]:
     """The backbone and the tasks that a run is scored on."""
-    return plan["backbone"], tuple(plan["tasks"])
+    return run.backbone, run.tasks
 
 
 def _spelling(parts: list[tuple[str, Keys]]) -> str:
@@ -88,17 +86,17 @@ def _spelling(parts: list[tuple[str, Keys]]) -> str:
     return "+".join([first, *sorted(rest)])
 
 
-def _would_be(spelling: str, plan: Plan) -> bool:
+def _would_be(spelling: str, planned: PlannedRun) -> bool:
     """Whether a text would be this run if it were planned instead of it."""
     try:
         run = resolve(
-            f"{spelling}@{plan['setting']}",
-            backbone_name=plan.get("reference") or plan["backbone"],
+            f"{spelling}@{planned.setting}",
+            backbone_name=planned.reference or planned.backbone,
             corpus="wiki1m",  # the text does not depend on it, nor on data and seed
             data="senteval",
-            seed=plan["seed"],
-            recipe=suite_recipe(plan),
+            seed=planned.seed,
+            recipe=suite_recipe(planned),
         )
     except UserError:  # it is not possible in this setting or on this backbone
         return False
-    return run.text == plan["method"]
+    return run.method == planned.method

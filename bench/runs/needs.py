@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.models.transformer import load_tokenizer
 from bench.registry.backbones import NO_BACKBONE, Backbone
-from bench.runs.run import Run, model_fields
+from bench.runs.run import PlannedRun, Run, model_fields
 from bench.utils.errors import UserError
 from methods.base import Method
 
@@ -47,9 +47,9 @@ class Needs:
             value = getattr(hyper, key)
             if isinstance(value, str) and value.startswith(RUN):
                 run = self._named(value)
-                spellings[key] = f"{RUN}{run.text}@{run.setting}"
-                if run.backbone not in (self.chosen, NO_BACKBONE):
-                    spellings[key] += f" on {run.backbone.reference}"
+                spellings[key] = f"{RUN}{run.text}"
+                if run.reference not in (self.chosen.reference, NO_BACKBONE.reference):
+                    spellings[key] += f" on {run.reference}"
                 self.runs[spellings[key]] = run
         return hyper.model_copy(update=spellings)
 
@@ -82,8 +82,8 @@ class Needs:
         subject = f"'{key}' in '{self.text}'"
         if key in hyper.marked("language"):
             raise UserError(
-                f"{subject} needs a masked language model, and '{run.text}' keeps no head of one; "
-                "name a folder or a model of the hub"
+                f"{subject} needs a masked language model, and '{run.method}' keeps no head of "
+                "one; name a folder or a model of the hub"
             )
         pooler = hyper.marked("pooler").get(key)
         if pooler is None:
@@ -94,16 +94,17 @@ class Needs:
             remedy = f"set {pooler}={kept}" if pooler != needed and kept else "name another"
             raise UserError(
                 f"{subject} needs a transformer with the pooler '{needed}', and "
-                f"'{run.text}' {has}; {remedy}"
+                f"'{run.method}' {has}; {remedy}"
             )
         # Vocabularies are compared as far as both backbones are on this machine.
-        if run.backbone == self.chosen or not (run.backbone.is_here() and self.chosen.is_here()):
+        backbones = run.pretrained, self.chosen
+        if run.pretrained == self.chosen or not all(used.is_here() for used in backbones):
             return
-        tokenizers = [load_tokenizer(used.folder()) for used in (run.backbone, self.chosen)]
+        tokenizers = [load_tokenizer(used.folder()) for used in backbones]
         if tokenizers[0].get_vocab() != tokenizers[1].get_vocab():
             raise UserError(
                 f"{subject} reads the tokens of '{self.chosen.name}', and "
-                f"'{run.backbone.name}' has another vocabulary; "
+                f"'{run.backbone}' has another vocabulary; "
                 "name a run on a backbone with the same one"
             )
 
@@ -135,16 +136,16 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
     return list(ordered.values())
 
 
-def chains(entries: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Entries of a plan in groups: each run with those of them that it needs, before it. One
-    process takes a group."""
-    groups: list[list[dict[str, Any]]] = []
-    for entry in entries:
-        needed = set((entry.get("needs") or {}).values())
-        joined = [group for group in groups if needed & {member["id"] for member in group}]
+def chains(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
+    """Planned runs in groups: each with those of them that it needs, before it. One process takes a
+    group."""
+    groups: list[list[PlannedRun]] = []
+    for run in runs:
+        needed = {need.id for need in run.needs.values()}
+        joined = [group for group in groups if needed & {member.id for member in group}]
         if joined:
-            joined[0] += [*chain.from_iterable(joined[1:]), entry]
+            joined[0] += [*chain.from_iterable(joined[1:]), run]
             groups = [group for group in groups if group not in joined[1:]]
         else:
-            groups.append([entry])
+            groups.append([run])
     return groups

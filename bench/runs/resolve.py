@@ -23,7 +23,7 @@ from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
 from bench.runs.needs import Needs
 from bench.runs.recipe import Recipe, convert_recipe
-from bench.runs.run import Run, cut_shape
+from bench.runs.run import Run, cut_shape, identified
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition
@@ -115,46 +115,32 @@ def resolve(
         overridden |= run.overridden
     own_corpus = merged.own.corpus is not None and merged.final.corpus == merged.own.corpus
     note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
-    return Run(
-        text="+".join(part.spelling for part in parts),
-        setting=setting,
-        label=" + ".join([parts[0].label + note, *(part.label for part in parts[1:])]),
-        parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
-        backbone=chosen,
-        corpus=merged.final.corpus or corpus,
-        data=data,
-        seed=seed if host.trained else None,
-        own_corpus=own_corpus,
-        recipe=merged.final,
-        recipe_changes=changes | merged.changed_by_suite,
-        overridden=overridden | merged.overridden,
-        skip=skips[0] if skips else None,
-        needs=needed,
+    return identified(
+        {
+            "method": "+".join(part.spelling for part in parts),
+            "setting": setting,
+            "label": " + ".join([parts[0].label + note, *(part.label for part in parts[1:])]),
+            "parts": tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
+            "backbone": chosen.name,
+            "reference": chosen.reference,
+            "trained": host.trained,
+            "corpus": (merged.final.corpus or corpus) if host.trained else "",
+            "own_corpus": own_corpus,
+            "data": data,
+            "seed": seed if host.trained else None,
+            "recipe": merged.final,
+            "recipe_changes": (changes | merged.changed_by_suite) if host.trained else {},
+            "overridden": (overridden | merged.overridden) if host.trained else {},
+            "skip": skips[0] if skips else None,
+            "needs": needed,
+        }
     )
 
 
-def run_of(
-    description: Mapping[str, Any], *, corpus: str | None = None, data: str | None = None
-) -> Run:
-    """The run that `Run.describe` described, as this version resolves it; compare `id` to see if it
-    is unchanged.
-
-    `corpus` and `data` replace those of the description, which may have no corpus.
-    """
-    return resolve(
-        f"{description['method']}@{description['setting']}",
-        backbone_name=description["reference"],
-        corpus=corpus or description["corpus"],
-        data=data or description["data"],
-        seed=description["seed"],
-        recipe=suite_recipe(description),
-    )
-
-
-def suite_recipe(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe fields of the suite that the run of a description was resolved with, those that
-    are the method's own left out."""
-    return {**(description.get("recipe_changes") or {}), **description.get("overridden", {})}
+def suite_recipe(run: Run) -> dict[str, Any]:
+    """The recipe fields of the suite that a run was resolved with, those that are the method's own
+    left out."""
+    return {**run.recipe_changes, **run.overridden}
 
 
 # Text

@@ -1,6 +1,7 @@
 """A run: method x backbone x corpus x data x seed x recipe, and the identity that names its files.
 
-`bench.runs.resolve` makes a `Run` from text such as `simcse[temperature=0.05]@paper`.
+`bench.runs.resolve` makes a `Run` from text such as `simcse[temperature=0.05]@paper`. From there on
+the run is data: plans, jobs, provenance and tables carry it as it is.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from bench.registry.backbones import NO_BACKBONE, Backbone
+from pydantic import ConfigDict, Field
+
+from bench.registry.backbones import NO_BACKBONE, Backbone, backbone
 from bench.registry.encoders import BACKBONE, fingerprint
 from bench.registry.methods import method_class, method_origin
-from bench.registry.values import format_value
 from bench.runs.recipe import HEADED, Recipe
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
+from bench.utils.validation import Document
 from methods.base import Method, Shape, Transform, compose
 
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
@@ -41,57 +44,80 @@ LATER: dict[str, tuple[str, ...]] = {
     "simcse": ("delete_word",),
 }  # fmt: skip
 
+Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters
 
-@dataclass(frozen=True)
-class Run:
+
+class Run(Document):
     """One training, or one untrained encoder, and the data it is scored on.
 
     Attributes:
-        text: canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`.
+        id: a readable name and the hash of the identity. The run's files are named after it.
+        method: canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`.
         setting: "paper" or "official".
         label: readable name for tables.
-        parts: (method name, version, hyper-parameters) of each part, clamped to the backbone.
-        corpus: name or path of the training corpus.
-        data: name or path of the evaluation data.
-        seed: random seed; None for untrained encoders, which draw nothing.
+        parts: the methods of the text, their hyper-parameters clamped to the backbone.
+        backbone: its name in tables.
+        reference: name or path with which it is loaded.
+        trained: whether there is a training.
+        corpus: name or path of the training corpus; empty without a training.
         own_corpus: True if the method always trains on this corpus, whatever the suite sets.
+        data: name or path of the evaluation data.
+        seed: random seed; None without a training, since then nothing is drawn.
         recipe: all training hyper-parameters.
         recipe_changes: recipe fields set by the suite that differ from the method's own setting, or
             from that of a run that it needs.
-        skip: why this run is impossible on this backbone, or None.
         overridden: the other fields of the suite that differ from the method's own setting, or from
             that of a run that it needs: those that a text overrides.
+        skip: why this run is impossible on this backbone, or None.
         needs: the runs whose encoders it loads, by the values of hyper-parameters that name them.
+        identity: everything that affects the run's scores.
     """
 
-    text: str
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = Field(pattern=r"^[\w+-][\w.+-]*$")
+    method: str
     setting: str
     label: str
-    parts: tuple[tuple[str, int, dict[str, Any]], ...]
-    backbone: Backbone
-    corpus: str
-    data: str
-    seed: int | None
-    own_corpus: bool
-    recipe: Recipe
-    recipe_changes: dict[str, Any]
-    skip: str | None
-    overridden: dict[str, Any] = field(default_factory=dict)
-    needs: Mapping[str, Run] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+    backbone: str
+    reference: str = ""
+    trained: bool = True
+    corpus: str = ""
+    own_corpus: bool = False
+    data: str = ""
+    seed: Annotated[int, Field(strict=True)] | None
+    recipe: Recipe = Recipe()
+    recipe_changes: dict[str, Any] = {}
+    overridden: dict[str, Any] = {}
+    skip: str | None = None
+    needs: dict[str, Run] = {}
+    identity: dict[str, Any] = {}
 
     @property
-    def trained(self) -> bool:
-        return method_class(self.parts[0][0]).trained
+    def text(self) -> str:
+        """Method and setting, as configurations name them."""
+        return f"{self.method}@{self.setting}"
+
+    @property
+    def pretrained(self) -> Backbone:
+        """The backbone to load."""
+        return backbone(self.reference)
 
     @property
     def shape(self) -> Shape:
         """Backbone dimensions after the recipe's cuts."""
-        return cut_shape(self.backbone, self.recipe)
+        return cut_shape(self.pretrained, self.recipe)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the identity."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
 
     @property
     def corpora(self) -> list[str]:
         """All corpora that the run reads, without duplicates, the training corpus first."""
-        corpora = [self.corpus] if self.trained else []
+        corpora = [self.corpus] if self.corpus else []
         for name, _, hyper in self.parts:
             cls = method_class(name)
             corpora += cls.corpora(cls.Hyper(**hyper))
@@ -119,100 +145,16 @@ class Run:
         """The pooler of the encoder that is scored, if it is a transformer and nothing else."""
         host, *others = (method_class(name) for name, _, _ in self.parts)
         is_plain = (
-            self.backbone.kind == "transformer"
+            self.pretrained.kind == "transformer"
             and host.encoder is Method.encoder
             and self.recipe.dimension is None
             and not any(issubclass(cls, Transform) for cls in others)
         )
         return self.evaluation_pooler if is_plain else None
 
-    @cached_property
-    def identity(self) -> dict[str, Any]:
-        """Everything that affects the run's scores."""
-        parts = []
-        for name, version, hyper in self.parts:
-            cls, origin = method_class(name), method_origin(name)
-            models = {key: hyper[key] for key in model_fields(cls) if key in hyper}
-            named = {key: self.models.get(model, model) for key, model in models.items()}
-            part = [name, version, _identified(name, {**hyper, **named}, cls.Hyper())]
-            # The author of a plugin may forget to raise its version.
-            parts.append([*part, origin.sha256] if origin else part)
-        identity: dict[str, Any] = {"parts": parts, "data": self.data}
-        # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
-        paths = [name for name in self.corpora if "/" in name and name != self.corpus]
-        if paths:
-            identity["corpora"] = {name: corpus_fingerprint(name) for name in paths}
-        if self.backbone != NO_BACKBONE:
-            identity["backbone"] = self.backbone.fingerprint
-        if self.trained:
-            identity["loop"] = LOOP_VERSION
-            identity["corpus"] = corpus_fingerprint(self.corpus)
-            identity["seed"] = self.seed
-            recipe = self.recipe.model_dump(exclude={"corpus"})
-            identity["recipe"] = _identified("recipe", recipe, Recipe())
-        return identity
-
-    @cached_property
-    def digest(self) -> str:
-        """The SHA-256 of the identity."""
-        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
-
-    @cached_property
-    def id(self) -> str:
-        """A readable slug and a hash of the identity. It names the run's files."""
-        seed = "" if self.seed is None else f"_s{self.seed}"
-        slug = re.sub(r"[^a-z0-9.+]+", "-", self.text.lower().replace("]", "").replace("[", "."))
-        name = re.sub(r"[^a-z0-9.]+", "-", self.backbone.name.lower())
-        return f"{slug[:80]}_{self.setting}_{name}{seed}_{self.digest[:10]}"
-
     def describe(self) -> dict[str, Any]:
-        """The run as JSON-serialisable data, for plans and provenance."""
-        description: dict[str, Any] = {
-            "id": self.id,
-            "method": self.text,
-            "setting": self.setting,
-            "label": self.label,
-            "backbone": self.backbone.name,
-            "reference": self.backbone.reference,
-            "corpus": self.corpus if self.trained else None,
-            "own_corpus": self.own_corpus,
-            "data": self.data,
-            "seed": self.seed,
-            "trained": self.trained,
-            "recipe": self.recipe.model_dump() if self.trained else None,
-            "recipe_changes": self.recipe_changes if self.trained else {},
-            "skip": self.skip,
-            "identity": self.identity,
-        }
-        if self.trained and self.overridden:
-            description["overridden"] = self.overridden
-        if self.needs:
-            description["needs"] = {name: run.id for name, run in self.needs.items()}
-        local = {
-            name: identity
-            for name, identity in sorted(self.models.items())
-            if identity != name and name not in self.needs
-        }
-        if local:
-            description["models"] = local
-        origins = {name: method_origin(name) for name, _, _ in self.parts}
-        plugins = {name: asdict(origin) for name, origin in origins.items() if origin}
-        if plugins:
-            description["outside"] = plugins
-        return description
-
-    @property
-    def arguments(self) -> list[str]:
-        """Command-line arguments that `resolve` turns into this run again."""
-        words = [f"{self.text}@{self.setting}", "--backbone", self.backbone.reference]
-        words += ["--corpus", self.corpus, "--data", self.data]
-        if self.seed is not None:
-            words += ["--seed", str(self.seed)]
-        changes = self.recipe_changes | self.overridden
-        if self.trained and changes:
-            pairs = [f"{key}={format_value(value)}" for key, value in sorted(changes.items())]
-            words += ["--recipe", *pairs]
-        return words
+        """The run as JSON data, for provenance."""
+        return self.model_dump(mode="json", include=set(Run.model_fields))
 
     def build(self) -> Method:
         """Instantiate the method, composed of all parts."""
@@ -220,14 +162,62 @@ class Run:
         return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], self.shape)
 
 
+class PlannedRun(Run):
+    """A run of a suite, the tasks or groups it is scored on, and the names of its analyses."""
+
+    tasks: tuple[str, ...] = ()
+    analyses: tuple[str, ...] = ()
+
+
+def identified(values: Mapping[str, Any]) -> Run:
+    """A run of fields without `id` and `identity`, which are added."""
+    run = Run(id="unknown", **values)
+    run = run.model_copy(update={"identity": identity_of(run)})
+    return run.model_copy(update={"id": _readable_id(run)})
+
+
+def identity_of(run: Run) -> dict[str, Any]:
+    """Everything that affects the scores of a run, as it is now: methods, models and files may have
+    changed since the run was planned."""
+    parts = []
+    for name, _, hyper in run.parts:
+        cls, origin = method_class(name), method_origin(name)
+        models = {key: hyper[key] for key in model_fields(cls) if key in hyper}
+        named = {key: run.models.get(model, model) for key, model in models.items()}
+        part = [name, cls.version, _identified(name, {**hyper, **named}, cls.Hyper())]
+        # The author of a plugin may forget to raise its version.
+        parts.append([*part, origin.sha256] if origin else part)
+    identity: dict[str, Any] = {"parts": parts, "data": run.data}
+    # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
+    paths = [name for name in run.corpora if "/" in name and name != run.corpus]
+    if paths:
+        identity["corpora"] = {name: corpus_fingerprint(name) for name in paths}
+    if run.reference != NO_BACKBONE.reference:
+        identity["backbone"] = run.pretrained.fingerprint
+    if run.trained:
+        identity["loop"] = LOOP_VERSION
+        identity["corpus"] = corpus_fingerprint(run.corpus)
+        identity["seed"] = run.seed
+        recipe = run.recipe.model_dump(exclude={"corpus"})
+        identity["recipe"] = _identified("recipe", recipe, Recipe())
+    return identity
+
+
+def _readable_id(run: Run) -> str:
+    seed = "" if run.seed is None else f"_s{run.seed}"
+    slug = re.sub(r"[^a-z0-9.+]+", "-", run.method.lower().replace("]", "").replace("[", "."))
+    name = re.sub(r"[^a-z0-9.]+", "-", run.backbone.lower())
+    return f"{slug[:80]}_{run.setting}_{name}{seed}_{run.digest[:10]}"
+
+
 def model_fields(cls: type[Method]) -> list[str]:
     """The hyper-parameters of a method that name other encoders."""
     return list(cls.Hyper.marked("model"))
 
 
-def cut_shape(backbone: Backbone, recipe: Recipe) -> Shape:
+def cut_shape(chosen: Backbone, recipe: Recipe) -> Shape:
     """Backbone dimensions after the recipe's `layers` and `dimension`."""
-    shape = backbone.shape
+    shape = chosen.shape
     return replace(shape, width=recipe.dimension or shape.width, depth=recipe.layers or shape.depth)
 
 

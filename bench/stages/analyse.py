@@ -61,6 +61,7 @@ class Material:
     """The inputs of an analysis in addition to the Encoder."""
 
     run: Run
+    corpus: str  # the run's, or the suite's if the run has none
     suite: Path
     device: str = "cpu"
     best_step: int | None = None  # the step whose weights were selected; None without training
@@ -266,7 +267,7 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
 
     Draws depend only on the size and the repeat, so that runs on one corpus have the same batches.
     """
-    corpus = material.run.corpus
+    corpus = material.corpus
     sentences = material.context.sentences(corpus)
     order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
     # Blank sentences are excluded, and duplicates, which would be their own neighbours.
@@ -331,7 +332,7 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
         rows.extend(batch)
     texts = [sentences[row] for row in rows]
     long = [row for row, text in enumerate(texts) if len(text.split()) >= QUERY_WORDS]
-    vectors = material.vectors(encoder, texts, f"corpus '{run.corpus}'")
+    vectors = material.vectors(encoder, texts, f"corpus '{material.corpus}'")
     return {
         "query": [
             {"sentence": texts[row], "retrieved": _closest(texts, vectors, row, RETRIEVED)}

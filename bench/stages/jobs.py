@@ -4,7 +4,6 @@ import shutil
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.manifest import manifest
+from bench.datasets.sums import task_sums
 from bench.download import pinned
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
@@ -22,13 +22,12 @@ from bench.models.load import load_encoder
 from bench.registry.encoders import hub_repository
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error
-from bench.results.provenance import provenance, task_sums
+from bench.results.provenance import provenance
 from bench.results.readers import read_analyses, read_trained
-from bench.results.records import STAGES, Record, read_scores, write_scores
-from bench.runs import paths
-from bench.runs.needs import chains
-from bench.runs.resolve import run_of
-from bench.runs.run import Run
+from bench.results.records import Record, read_scores, write_scores
+from bench.runs import STAGES, paths
+from bench.runs.plan import Plan
+from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
@@ -60,7 +59,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
             raise
         kind = TransientError if is_transient(error) else UserError
         raise kind(
-            f"training {run.text} failed ({describe_error(error)}); "
+            f"training {run.method} failed ({describe_error(error)}); "
             f"find the error with: python -m bench check-method {external[0].place}"
         ) from error
 
@@ -74,9 +73,10 @@ def _after_needs(run: Run, suite: Path) -> Run:
             outcome = _ended(needed, suite)["outcome"]
         except UserError as error:
             # The next attempt may train that run first.
-            raise TransientError(f"'{run.text}' needs the encoder of {name}: {error}") from None
+            raise TransientError(f"'{run.method}' needs the encoder of {name}: {error}") from None
         if outcome["status"] != "finished":
-            return replace(run, skip=f"it needs {name}, whose training {outcome['status']}")
+            skip = f"it needs {name}, whose training {outcome['status']}"
+            return run.model_copy(update={"skip": skip})
     return run
 
 
@@ -110,31 +110,34 @@ def score_run(
         "tasks": task_sums(read),
         "seconds": round(time.monotonic() - started, 2),
     }
-    common: Record = {"source": "sentbench", "method": run.text, "backbone": run.backbone.name}
+    common: Record = {"source": "sentbench", "method": run.method, "backbone": run.backbone}
     common |= {"variant": run.setting, "seed": run.seed}
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
 
 @float32_products(ELSEWHERE)
-def analyse_run(run: Run, suite: Path, names: Sequence[str], out: Path, device: str) -> None:
+def analyse_run(
+    run: Run, suite: Path, names: Sequence[str], corpus: str, out: Path, device: str
+) -> None:
     """Run analyses (analyse.py); for a run that was skipped or diverged, write a file without
     results.
 
     Analyses that `out` already holds are repeated with the new ones, so that all have one
-    provenance.
+    provenance. Some read the training corpus, or `corpus` if the run has none.
     """
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out)[0], *names)))
     corpora = [] if run.trained else run.corpora
+    corpus = run.corpus or corpus
     if set(names) & set(ON_CORPUS):
-        corpora = [*corpora, run.corpus]
+        corpora = [*corpora, corpus]
     described = _described(run, suite, device, corpora)
     results: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
-        material = Material(run, suite, device, described["outcome"].get("best_step"))
+        material = Material(run, corpus, suite, device, described["outcome"].get("best_step"))
         results = analyse(run_encoder(run, suite, device), material, names)
         described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
         described |= _commits(run)
@@ -146,8 +149,8 @@ def _commits(run: Run) -> dict[str, Any]:
     """Return the commits of what a run loads from the hub, once it is downloaded: its backbone, and
     other encoders by name."""
     commits: dict[str, Any] = {}
-    if run.backbone.source == "hub":
-        commits["backbone_commit"] = pinned(run.backbone.location)[0]
+    if run.pretrained.source == "hub":
+        commits["backbone_commit"] = pinned(run.pretrained.location)[0]
     # An encoder of the hub is identified by its name; a folder has a sum.
     names = [name for name, identified in run.models.items() if name == identified]
     if names:
@@ -214,39 +217,17 @@ def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
         method.begin(context)
         return method.finish(method.encoder(context), context)
     except Refusal as refusal:
-        raise UserError(f"'{run.text}' cannot be scored: {refusal}") from None
-
-
-def planned(
-    plan: Mapping[str, Any], part: int = 1, parts: int = 1, only: Sequence[str] = ()
-) -> list[dict[str, Any]]:
-    """Return every `parts`-th entry of a plan from number `part` on, of those in `only` if any.
-
-    They are ordered by seed, so that an interrupted suite has some seeds of each method. A run
-    follows those that it needs, in the same part.
-
-    Raises:
-        UserError: the plan has no run with such an id.
-    """
-    entries = [{"tasks": [], "analyses": [], **entry} for entry in plan["runs"]]
-    unknown = set(only) - {entry["id"] for entry in entries}
-    if unknown:
-        raise UserError(
-            f"the plan has no run '{min(unknown)}'; write the plan again, or remove it from --only"
-        )
-    chosen = [entry for entry in entries if not only or entry["id"] in only]
-    groups = chains(sorted(chosen, key=lambda entry: entry["seed"] or 0))
-    return [entry for group in groups[part - 1 :: parts] for entry in group]
+        raise UserError(f"'{run.method}' cannot be scored: {refusal}") from None
 
 
 def run_plan(
     suite: Path,
-    plan: Mapping[str, Any],
-    entries: Sequence[dict[str, Any]],
+    plan: Plan,
+    runs: Sequence[PlannedRun],
     device: str,
     stages: Sequence[str] = STAGES,
     retry: bool = False,
-) -> Iterator[Run]:
+) -> Iterator[PlannedRun]:
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
     Results that exist are not repeated, and a run that fails does not stop the others. The jobs of
@@ -254,8 +235,8 @@ def run_plan(
 
     Args:
         suite: the suite's folder, which has its world, backbones and inputs.
-        plan: corpus, data and mode of all runs.
-        entries: some of its runs, from `planned`.
+        plan: of the suite.
+        runs: some of its runs, from `Plan.chosen`.
         device: torch device.
         stages: a subset of `STAGES`.
         retry: whether runs whose last attempt failed for good are not tried again.
@@ -264,35 +245,31 @@ def run_plan(
         UserError: some runs failed.
     """
     errors: list[str] = []
-    for entry in entries:
+    for run in runs:
         try:
             if retry:
-                check_retry(suite, entry["id"], stages)
-            yield _run_stages(suite, plan, entry, device, stages)
+                check_retry(suite, run.id, stages)
+            _run_stages(suite, plan, run, device, stages)
+            yield run
         except Exception as error:
-            if len(entries) == 1:
+            if len(runs) == 1:
                 raise
             if not isinstance(error, UserError):
                 traceback.print_exc()
-            errors.append(f"{entry['id']}: {error}")
+            errors.append(f"{run.id}: {error}")
             warn(f"error: {errors[-1]}")
     if errors:
-        raise UserError(f"{len(errors)} of {len(entries)} runs failed; the last is {errors[-1]}")
+        raise UserError(f"{len(errors)} of {len(runs)} runs failed; the last is {errors[-1]}")
 
 
 def _run_stages(
-    suite: Path,
-    plan: Mapping[str, Any],
-    entry: Mapping[str, Any],
-    device: str,
-    stages: Sequence[str],
-) -> Run:
+    suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Sequence[str]
+) -> None:
     """Take a planned run through those of its stages that have no result yet."""
-    run = run_of(entry, corpus=plan["corpus"], data=plan["data"])
-    if run.id != entry["id"]:  # its results would be nobody's
+    if identity_of(run) != run.identity:  # its results would be nobody's
         raise UserError(
-            f"the plan's run {entry['id']} would be {run.id} now; write the plan again with: "
-            "python -m bench plan"
+            f"the plan's run {run.id} is another one now, since its method, backbone or corpus "
+            "has changed; write the plan again with: python -m bench plan"
         )
     trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
     analyses = paths.analyses_file(suite, run.id)
@@ -301,11 +278,10 @@ def _run_stages(
             write_json(trained, train_run(run, suite, device))
     if "score" in stages and not scores.exists():
         with working(suite, run.id, "score"):
-            score_run(run, suite, entry["tasks"], plan["mode"], scores, device)
-    if "analyse" in stages and entry["analyses"] and not analyses.exists():
+            score_run(run, suite, run.tasks, plan.mode, scores, device)
+    if "analyse" in stages and run.analyses and not analyses.exists():
         with working(suite, run.id, "analyse"):
-            analyse_run(run, suite, entry["analyses"], analyses, device)
-    return run
+            analyse_run(run, suite, run.analyses, plan.corpus, analyses, device)
 
 
 def _ended(run: Run, suite: Path) -> dict[str, Any]:
@@ -317,9 +293,9 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
     file = paths.trained_file(suite, run.id)
     if not file.is_file():
         raise UserError(
-            f"{run.text} is not trained in {suite} ({file.name} does not exist); train it first"
+            f"{run.method} is not trained in {suite} ({file.name} does not exist); train it first"
         )
-    return dict(read_trained(file))
+    return read_trained(file)
 
 
 def score_models(

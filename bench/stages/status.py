@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from bench.results.readers import Plan, read_plan
-from bench.results.records import STAGES, read_scores
+from bench.results.records import read_scores
 from bench.results.suite_results import read_run
-from bench.runs import paths
-from bench.runs.cost import PEAKS, Measured, estimate, steps
-from bench.runs.resolve import run_of
+from bench.runs import STAGES, paths
+from bench.runs.plan import Plan, read_plan
+from bench.runs.run import PlannedRun
 from bench.stages.activity import last_failure, stage_at_work
+from bench.stages.cost import PEAKS, Measured, estimate, steps
 from bench.utils.errors import UserError
 from bench.utils.text import counted
 
@@ -101,39 +100,38 @@ def status(suite: Path) -> SuiteStatus:
     done: Counter[str] = Counter()
     open_runs: list[RunStatus] = []
     logs = dict.fromkeys(STAGES, "")  # of the current job, which is named after its first run
-    for entry in plan["runs"]:
-        name = entry["id"]
+    for run in plan.runs:
         for stage in STAGES:
-            log = suite / "logs" / stage / f"{name}.log"
+            log = suite / "logs" / stage / f"{run.id}.log"
             if log.is_file():
                 logs[stage] = str(log)
-        stages = _stages_left(suite, entry)
+        stages = _stages_left(suite, run)
         if stages:
-            open_runs.append(_open_run(suite, name, stages[0], logs))
+            open_runs.append(_open_run(suite, run.id, stages[0], logs))
             continue
         try:
-            done[read_run(entry, suite, plan.get("mode")).status] += 1
+            done[read_run(run, suite, plan.mode).status] += 1
         except UserError as damage:
-            open_runs.append(RunStatus(name, "failed", "score", error=str(damage), final=True))
+            open_runs.append(RunStatus(run.id, "failed", "score", error=str(damage), final=True))
     failed_steps = []
     for path in sorted((suite / "logs").glob("*.log")):
         error = _error(path)
         if error:
             failed_steps.append({"step": path.stem, "error": error, "log": str(path)})
     left = _hours_left(suite, plan, open_runs)
-    return SuiteStatus(plan["suite"], len(plan["runs"]), dict(done), open_runs, failed_steps, left)
+    return SuiteStatus(plan.suite, len(plan.runs), dict(done), open_runs, failed_steps, left)
 
 
-def _stages_left(suite: Path, entry: Mapping[str, Any]) -> list[str]:
+def _stages_left(suite: Path, run: PlannedRun) -> list[str]:
     """The stages of a planned run without a result."""
-    name, left = entry["id"], []
-    is_scored = paths.scores_file(suite, name).is_file()
+    left = []
+    is_scored = paths.scores_file(suite, run.id).is_file()
     # Scores may be shared without the outcome of the training, which their provenance has.
-    if entry["trained"] and not is_scored:
-        left += [] if paths.trained_file(suite, name).is_file() else ["train"]
+    if run.trained and not is_scored:
+        left += [] if paths.trained_file(suite, run.id).is_file() else ["train"]
     if not is_scored:
         left.append("score")
-    if entry.get("analyses") and not paths.analyses_file(suite, name).is_file():
+    if run.analyses and not paths.analyses_file(suite, run.id).is_file():
         left.append("analyse")
     return left
 
@@ -186,26 +184,23 @@ def _hours_left(suite: Path, plan: Plan, open_runs: Sequence[RunStatus]) -> Hour
         return None
     left = HoursLeft(names.most_common(1)[0][0])
     peak = next((name for name in PEAKS if name in left.device.lower()), None)
-    measured, mode = Measured(suite.parent, left.device), plan.get("mode", "test")
-    entries = {entry["id"]: entry for entry in plan["runs"]}
+    measured = Measured(suite.parent, left.device)
+    runs = {run.id: run for run in plan.runs}
     for open_run in open_runs:
-        entry, run = entries[open_run.id], None
-        with suppress(UserError):  # a method that is not here
-            run = run_of(entry, corpus=plan.get("corpus"), data=plan["data"])
-        if run and run.skip:
+        run = runs[open_run.id]
+        if run.skip:
             continue
-        for stage in _stages_left(suite, entry):
+        for stage in _stages_left(suite, run):
             if stage == "analyse":
                 continue
             seconds = None
-            with suppress(UserError):  # a corpus of unknown size
-                tasks = entry.get("tasks") or []
-                seconds = measured.seconds(run, stage, tasks) if run else None
+            with suppress(UserError):  # a method that is not here, or a corpus of unknown size
+                seconds = measured.seconds(run, stage, run.tasks)
                 left.measured += seconds is not None
-                if run and peak and seconds is None and run.data != "world":
-                    seconds = estimate(run, stage, tasks, mode, peak)
+                if peak and seconds is None and run.data != "world":
+                    seconds = estimate(run, stage, run.tasks, plan.mode, peak)
                     left.estimated += 1
-                if run and seconds and stage == "train" and open_run.step:
+                if seconds and stage == "train" and open_run.step:
                     # Early stopping is not foreseen.
                     seconds *= max(0.0, 1 - open_run.step / steps(run))
             left.unknown += seconds is None

@@ -144,11 +144,11 @@ class RunContext:
 
     @property
     def _folder(self) -> Path:
-        return self.run.backbone.folder()
+        return self.run.pretrained.folder()
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        backbone = self.run.backbone
+        backbone = self.run.pretrained
         if backbone == NO_BACKBONE:
             return None, None
         if backbone.kind == "words":
@@ -169,7 +169,7 @@ class RunContext:
     @cached_property
     def training_head(self) -> nn.Module:
         """The training head of the poolers of `HEADED`; the identity for other poolers."""
-        recipe, width = self.run.recipe, self.run.backbone.shape.width
+        recipe, width = self.run.recipe, self.run.pretrained.shape.width
         if recipe.pooler not in HEADED:
             return nn.Identity()
         layers: list[nn.Module] = []
@@ -192,7 +192,7 @@ class RunContext:
 
     def modules(self) -> list[nn.Module]:
         """Return the modules that are trained in addition to the method itself."""
-        transformer = self.run.backbone.kind == "transformer"
+        transformer = self.run.pretrained.kind == "transformer"
         return [self.backbone, self.training_head] if transformer else []
 
     def start_from(self, model: str) -> None:
@@ -329,7 +329,7 @@ class RunContext:
 
     def remember(self, sentences: Sequence[str]) -> None:
         """Tokenize sentences once that this run's Encoders encode often: those of the dev set."""
-        if self.run.backbone.kind == "transformer":
+        if self.run.pretrained.kind == "transformer":
             encoder = self._join(self.backbone, self.run.evaluation_pooler)
             self._known.update(zip(sentences, encoder.tokenize(sentences), strict=True))
 
@@ -346,7 +346,7 @@ class RunContext:
             source = paths.run_folder(self.suite, needed.id) / "encoder"
             if not source.is_dir():
                 raise UserError(
-                    f"'{self.run.text}' needs the encoder of {needed.id}, and {source} does not "
+                    f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
         try:

@@ -22,11 +22,12 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora, sts
 from bench.datasets.manifest import Vectors
+from bench.datasets.sums import task_sums
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
-from bench.results.provenance import provenance, task_sums
+from bench.results.provenance import provenance
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoint, Checkpoints
 from bench.training.context import RunContext
@@ -198,7 +199,7 @@ class Training:
         try:
             self.method.begin(context)
         except Refusal as refusal:
-            raise UserError(f"'{run.text}' cannot be trained: {refusal}") from None
+            raise UserError(f"'{run.method}' cannot be trained: {refusal}") from None
         self.dev = [sts.read(task, context.data, "dev") for task in recipe.selection]
         context.remember(sentences(self.dev))
         # Backbone, training head and method.
@@ -212,7 +213,7 @@ class Training:
         self.total = total_steps(self.items, recipe)
         if not self.total:
             raise UserError(
-                f"'{run.text}' leaves out short batches, and its {self.items} items fill "
+                f"'{run.method}' leaves out short batches, and its {self.items} items fill "
                 f"none of {recipe.batch_size}; set a smaller batch_size or drop_last=false"
             )
         # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
@@ -343,7 +344,7 @@ class Training:
             elsewhere = self.state.load_state_dict(checkpoint.state)
         except (RuntimeError, ValueError, KeyError):
             raise UserError(
-                f"{checkpoint.path} does not match the tensors of '{self.run.text}' in this "
+                f"{checkpoint.path} does not match the tensors of '{self.run.method}' in this "
                 "version of the code; delete its folder to start over"
             ) from None
         if elsewhere:

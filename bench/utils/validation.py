@@ -6,12 +6,14 @@ else: code that receives a model trusts its values.
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from bench.utils.errors import UserError, did_you_mean, suggestion
+from bench.utils.files import read_json
 
 
 class Model(BaseModel):
@@ -57,6 +59,24 @@ def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
         return model.model_validate(dict(values))
     except ValidationError as error:
         raise UserError(explain(error)) from None
+
+
+def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> AnyModel:
+    """Read a JSON file.
+
+    Args:
+        path: the file.
+        model: what it holds.
+        noun: what the file should be, for the message.
+        remedy: what to do if it is not.
+
+    Raises:
+        UserError: the file is missing or does not fit; the message names the field.
+    """
+    try:
+        return model.model_validate(read_json(path))
+    except ValidationError as error:
+        raise UserError(f"{path} is not {noun} ({explain(error)}); {remedy}") from None
 
 
 def explain(error: ValidationError, known: Iterable[str] = ()) -> str:

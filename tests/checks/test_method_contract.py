@@ -517,8 +517,6 @@ def test_an_edited_file_is_another_run(write):
     first = hashlib.sha256(SOURCE.encode()).hexdigest()
     assert before.identity["parts"][0] == ["queue", 1, {"temperature": 0.05, "length": 5}, first]
     assert len(before.identity["parts"][1]) == 3
-    assert before.describe()["outside"] == {"queue": {"place": str(path), "sha256": first}}
-    assert "outside" not in simcse.describe()
     forget(plugins.load_file)
     write(SOURCE + "\n# a remark\n")
     after = run_of("queue[length=5]+gs-infonce")
@@ -629,7 +627,7 @@ def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, mo
     places = [str(other), str(tmp_path / "my_methods")]
     assert os.environ["BENCH_METHODS"] == os.pathsep.join(places)
     monkeypatch.chdir("/")
-    assert [run.text for run in config.runs(suite)] == ["queue", "other-queue"]
+    assert [run.method for run in config.planned(suite)] == ["queue", "other-queue"]
 
 
 @pytest.mark.parametrize(

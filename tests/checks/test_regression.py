@@ -26,6 +26,7 @@ from bench.datasets import probing, transfer
 from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
 from bench.runs import config
+from bench.runs.plan import Plan, read_plan
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
@@ -247,9 +248,6 @@ def commits_in(reference: Path) -> dict[str, str]:
 def test_an_update_measures_what_changed_and_keeps_the_rest(tmp_path):
     reference = tmp_path / "reference.json"
 
-    def plan(folder: Path) -> Any:
-        return read_json(folder / "plan.json")
-
     first = measure(tmp_path / "first" / PLAIN, "one", simcse=1, sscl=1)
     assert lacking(plan(first), reference) == {SIMCSE, SSCL}
     write(first, [first], reference)
@@ -275,13 +273,18 @@ def test_an_update_measures_what_changed_and_keeps_the_rest(tmp_path):
     assert commits_in(reference) == {SIMCSE: "one", GLOVE: "two"}
 
 
+def plan(folder: Path) -> Plan:
+    return read_plan(folder / "plan.json")
+
+
 def test_other_tasks_or_seeds_are_measured_again(tmp_path):
     reference, folder = tmp_path / "reference.json", tmp_path / PLAIN
     write(measure(folder, "one", simcse=1, sscl=1), [folder], reference)
-    plan = read_json(folder / "plan.json")
-    more = [run | {"tasks": ["STS12", "STS-B"]} for run in plan["runs"][:2]]
-    assert lacking(plan | {"runs": [*more, *plan["runs"][2:]]}, reference) == {SIMCSE}
-    assert lacking(plan | {"runs": plan["runs"][:3]}, reference) == {SSCL}
+    made = plan(folder)
+    more = [run.model_copy(update={"tasks": ("STS12", "STS-B")}) for run in made.runs[:2]]
+    longer = made.model_copy(update={"runs": [*more, *made.runs[2:]]})
+    assert lacking(longer, reference) == {SIMCSE}
+    assert lacking(made.model_copy(update={"runs": made.runs[:3]}), reference) == {SSCL}
 
 
 def test_a_method_that_was_changed_since_is_not_compared(tmp_path):
@@ -297,9 +300,9 @@ def test_a_method_that_was_changed_since_is_not_compared(tmp_path):
 
 def test_the_smoke_suite_has_one_identity_for_all_seeds_and_threads():
     content = config.load(ROOT / "config" / "smoke.yaml")
-    plain = config.plan(config.reseeded(content, range(1, 9)))["runs"]
+    plain = config.plan(config.reseeded(content, range(1, 9))).runs
     recipe = {**content.recipe, "threads": 2}
-    threads = config.plan(content.changed(recipe=recipe))["runs"]
+    threads = config.plan(content.changed(recipe=recipe)).runs
     found = [{(name_of(run), identity_of(run)) for run in runs} for runs in (plain, threads)]
     names = {name for name, _ in found[0]}
     assert found[0] == found[1]

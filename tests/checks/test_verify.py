@@ -20,9 +20,9 @@ from bench.__main__ import main
 from bench.checks.verify import tolerances, verify
 from bench.datasets import sts
 from bench.datasets.corpora import read_sentences
+from bench.datasets.sums import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
-from bench.results.provenance import task_sums
 from bench.utils.files import read_json, sha256_file, write_json
 from methods.simcse import SimCSE
 from methods.untrained import Untrained

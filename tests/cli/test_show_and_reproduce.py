@@ -92,7 +92,7 @@ def test_a_dry_run_prints_a_configuration(
     (tmp_path / "one.yaml").write_text(capsys.readouterr().out)
     content = config.load(tmp_path / "one.yaml")
     assert (content.suite, content.tasks, content.seeds) == (NAME, ["STS-B"], [42, 43])
-    assert [run.text for run in config.runs(content)] == ["gs-infonce"] * 2
+    assert [run.method for run in config.planned(content)] == ["gs-infonce"] * 2
     assert not (tmp_path / "results").exists()
 
 

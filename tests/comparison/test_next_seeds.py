@@ -24,9 +24,10 @@ from bench.report.tables import render_tables
 from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
-from bench.runs.cost import Measured, predict
+from bench.runs.run import PlannedRun
+from bench.stages.cost import Measured, predict
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
 from tests.support.page_project import png
@@ -115,7 +116,7 @@ def in_print(method: str) -> dict[str, float]:
 ENTRY = ("id", "method", "setting", "backbone", "seed", "corpus", "tasks")
 
 
-def entry_of(one: configurations.Planned) -> dict[str, Any]:
+def entry_of(one: PlannedRun) -> dict[str, Any]:
     """A planned run, for `write_suite`."""
     described = one.describe()
     return {key: described[key] for key in ENTRY}
@@ -128,10 +129,10 @@ def suite_of(
     above = {"simcse": ("SimCSE", simcse, 0.5), "gs-infonce": ("GS-InfoNCE", gs_infonce, -0.5)}
     entries = []
     for one in configurations.planned(config):
-        name, points, sd = above[one.run.text]
-        points += sd * SPREAD[one.run.seed - 42]
+        name, points, sd = above[one.method]
+        points += sd * SPREAD[one.seed - 42]
         scores = {task: value + points for task, value in in_print(name).items() if task != "Avg"}
-        entries.append(entry_of(one) | {"scores": scores, "identity": one.run.identity})
+        entries.append(entry_of(one) | {"scores": scores, "identity": one.identity})
     return write_suite(folder / "paper", entries)
 
 
@@ -210,7 +211,7 @@ def test_hours_are_those_of_the_larger_configuration(tmp_path: Path) -> None:
     more = (seconds(growth.config) - seconds(CONFIG)) / 3600
     assert sum(step.hours for step in growth.steps) == pytest.approx(more)
     before, after = (
-        {run.id for run in configurations.runs(config)} for config in (CONFIG, growth.config)
+        {run.id for run in configurations.planned(config)} for config in (CONFIG, growth.config)
     )
     assert before < after
     assert len(after - before) == len(added(growth))
@@ -231,7 +232,7 @@ def test_from_a_suite_to_its_grown_tables(
 
     config = configurations.load(out)
     assert config == growth.config
-    write_json(suite / "plan.json", configurations.plan(config))
+    configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     render_tables(suite, tmp_path / "tables")
     (tmp_path / "figures").mkdir()
@@ -279,7 +280,7 @@ def test_runs_that_a_new_seed_needs_are_counted(
     points = dict(zip(rows["task"], rows["value"], strict=True))
     entries = []
     for one in configurations.planned(config):
-        above = 0.5 * SPREAD[one.run.seed - 42] - 0.7
+        above = 0.5 * SPREAD[one.seed - 42] - 0.7
         scores = {task: points[task] + above for task in STS_TASKS}
         entries.append(entry_of(one) | {"scores": scores})
     growth = grow(write_suite(tmp_path / "paper", entries), config, 200, "h200")
@@ -293,7 +294,7 @@ def test_runs_that_a_new_seed_needs_are_counted(
 
 def test_a_planned_run_without_scores_comes_first(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    run = next(item.run for item in configurations.planned(CONFIG) if item.run.seed == 46)
+    run = next(item for item in configurations.planned(CONFIG) if item.seed == 46)
     (suite / "scores" / f"{run.id}.json").unlink()
     assert (SIMCSE, 46) in added(growth_of(suite))
 

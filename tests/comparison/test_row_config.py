@@ -32,16 +32,16 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
     """Every row of a paper: run ids of another seed, recipe or corpus, a lost side of a difference
     and a task that is not scored fail."""
     suites = [config.planned(config.load(path)) for path in config.PAPERS]
-    known = {one.run.id for suite in suites for one in suite}
+    known = {one.id for suite in suites for one in suite}
     numbers = mapped().query("source == @source and run != ''")
     for label, rows in numbers[numbers["metric"].isin(MEASURES)].groupby(LABEL, sort=False):
         made = row_config(rows)
         assert len(made.suite) <= config.LONGEST_NAME
         planned = expand(made)
-        assert {one.run.id for one in planned} <= known, label
-        sides = {f"{one.run.text}@{one.run.setting}" for one in planned}
+        assert {one.id for one in planned} <= known, label
+        sides = {one.text for one in planned}
         assert sides == {*rows["run"], *rows["minus"]} - {""}, label
-        scored = set.intersection(*(planned_scores(one.describe()) for one in planned))
+        scored = set.intersection(*(planned_scores(one) for one in planned))
         for number in rows.itertuples():
             metric = MEASURES[number.metric][0]
             if not number.aggregation:

@@ -108,7 +108,7 @@ def test_settings_beside_released_code_are_those_of_the_registry() -> None:
     for method, keys, setting, backbone in stated:
         run = run_of(f"{method}[{keys}]{setting}", backbone)
         assert run.id == run_of(method + setting, backbone).id, (
-            f"{RELEASED}: ours is not {run.text}"
+            f"{RELEASED}: ours is not {run.method}"
         )
 
 

@@ -31,9 +31,10 @@ from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd, 
 from bench.reported.audit import findings
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
-from bench.runs.cost import UTILISATION, Measured, predict
 from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
+from bench.runs.run import PlannedRun
+from bench.stages.cost import UTILISATION, Measured, predict
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED
 
@@ -85,13 +86,13 @@ def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
 
 
 @cache
-def planned() -> list[config.Planned]:
+def planned() -> list[PlannedRun]:
     return config.planned(config.load(config.PAPERS[0]))
 
 
 def seeds_planned(text: str, backbone: str) -> set[int | None]:
-    runs, name = [one.run for one in planned()], (text, "official", backbone)
-    return {run.seed for run in runs if (run.text, run.setting, run.backbone.name) == name}
+    name = f"{text}@official", backbone
+    return {run.seed for run in planned() if (run.text, run.backbone) == name}
 
 
 def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
@@ -317,7 +318,7 @@ def choosing() -> list[str]:
 
 
 def compared() -> list[str]:
-    said, texts = [], {(one.run.text, one.run.backbone.name) for one in planned()}
+    said, texts = [], {(one.method, one.backbone) for one in planned()}
     for gain in AVERAGES[:4]:
         name = gain.backbone
         ours, theirs = (settings(f"{text}@official", name) for text in ("gs-infonce", "simcse"))
@@ -498,7 +499,7 @@ FIRST = ("cards[switch=0]", "focal-infonce")
 def wiki_mini() -> list[str]:
     """The rows of the tables between the marks: what has scores, best average first."""
     suite = read_suite(ROOT / "results" / "wiki-mini")
-    parts = chain(*(run.plan["identity"]["parts"] for run in suite.runs))
+    parts = chain(*(run.plan.identity["parts"] for run in suite.runs))
     for name, version, _ in parts:
         assert version == method_class(name).version, f"{name} has changed; score it again"
 
@@ -531,9 +532,7 @@ def wiki_mini() -> list[str]:
     )
     said += [minus(lengths.loc[method]) for method in PROBED]
     sts = suite.planned("sts")
-    first = {
-        run.plan["method"]: run.points(sts, "Avg") for run in suite.runs if run.plan["seed"] == 1
-    }
+    first = {run.plan.method: run.points(sts, "Avg") for run in suite.runs if run.plan.seed == 1}
     said += [f"{(first[method] or nan) - (first['simcse'] or nan):+.2f} above" for method in FIRST]
     for board, method, baseline in BESIDE:
         (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
@@ -541,7 +540,7 @@ def wiki_mini() -> list[str]:
     ((steps, precision),) = {
         (one["sentences"] // one["batch_size"], one["precision"])
         for run in suite.runs
-        if run.plan["method"] == "simcse" and (one := run.plan["recipe"])
+        if run.plan.method == "simcse" and (one := run.plan.recipe)
     }
     return [*said, f"{steps} steps in {precision}", *filter(None, [suite.partial])]
 

@@ -10,10 +10,12 @@ import torch
 import yaml
 
 from bench.models.load import load_encoder
-from bench.results.readers import read_plan, read_trained
+from bench.results.readers import read_trained
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs import paths
+from bench.runs.plan import read_plan
+from bench.runs.recipe import Recipe
 from bench.runs.run import Run
 from bench.stages import jobs
 from bench.utils.errors import UserError
@@ -37,9 +39,8 @@ def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path) ->
         given = {"methods": [STUDENT], "recipe": recipe} | changes
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given)
         suite = suites.validate(content)
-        plan = suites.plan(suite)
-        write_json(tmp_path / "plan.json", plan)
-        teacher, student = suites.runs(suite)
+        suites.plan(suite).write(tmp_path / "plan.json")
+        teacher, student = suites.planned(suite)
         return content, teacher, student
 
     return made
@@ -57,35 +58,35 @@ def test_teacher_and_student_are_trained_in_order(
     """Fails if the student learns from its own backbone, from another encoder, or without one."""
     content, teacher, student = make()
     plan = read_plan(tmp_path / "plan.json")
-    done = jobs.run_plan(tmp_path, plan, jobs.planned(plan), "cpu")
+    done = jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu")
     assert [run.id for run in done] == [teacher.id, student.id]
     rows = read_suite(tmp_path).runs
     assert [run.status for run in rows] == ["finished", "finished"]
     found = read_trained(paths.trained_file(tmp_path, student.id))["run"]
-    assert found["needs"] == {"run:simcse[sentences=28]@official": teacher.id}
+    assert found["needs"] == {"run:simcse[sentences=28]@official": teacher.describe()}
     assert f"run-{teacher.digest}" == found["identity"]["parts"][0][2]["teacher"]
     # By path the same encoder gives the same weights; the untrained backbone gives others.
     folder = paths.run_folder(tmp_path, teacher.id)
     for other, equal in ((str(folder), True), (str(tiny_bert), False)):
         text = f"rankcse[sentences=28,teacher={other}]"
-        (same,) = suites.runs(suites.validate(content | {"methods": [text]}))
+        (same,) = suites.planned(suites.validate(content | {"methods": [text]}))
         jobs.train_run(same, tmp_path, "cpu")
         assert torch.equal(weights(tmp_path, same), weights(tmp_path, student)) is equal
 
 
 @pytest.mark.usefixtures("global_state")
 def test_a_planned_run_keeps_its_name(make: Make, tmp_path: Path) -> None:
-    """Fails if a job forgets what the suite's recipe overrides: its results are nobody's then."""
+    """Fails if a job trains what is not the run that is planned: its results are nobody's then."""
     _, run, _ = make(methods=[OWN_VALUE])
     assert "select-every-125" in run.id
     plan = read_plan(tmp_path / "plan.json")
-    (entry,) = jobs.planned(plan, only=[run.id])
-    kept = {key: value for key, value in entry.items() if key != "overridden"}
-    match = re.escape(f"the plan's run {run.id} would be ") + ".*; write the plan again"
+    (planned,) = plan.chosen([run.id])
+    other = planned.model_copy(update={"recipe": Recipe()})
+    match = re.escape(f"the plan's run {run.id} is another one now") + ".*; write the plan again"
     with pytest.raises(UserError, match=match):
-        list(jobs.run_plan(tmp_path, plan, [kept], "cpu", ["train"]))
+        list(jobs.run_plan(tmp_path, plan, [other], "cpu", ["train"]))
     assert not (tmp_path / "trained").exists()
-    (done,) = jobs.run_plan(tmp_path, plan, [entry], "cpu", ["train"])
+    (done,) = jobs.run_plan(tmp_path, plan, [planned], "cpu", ["train"])
     assert done.id == run.id
     assert paths.trained_file(tmp_path, run.id).is_file()
 
@@ -118,7 +119,7 @@ def test_the_student_of_a_diverged_teacher_is_skipped(make: Make, tmp_path: Path
     ended = {"outcome": {"status": "diverged", "reason": "the loss is nan"}}
     write_json(paths.trained_file(tmp_path, teacher.id), ended)
     plan = read_plan(tmp_path / "plan.json")
-    list(jobs.run_plan(tmp_path, plan, jobs.planned(plan, only=[student.id]), "cpu"))
+    list(jobs.run_plan(tmp_path, plan, plan.chosen([student.id]), "cpu"))
     row = read_suite(tmp_path).runs[1]
     why = "it needs run:simcse[sentences=28]@official, whose training diverged"
     assert (row.status, row.reason) == ("skipped", why)

@@ -327,7 +327,7 @@ def test_run_names_cannot_hold_a_slash_or_be_confused() -> None:
     for path in sorted((ROOT / "config").glob("*.yaml")):
         if path.stem == "wiki-mini":
             continue
-        runs = config.runs(config.load(path))
+        runs = config.planned(config.load(path))
         names = [run.id for run in runs]
         assert len(names) == len(set(names))
         assert all(re.fullmatch(r"[a-z0-9.+_-]+", name) for name in names)

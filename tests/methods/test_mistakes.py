@@ -24,7 +24,6 @@ from bench.runs.run import Run
 from bench.stages.jobs import run_plan
 from bench.training import context
 from bench.utils.errors import UserError
-from bench.utils.files import write_json
 from tests.methods.outside import Patch
 from tests.oracles.mutations import MUTATIONS
 
@@ -49,16 +48,15 @@ def checked(tmp_path: Path) -> Callable[[Mapping[str, Sequence[str]]], str]:
     plan = config.plan(config.load(ROOT / "config" / "smoke.yaml"))
 
     def run(wanted: Mapping[str, Sequence[str]]) -> str:
-        entries = [
-            entry | {"tasks": list(wanted[entry["method"]])}
-            for entry in plan["runs"]
-            if entry["method"] in wanted
-            and entry["backbone"] == "toy-bert"
-            and entry["seed"] in (None, 1)
+        runs = [
+            run.model_copy(update={"tasks": tuple(wanted[run.method])})
+            for run in plan.runs
+            if run.method in wanted and run.backbone == "toy-bert" and run.seed in (None, 1)
         ]
-        assert len(entries) == len(wanted)
-        write_json(tmp_path / "plan.json", plan | {"runs": entries})
-        list(run_plan(tmp_path, plan, entries, "cpu", ["train", "score"]))
+        assert len(runs) == len(wanted)
+        part = plan.model_copy(update={"runs": runs})
+        part.write(tmp_path / "plan.json")
+        list(run_plan(tmp_path, part, runs, "cpu", ["train", "score"]))
         return check(tmp_path, REFERENCE)
 
     return run

@@ -17,7 +17,7 @@ def test_it_is_the_checkpoint_with_its_pooler(
     tiny_backbone: Path, tiny_data: Path, tmp_path: Path, pooler: str
 ) -> None:
     run = run_of(f"published[model={tiny_backbone},pooler={pooler}]", data=tiny_data)
-    assert (run.trained, run.backbone.name, run.seed) == (False, "none", None)
+    assert (run.trained, run.backbone, run.seed) == (False, "none", None)
     context, method = RunContext(run, tmp_path, "cpu"), run.build()
     method.prepare(context)
     encoder = method.finish(method.encoder(context), context)

@@ -393,7 +393,7 @@ def test_numbers_of_two_values_of_one_setting_make_no_difference():
     trained = each("simcse simcse[batch_size=128]", seeds=1)
     _, claims = against(suite(untrained, *trained), "simcse")
     own = claims[(claims["task"] == "Avg") & (claims["table"] == "Table 7")]
-    own = own[own["method"] == untrained.plan["method"]]
+    own = own[own["method"] == untrained.plan.method]
     # Printed with bs=64 (46.70) and bs=128 (47.89), SimCSE with bs=64 as 76.25.
     assert own[["printed_a", "printed_b"]].to_numpy().tolist() == [[46.70, 76.25]]
 
@@ -475,4 +475,4 @@ def test_candidates_are_the_plan_in_its_order():
     runs = [*each("sscl simcse", seeds=1), scored("sscl", 2, None)]
     found = candidates(suite(*runs, scored("simcse", 1, 1.0, setting="paper")))
     assert [one.text for one in found] == ["sscl@official", "simcse@official", "simcse@paper"]
-    assert [run.plan["seed"] for run in found[0].on(BASE)] == [0, 2]
+    assert [run.plan.seed for run in found[0].on(BASE)] == [0, 2]

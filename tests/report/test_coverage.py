@@ -71,7 +71,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     assert len(found) == 969
     lost = found[(found["run"] != "") & ~found["planned"]]
     assert lost.empty, lost[[*LABEL, "task", "run", "minus"]].to_string()
-    known = {run.plan["id"]: run.plan for run in planned.runs}
+    known = {run.plan.id: run.plan for run in planned.runs}
     for row in found[found["run"] != ""].itertuples():
         drawn: dict[str, set[int | None]] = {}
         for plan in (known[name] for name in row.targets):
@@ -87,7 +87,7 @@ def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
     found = coverage_of_numbers(planned).query("metric == 'accuracy'")
     printed = {name for targets in found["targets"] for name in targets}
     scored = {
-        run.plan["id"]
+        run.plan.id
         for run in planned.runs
         if any(metric == "accuracy" for _, _, metric in planned_scores(run.plan))
     }
@@ -108,7 +108,7 @@ def test_few_numbers_that_measure_something_have_no_recipe():
 def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
     """For differences, both sides must run on the same backbone and seed."""
     recipes = mapped().query("run != ''")
-    runs = [(kind(run.plan["method"]), run.plan) for run in smoke.runs if not run.plan["skip"]]
+    runs = [(kind(run.plan.method), run.plan) for run in smoke.runs if not run.plan.skip]
     lost = set()
     for run, minus in recipes[["run", "minus"]].drop_duplicates().itertuples(index=False):
         sides = []

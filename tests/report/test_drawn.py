@@ -75,7 +75,7 @@ def test_a_method_has_one_look_everywhere():
 
 
 def alone(suite: SuiteResults) -> SuiteResults:
-    return replace(suite, runs=[run for run in suite.runs if run.plan["method"] == "simcse"])
+    return replace(suite, runs=[run for run in suite.runs if run.plan.method == "simcse"])
 
 
 @pytest.mark.parametrize("name", ["G5", "I8", "I9", "I10", "L1", "S1", "S12", "Z1"])

@@ -44,9 +44,9 @@ def test_paper_resolves_to_what_is_printed(number, backbone):
 def test_the_ten_seeds_of_a_figure_are_planned():
     seeds = NUMBERS.query("task == 'random_seeds_figure5'").iloc[0]
     content = config.load(config.PAPERS[0])
-    runs = [run for run in config.plan(content)["runs"] if run["backbone"] == seeds["backbone"]]
-    runs = [run for run in runs if (run["method"], run["setting"]) == ("is-cse", "official")]
-    assert len({run["seed"] for run in runs}) == seeds["value"]
+    runs = [run for run in config.plan(content).runs if run.backbone == seeds["backbone"]]
+    runs = [run for run in runs if run.text == "is-cse@official"]
+    assert len({run.seed for run in runs}) == seeds["value"]
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def suite() -> SuiteResults:
     """The paper suite with made-up numbers, every run finished."""
     draw = np.random.default_rng(7)
     runs = []
-    for plan in (run for path in config.PAPERS for run in config.plan(config.load(path))["runs"]):
+    for plan in (run for path in config.PAPERS for run in config.planned(config.load(path))):
         scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
         runs.append(RunResults(plan, "finished", "", "senteval", scores))
     return SuiteResults("paper", "senteval", {}, runs)

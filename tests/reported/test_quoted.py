@@ -56,4 +56,4 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
         for row in quoted(board).query("run != ''").itertuples():
             where = {"corpus": "wiki1m", "data": "senteval", "seed": 1}
             found = resolve(row.run, backbone_name=row.backbone, **where)
-            assert (f"{found.text}@{found.setting}", found.skip) == (row.run, None)
+            assert (found.text, found.skip) == (row.run, None)

@@ -132,7 +132,7 @@ def test_scores_of_another_identity_are_reported(tmp_path):
 def test_a_folder_is_not_a_missing_file(tmp_path, kind):
     path = finished(tmp_path) / kind / "run000.json"
     path.unlink()
-    assert read_suite(tmp_path).runs[0].plan["id"] == "run000"
+    assert read_suite(tmp_path).runs[0].plan.id == "run000"
     path.mkdir()
     with pytest.raises(UserError, match=r"is not a readable JSON file .*Is a directory") as caught:
         read_suite(tmp_path)

@@ -1,6 +1,5 @@
 """Suite configurations: validation errors, expansion of sweeps, and the shipped suites."""
 
-import json
 import socket
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ import yaml
 from bench.registry.methods import method_classes
 from bench.runs import config as suites
 from bench.runs.config import Suite
+from bench.runs.plan import Plan
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 
@@ -36,7 +36,7 @@ def suite(**changes: Any) -> Suite:
 
 
 def runs(**changes: Any) -> list[Run]:
-    return suites.runs(suite(**changes))
+    return suites.planned(suite(**changes))
 
 
 def simcse(**keys: Any) -> dict[str, Any]:
@@ -200,16 +200,14 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(
     ],
 )  # fmt: skip
 def test_backbones_and_their_seeds(changes: dict[str, Any], expected: Any) -> None:
-    assert [(run.backbone.name, run.seed) for run in runs(**changes)] == expected
+    assert [(run.backbone, run.seed) for run in runs(**changes)] == expected
 
 
 def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
     backbones = {"toy-glove": None, "toy-bert": None, "toy-roberta": {"tasks": ["MR"]}}
     swept = {"method": "{name}", "sweep": {"name": ["glove", "untrained"]}}
     entries = [swept, {"method": "simcse", "seeds": [1]}, "word-overlap"]
-    assert [
-        (run.text, run.backbone.name) for run in runs(backbones=backbones, methods=entries)
-    ] == [
+    assert [(run.method, run.backbone) for run in runs(backbones=backbones, methods=entries)] == [
         ("glove", "toy-glove"),
         ("untrained", "toy-bert"),  # the other has tasks of its own
         ("simcse", "toy-bert"),
@@ -249,7 +247,7 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
     ]
     made = suite(methods=entries)
     planned = {
-        (item.run.text, item.run.backbone.name, item.run.seed): (item.tasks, item.analyses)
+        (item.method, item.backbone, item.seed): (item.tasks, item.analyses)
         for item in suites.planned(made)
     }
     assert planned == {
@@ -260,8 +258,8 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
         ("sscl", "toy-bert", 1): (("probing",), ()),
         ("sscl", "toy-bert", 2): (("probing",), ()),
     }
-    described = [(run["tasks"], run["analyses"]) for run in suites.plan(made)["runs"]]
-    assert (["sts", "TREC"], ["layers", "memory"]) in described
+    described = [(run.tasks, run.analyses) for run in suites.plan(made).runs]
+    assert (("sts", "TREC"), ("layers", "memory")) in described
 
 
 def test_a_plan_is_json_serialisable() -> None:
@@ -269,11 +267,11 @@ def test_a_plan_is_json_serialisable() -> None:
         stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", LARGE]}
     )
     plan = suites.plan(made)
-    assert json.loads(json.dumps(plan)) == plan
-    assert plan["stand_ins"] == {
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+    assert plan.stand_ins == {
         "bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta", LARGE: "toy-roberta",
     }  # fmt: skip
-    assert [run["id"] for run in plan["runs"]] == [run.id for run in suites.runs(made)]
+    assert [run.id for run in plan.runs] == [run.id for run in suites.planned(made)]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +306,7 @@ def test_the_comparison_is_of_the_first_board_that_it_has(
 
 def test_reseeded_runs_have_only_the_new_seeds() -> None:
     made = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
-    reseeded = suites.runs(suites.reseeded(made, range(1, 4)))
+    reseeded = suites.planned(suites.reseeded(made, range(1, 4)))
     assert Counter(run.seed for run in reseeded) == {1: 4, 2: 4, 3: 4}
 
 
@@ -335,7 +333,7 @@ def test_shipped_suites_resolve_without_network(
     (tmp_path / "wiki-minilm").symlink_to(tiny_bert)
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path))
     made = suites.load(path)
-    expanded = suites.runs(made)
+    expanded = suites.planned(made)
     assert made.suite == path.stem
     assert len({run.id for run in expanded}) == len(expanded) > 5
     for run in expanded:
@@ -344,8 +342,8 @@ def test_shipped_suites_resolve_without_network(
 
 
 def test_the_paper_suite_covers_the_papers() -> None:
-    planned = suites.runs(suites.load(suites.PAPERS[0]))
-    per_row = Counter((run.text, run.setting, run.backbone.name) for run in planned if run.trained)
+    planned = suites.planned(suites.load(suites.PAPERS[0]))
+    per_row = Counter((run.text, run.backbone) for run in planned if run.trained)
     # IS-CSE, Figure 5
     ten = {(text, "official", LARGE) for text in ("simcse", "dclr", "is-cse")}
     assert {row for row, count in per_row.items() if count == 10} == ten
@@ -384,8 +382,8 @@ def test_the_smoke_suite_has_every_method_on_toys() -> None:
     # Snakemake merges configurations: a key missing here would be taken from the paper suite.
     assert paper.model_fields_set <= smoke.model_fields_set
     assert not set(smoke.backbones) & set(paper.backbones)
-    planned = suites.runs(smoke)
-    assert {run.backbone.source for run in planned} == {"toy", "none"}
+    planned = suites.planned(smoke)
+    assert {run.pretrained.source for run in planned} == {"toy", "none"}
     assert {run.data for run in planned} == {"world"}
     # The last two are made of the world.
     corpora = {run.corpus for run in planned if run.trained}

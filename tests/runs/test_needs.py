@@ -1,5 +1,6 @@
 """Runs that need others: their spelling, order and identity, and what is refused."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,9 +10,8 @@ import methods.simcse as simcse
 from bench.runs import config as suites
 from bench.runs.config import Suite
 from bench.runs.needs import chains, split_run
-from bench.runs.resolve import parse, resolve, run_of
-from bench.runs.run import Run
-from bench.stages.jobs import planned
+from bench.runs.resolve import parse, resolve
+from bench.runs.run import PlannedRun, Run, identity_of
 from bench.utils.errors import UserError
 from methods.base import MODEL, ContrastiveHyper, Field
 
@@ -46,10 +46,10 @@ def suite(*methods: Any, **changes: Any) -> Suite:
 def test_a_needed_run_has_one_spelling(text: str, spelled: str, backbone: str) -> None:
     student = run(text)
     ((name, teacher),) = student.needs.items()
-    assert (name, teacher.backbone.name) == (spelled, backbone)
+    assert (name, teacher.backbone) == (spelled, backbone)
     assert (teacher.corpus, teacher.data, teacher.seed) == ("world", "world", 1)
-    assert run(student.arguments[0]).id == student.id
-    assert student.describe()["needs"] == {spelled: teacher.id}
+    assert run(student.text).id == student.id
+    assert student.describe()["needs"] == {spelled: teacher.describe()}
 
 
 def test_a_text_may_hold_the_text_of_another_run() -> None:
@@ -98,23 +98,20 @@ def test_the_identity_contains_those_of_needed_runs(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_change_of_the_suite_reaches_a_needed_run() -> None:
-    """RankCSE's own rate is 3e-5 and its batch 128, SimCSE's batch is 64: a run made again from its
-    description must find the teacher's recipe, too."""
+    """RankCSE's own rate is 3e-5 and its batch 128, SimCSE's batch is 64."""
     student = run(STUDENT, batch_size=128, learning_rate=3e-5)
     (teacher,) = student.needs.values()
     assert (teacher.recipe.batch_size, student.recipe_changes) == (128, {"batch_size": 128})
-    again = run_of(student.describe())
-    assert again.id == student.id
+    again = Run.model_validate_json(json.dumps(student.describe()))
+    assert (again, identity_of(again)) == (student, student.identity)
     own = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
     assert [one.recipe.batch_size for one in (own, *own.needs.values())] == [32, 16]
-    assert run_of(own.describe()).id == own.id
 
 
 def test_a_needed_run_has_the_corpus_of_the_run_that_needs_it() -> None:
     student = run("rankcse[corpus=nli,teacher=run:simcse]")
     (teacher,) = student.needs.values()
     assert teacher.corpus == "nli"
-    assert run_of(student.describe()).id == student.id
 
 
 @pytest.mark.parametrize(
@@ -163,7 +160,7 @@ def test_a_run_whose_encoder_cannot_be_used_is_refused_when_planned(
 
 def test_a_run_with_the_pooler_that_is_asked_for_is_taken() -> None:
     student = run("rankcse[teacher=run:ct-bert,teacher_pooler=avg]")
-    assert [one.text for one in student.needs.values()] == ["ct-bert"]
+    assert [one.method for one in student.needs.values()] == ["ct-bert"]
     assert run("rankcse[gamma=0,teacher=run:promptbert]").needs == {}  # not used
 
 
@@ -202,15 +199,15 @@ def test_a_run_is_impossible_where_one_that_it_needs_is() -> None:
 
 
 def test_a_plan_adds_needed_runs_and_puts_them_first() -> None:
-    texts = [(one.run.text, one.run.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
-    spelled = run(STUDENT).text
+    texts = [(one.method, one.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
+    spelled = run(STUDENT).method
     everything = ("sts",)
     assert texts == [
         ("simcse", 1, everything), (spelled, 1, everything),
         ("simcse", 2, everything), (spelled, 2, everything),
     ]  # fmt: skip
     listed = suite(STUDENT, {"method": "simcse", "tasks": ["STS-B"]}, seeds=[1])
-    assert [(one.run.text, one.tasks) for one in suites.planned(listed)] == [
+    assert [(one.method, one.tasks) for one in suites.planned(listed)] == [
         ("simcse", ("STS-B",)),
         (spelled, everything),
     ]
@@ -221,18 +218,22 @@ def test_a_share_of_a_plan_has_what_its_runs_need(parts: int) -> None:
     """Fails if runs are dealt one by one."""
     listed = ["gs-infonce", STUDENT, "rankcse[ranking=listnet,teacher=run:simcse]"]
     plan = suites.plan(suite(*listed, seeds=[1, 2, 3]))
-    shares = [planned(plan, part + 1, parts) for part in range(parts)]
-    assert sorted(one["id"] for share in shares for one in share) == sorted(
-        one["id"] for one in plan["runs"]
+    shares = [plan.chosen(part=part + 1, parts=parts) for part in range(parts)]
+    assert sorted(one.id for share in shares for one in share) == sorted(
+        one.id for one in plan.runs
     )
     for share in shares:
-        ids = [one["id"] for one in share]
+        ids = [one.id for one in share]
         for place, one in enumerate(share):
-            assert set(one.get("needs", {}).values()) <= set(ids[:place])
+            assert {needed.id for needed in one.needs.values()} <= set(ids[:place])
 
 
 def test_chains_join_runs_that_share_a_need() -> None:
-    entries = [{"id": name} for name in "abcd"]
-    entries += [{"id": "e", "needs": {"x": "a", "y": "c"}}, {"id": "f", "needs": {"x": "e"}}]
-    names = [[one["id"] for one in group] for group in chains(entries)]
+    def of(name: str, **needs: PlannedRun) -> PlannedRun:
+        names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), name)
+        return PlannedRun(**names, seed=1, needs=needs)
+
+    a, b, c, d = map(of, "abcd")
+    e = of("e", x=a, y=c)
+    names = [[one.id for one in group] for group in chains([a, b, c, d, e, of("f", x=e)])]
     assert names == [["a", "c", "e", "f"], ["b"], ["d"]]

@@ -17,9 +17,8 @@ from bench.registry.encoders import files_sum, fingerprint
 from bench.report.tables import shown_leaderboard
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
-from bench.runs.config import Planned
-from bench.runs.resolve import resolve, run_of
-from bench.runs.run import Run
+from bench.runs.resolve import resolve
+from bench.runs.run import PlannedRun, Run
 from bench.stages import jobs
 from bench.stages.status import status
 from bench.utils.errors import UserError
@@ -56,7 +55,7 @@ def make_modular(folder: Path) -> None:
     write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "a "}})
 
 
-def planned(content: dict[str, Any]) -> list[Planned]:
+def planned(content: dict[str, Any]) -> list[PlannedRun]:
     return suites.planned(suites.validate(content))
 
 
@@ -69,12 +68,12 @@ def published(folder: Path, **keys: str) -> Run:
 def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content: Content, model: Path) -> None:
     entry = {"model": str(model), "label": "Ours", "pooler": "avg", "normalize": True}
     _, one = planned(content(entry, tasks=["STS-B", "STS12"]))
-    assert (one.run.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
-    assert (one.run.trained, one.run.backbone.name, one.run.seed) == (False, "none", None)
+    assert (one.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
+    assert (one.trained, one.backbone, one.seed) == (False, "none", None)
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
-    assert one.run.parts[0][2] == hyper
-    assert one.run.describe()["models"] == {str(model): fingerprint(str(model))}
-    assert run_of(one.describe(), corpus="world").id == one.run.id
+    assert one.parts[0][2] == hyper
+    assert one.models == {str(model): fingerprint(str(model))}
+    assert Run.model_validate_json(json.dumps(one.describe())).models == one.models
 
 
 @pytest.mark.parametrize("prompt", [None, "", "query"])
@@ -82,8 +81,8 @@ def test_every_prompt_can_be_named(content: Content, prompt: str | None, model: 
     make_modular(model)
     given = {"model": str(model)} | ({} if prompt is None else {"prompt": prompt})
     one = planned(content(given))[1]
-    assert (one.run.parts[0][2]["prompt"], one.run.parts[0][2]["pooler"]) == (prompt, None)
-    assert run_of(one.describe(), corpus="world").parts == one.run.parts
+    assert (one.parts[0][2]["prompt"], one.parts[0][2]["pooler"]) == (prompt, None)
+    assert Run.model_validate_json(json.dumps(one.describe())).parts == one.parts
 
 
 def test_changed_files_are_another_run(model: Path) -> None:
@@ -192,8 +191,8 @@ def test_its_row_stands_beside_those_of_methods(
     made = content(entry, {**entry, "label": "scaled", "normalize": True}, tasks=["STS-B"])
     made |= {"compare": {"baseline": "Ours"}}
     plan = suites.plan(suites.validate(made))
-    write_json(tmp_path / "plan.json", plan)
-    list(jobs.run_plan(tmp_path, plan, jobs.planned(plan), "cpu"))
+    plan.write(tmp_path / "plan.json")
+    list(jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu"))
     assert status(tmp_path).done == {"finished": 3}
     suite = read_suite(tmp_path)
     board = leaderboard(suite)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from bench.registry import backbones
 from bench.registry.methods import method_classes
 from bench.runs.recipe import Recipe
-from bench.runs.resolve import parse, resolve, run_of
-from bench.runs.run import LATER, Run
+from bench.runs.resolve import parse, resolve, suite_recipe
+from bench.runs.run import LATER, Run, identity_of
 from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
@@ -62,7 +62,7 @@ def run(
     ],
 )  # fmt: skip
 def test_one_spelling(text: str, canonical: str) -> None:
-    assert run(text).text == canonical
+    assert run(text).method == canonical
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_a_checkpoint_name_may_contain_a_revision() -> None:
     named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
     hyper = {"model": "a/b@refs/pr/1", "pooler": "avg"}  # as before there were others
     assert named.identity["parts"][0] == ["published", 1, hyper]
-    assert named.arguments[0] == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
-    assert run(named.arguments[0], "none").id == named.id
+    assert named.text == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
+    assert run(named.text, "none").id == named.id
     assert run("published[model=a/b,pooler=avg]", "none").id != named.id
 
 
@@ -115,7 +115,7 @@ def test_the_suite_overrides_the_method_and_the_text_overrides_both() -> None:
 
 def test_a_key_of_the_text_is_spelled_if_it_changes_what_the_suite_makes_of_the_method() -> None:
     plain, back = (run(text, batch_size=32) for text in ("simcse", "simcse[batch_size=64]"))
-    assert (plain.text, back.text) == ("simcse", "simcse[batch_size=64]")
+    assert (plain.method, back.method) == ("simcse", "simcse[batch_size=64]")
     assert (plain.label, back.label) == ("SimCSE", "SimCSE (batch_size=64)")
     assert (back.recipe.batch_size, back.recipe_changes) == (64, {})
     assert back.overridden == {"batch_size": 32}
@@ -125,7 +125,8 @@ def test_a_key_of_the_text_is_spelled_if_it_changes_what_the_suite_makes_of_the_
     taught = run("rankcse[teacher=run:simcse[batch_size=64]]@paper", batch_size=32, threads=2)
     assert taught.overridden == {"batch_size": 32}
     for made in (plain, back, same, taught, run("simcse[layers=12]", layers=3)):
-        assert run_of(made.describe()).describe() == made.describe()
+        again = Run.model_validate_json(json.dumps(made.describe()))
+        assert (again, identity_of(again)) == (made, made.identity)
 
 
 def test_the_first_part_sets_recipe_and_temperature() -> None:
@@ -295,7 +296,7 @@ def test_layer_cuts_of_a_suite_apply_to_trained_runs_only() -> None:
     # No SimCSE is published for that depth.
     assert run("dclr", layers=3).parts[0][2]["complement"] == "backbone"
     whole = run("simcse[layers=12]", layers=3)  # the text lies over the suite
-    assert (whole.digest, whole.text) == (run("simcse").digest, "simcse[layers=none]")
+    assert (whole.digest, whole.method) == (run("simcse").digest, "simcse[layers=none]")
     assert whole.recipe_changes == {}
     plain = run("untrained", layers=3, dimension=8)
     assert (plain.id, plain.shape) == (run("untrained").id, run("untrained").shape)
@@ -348,24 +349,24 @@ recipes = st.fixed_dictionaries(
 
 
 @given(texts(), recipes, st.sampled_from([*BACKBONES, "toy-bert"]), st.integers(0, 10**6))
-def test_a_run_resolves_from_its_own_arguments(
+def test_a_run_resolves_from_its_own_text_and_from_its_data(
     text: str, recipe: dict[str, Any], backbone: str, seed: int
 ) -> None:
     once = run(text, backbone, seed, **recipe)
-    words = iter(once.arguments)
-    options: dict[str, Any] = {"recipe": {}}
-    text_again = next(words)
-    for word in words:
-        if word == "--recipe":
-            options["recipe"] = dict(pair.split("=", 1) for pair in words)
-        else:
-            name = {"--backbone": "backbone_name"}.get(word, word.removeprefix("--"))
-            options[name] = next(words)
-    again = resolve(text_again, **{**options, "seed": int(options["seed"])})
+    again = resolve(
+        once.text,
+        backbone_name=once.reference,
+        corpus=once.corpus,
+        data=once.data,
+        seed=seed,
+        recipe=suite_recipe(once),
+    )
     assert again.id == once.id
     # The label alone may also say what was asked for where the backbone has less.
     assert {**again.describe(), "label": ""} == {**once.describe(), "label": ""}
-    assert run(once.text + f"@{once.setting}", backbone, seed, **recipe).text == once.text
+    planned = Run.model_validate_json(json.dumps(once.describe()))
+    assert (planned, identity_of(planned)) == (once, once.identity)
+    assert run(once.text, backbone, seed, **recipe).method == once.method
     assert len(once.id) < 200
     assert "/" not in once.id
 
@@ -473,8 +474,8 @@ def test_backbones_are_found_by_folder_and_by_name(
     monkeypatch.setenv("BENCH_MODELS", str(tiny_bert.parent))
     by_name = run("simcse", "tiny-bert")
     assert by_path.id == by_name.id
-    assert (by_path.backbone.shape.width, by_path.backbone.shape.depth) == (32, 4)
-    assert by_path.backbone.reference in (str(tiny_bert), "tiny-bert")
+    assert (by_path.shape.width, by_path.shape.depth) == (32, 4)
+    assert by_path.reference in (str(tiny_bert), "tiny-bert")
 
 
 # The papers' tables

@@ -13,11 +13,11 @@ from scipy.stats import spearmanr
 
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences
+from bench.datasets.sums import task_sums
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
-from bench.results.provenance import task_sums
-from bench.results.records import ANALYSES as NAMES
+from bench.runs import ANALYSES as NAMES
 from bench.runs.paths import data_sums
 from bench.runs.resolve import resolve
 from bench.stages import analyse as module

@@ -13,8 +13,8 @@ import pytest
 
 from bench.checks.verify import verify
 from bench.datasets.manifest import manifest
+from bench.datasets.sums import task_sums
 from bench.evaluation.scoring import read_tasks
-from bench.results.provenance import task_sums
 from bench.results.suite_results import read_suite
 from bench.runs import paths
 from bench.stages.jobs import score_run, train_run

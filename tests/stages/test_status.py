@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from bench.cli import main
-from bench.results.readers import read_plan
 from bench.runs import config, paths
-from bench.runs.cost import steps
+from bench.runs.plan import read_plan
 from bench.stages import activity, device, jobs
 from bench.stages.activity import (
     FAILURE,
@@ -26,6 +25,7 @@ from bench.stages.activity import (
     stage_at_work,
     working,
 )
+from bench.stages.cost import steps
 from bench.stages.status import report, status
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import write_error, write_json, write_text
@@ -48,10 +48,10 @@ def suite(tmp_path: Path) -> Path:
     }
     content |= {"seeds": [1, 2, 3, 4, 5, 6], "backbones": {"bert-base-uncased": None}}
     planned_suite = config.validate(content | {"methods": ["simcse"]})
-    planned = config.planned(planned_suite)
+    plan = config.plan(planned_suite)
     folder = tmp_path / "results" / "s"
-    write_json(folder / "plan.json", config.plan(planned_suite, planned))
-    first, second, third, fourth, fifth, _ = (one.run for one in planned)
+    plan.write(folder / "plan.json")
+    first, second, third, fourth, fifth, _ = plan.runs
     outcome = {"status": "finished", "steps": steps(first), "work": {"seconds": TRAINING}}
     origin: dict[str, Any] = {"run": first.describe(), "outcome": outcome}
     origin |= {"device": {"name": DEVICE}}
@@ -214,9 +214,7 @@ def of_seeds(
     def make(seeds: list[int]) -> Path:
         given: dict[str, Any] = {"methods": ["simcse"], "seeds": seeds, "tasks": ["STS12"]}
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given, recipe=SMALL)
-        write_json(
-            tmp_path / "results" / "tiny" / "plan.json", config.plan(config.validate(content))
-        )
+        config.plan(config.validate(content)).write(tmp_path / "results" / "tiny" / "plan.json")
         return tmp_path / "results" / "tiny"
 
     return make
@@ -271,9 +269,8 @@ def test_a_job_scores_what_it_trained_beside_a_failed_run(
 ) -> None:
     """The workflow starts no scoring after a training job that failed."""
     suite = of_seeds([1, 2, 3])
-    plan = read_plan(suite / "plan.json")
-    part = plan | {"runs": [run | {"tasks": [], "analyses": []} for run in plan["runs"]]}
-    job = ["runs", "--suite", str(suite), "--stages", "train", "--json", json.dumps(part)]
+    ids = [run.id for run in read_plan(suite / "plan.json").runs]
+    job = ["runs", "--suite", str(suite), "--stages", "train", "--only", *ids]
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(2, UserError("it is broken; mend it")))
         assert main(job) == 2

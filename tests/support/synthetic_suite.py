@@ -6,6 +6,7 @@ from typing import Any
 
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import write_scores
+from bench.runs.run import PlannedRun
 from bench.utils.files import write_json
 
 
@@ -34,11 +35,16 @@ def write_suite(
             "setting": entry.get("setting", "official"),
             "label": entry.get("label", entry["method"]),
             "backbone": entry.get("backbone", "bert-base-uncased"),
-            "corpus": entry.get("corpus", "wiki1m") if trained else None,
+            "corpus": entry.get("corpus", "wiki1m") if trained else "",
             "seed": entry.get("seed"),
             "recipe_changes": entry.get("recipe_changes", {}),
         }
-        run |= {name: entry[name] for name in ("tasks", "trained", "identity") if name in entry}
+        run["trained"] = entry.get("trained", trained)
+        measured = [*(entry.get("scores") or ()), *(x["task"] for x in entry.get("records", ()))]
+        others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
+        run["tasks"] = entry.get("tasks", ["sts", *others])
+        run["identity"] = entry.get("identity", {})
+        run = PlannedRun(**run).model_dump(mode="json")
         plan.append(run)
         scores, status = entry.get("scores"), entry.get("status", "finished")
         if scores is None and status == "finished":

@@ -230,11 +230,11 @@ def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
 
 def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
     run = run_of("untrained+whitening[dimensions=256,source=target]")
-    assert run.text == "untrained+whitening[dimensions=32,source=target]"
+    assert run.method == "untrained+whitening[dimensions=32,source=target]"
     assert (
         "Whitening (dimensions=32, the most this backbone has (of 256), source=target)" in run.label
     )
-    assert run_of("simcse+whitening[dimensions=0]+flow").text == "simcse+flow+whitening"
+    assert run_of("simcse+whitening[dimensions=0]+flow").method == "simcse+flow+whitening"
     assert run_of("simcse+flow").setting == "official"
     with pytest.raises(UserError, match="maps finished vectors"):
         run_of("whitening+simcse")

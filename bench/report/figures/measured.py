@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any
@@ -14,6 +14,7 @@ from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
 from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.run import PlannedRun
 
 METRIC = "spearman"  # of all figures that show scores
 OURS, PRINT, LOG = "ours", "printed", "released log"
@@ -104,7 +105,7 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
                 missing.append((series, x))
                 continue
             rows += drawn
-            name = named(runs[0].plan["label"], runs[0].plan["setting"])
+            name = named(runs[0].plan.label, runs[0].plan.setting)
             if text != texts[0]:
                 remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {name} here.")
             diverged = sum(run.status == "diverged" for run in runs)
@@ -135,10 +136,11 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     return FigureData(pd.DataFrame(rows + shown).astype({"seed": "Int64"}), tuple(remarks))
 
 
-def _head(series: Series, x: float | None, run: str, plan: Mapping[str, Any], origin: str) -> Row:
+def _head(series: Series, x: float | None, run: str, made: PlannedRun | None, origin: str) -> Row:
     """The fields that every row has."""
-    head = {"series": series.label, "run": run, "backbone": series.backbone}
-    head |= {"measured_on": plan["backbone"], "seed": plan["seed"], "origin": origin}
+    head: Row = {"series": series.label, "run": run, "backbone": series.backbone}
+    measured_on, seed = (made.backbone, made.seed) if made else (series.backbone, None)
+    head |= {"measured_on": measured_on, "seed": seed, "origin": origin}
     return head | ({} if x is None else {"x": x})
 
 
@@ -173,9 +175,8 @@ def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     numbers = mapped()
     here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
     numbers = numbers[here & numbers["table"].isin(figure.printed)]
-    plan = {"backbone": series.backbone, "seed": None}
     for x, (text, *_) in series.points:
-        head = _head(series, x, text, plan, PRINT)
+        head = _head(series, x, text, None, PRINT)
         for number in numbers[numbers["run"] == text].to_dict("records"):
             place = number["task"], number["split"]
             if number["metric"] == METRIC and place in figure.scores:

@@ -21,8 +21,8 @@ from bench.evaluation.protocols import fewest_steps
 from bench.models.poolers import POSITIONS
 from bench.results.provenance import provenance
 from bench.results.records import read_scores
-from bench.runs.config import Planned, Suite
-from bench.runs.run import Run
+from bench.runs.config import Suite
+from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 
@@ -71,9 +71,9 @@ class Measured:
     def seconds(self, run: Run, stage: str, tasks: Sequence[str]) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
         if stage == "score":
-            scored = self.scoring.get((run.backbone.name, frozenset(expand_tasks(tasks))))
+            scored = self.scoring.get((run.backbone, frozenset(expand_tasks(tasks))))
             return fmean(scored) if scored else None
-        trained = self.step.get((run.backbone.name, run.recipe.batch_size))
+        trained = self.step.get((run.backbone, run.recipe.batch_size))
         return fmean(trained) * steps(run) if trained else None
 
 
@@ -81,8 +81,8 @@ def weights(run: Run) -> int:
     """Weights in the matrices of a transformer's layers; 0 if the run has no transformer."""
     if run.parts[0][0] == "published":  # only the name on the hub is known
         return 12 * 24 * 1024**2 if "large" in run.parts[0][2]["model"] else 12 * 12 * 768**2
-    is_transformer = run.backbone.kind == "transformer"
-    return 12 * run.shape.depth * run.backbone.shape.width**2 if is_transformer else 0
+    is_transformer = run.pretrained.kind == "transformer"
+    return 12 * run.shape.depth * run.pretrained.shape.width**2 if is_transformer else 0
 
 
 def steps(run: Run) -> int:
@@ -153,25 +153,25 @@ class Line:
     seconds: float = 0.0
 
 
-def predict(planned: Iterable[Planned], mode: str, device: str, measured: Measured) -> list[Line]:
+def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measured) -> list[Line]:
     """Estimate a plan by backbone and stage, without runs that their backbone makes impossible."""
     lines: dict[tuple[str, str], Line] = {}
-    for run, tasks in ((item.run, item.tasks) for item in planned if not item.run.skip):
-        is_trained = run.trained and run.backbone.kind == "transformer"
+    for run in (run for run in runs if not run.skip):
+        is_trained = run.trained and run.pretrained.kind == "transformer"
         for stage in ("train", "score") if is_trained else ("score",):
-            name, seconds = run.backbone.name, measured.seconds(run, stage, tasks)
+            name, seconds = run.backbone, measured.seconds(run, stage, run.tasks)
             line = lines.setdefault((name, stage), Line(name, stage))
             line.runs += 1
             line.measured += seconds is not None
-            line.seconds += seconds or estimate(run, stage, tasks, mode, device)
+            line.seconds += seconds or estimate(run, stage, run.tasks, mode, device)
     return list(lines.values())
 
 
-def report(suite: Suite, planned: Sequence[Planned], device: str, gpus: int, results: Path) -> str:
+def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, results: Path) -> str:
     """The estimate of a plan on `gpus` devices as text, with times measured in `results`."""
     if suite.data == "world":
         raise UserError(f"the suite '{suite.suite}' is on the embedded world: it takes minutes")
-    table = pd.DataFrame(predict(planned, suite.mode, device, Measured(results, device)))
+    table = pd.DataFrame(predict(runs, suite.mode, device, Measured(results, device)))
     table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
     table["device h"] = table.pop("seconds") / 3600
     table[f"wall h at {gpus}"] = table["device h"] / gpus

@@ -12,9 +12,11 @@ import torch
 from bench.__main__ import main
 from bench.evaluation import classifier, protocols
 from bench.evaluation.heads import Optimiser
-from bench.runs import config, cost
-from bench.runs.config import Planned
-from bench.runs.cost import (
+from bench.runs import config
+from bench.runs.resolve import resolve
+from bench.runs.run import PlannedRun, Run
+from bench.stages import cost
+from bench.stages.cost import (
     PEAKS,
     UTILISATION,
     Measured,
@@ -25,8 +27,6 @@ from bench.runs.cost import (
     steps,
     training_flop,
 )
-from bench.runs.resolve import resolve
-from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.schedule import batches
 from bench.utils.errors import UserError
@@ -205,7 +205,7 @@ def test_classifiers_take_the_steps_that_were_estimated(
 # The estimate of a plan
 
 
-def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[Planned]]:
+def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[PlannedRun]]:
     content = {
         "suite": "mine",
         "data": "senteval",
@@ -222,7 +222,7 @@ def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[Plann
 def test_a_skipped_run_takes_no_time() -> None:
     skipped = run_of("sscl[layer=12]")
     assert skipped.skip
-    assert predict([Planned(skipped, ("sts",), ())], "test", "h200", NOTHING) == []
+    assert predict([PlannedRun(**dict(skipped), tasks=("sts",))], "test", "h200", NOTHING) == []
 
 
 def test_the_printed_table_adds_up() -> None:
@@ -285,7 +285,7 @@ def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
     assert measured.seconds(run_of(name="roberta-base"), "train", ()) is None
     assert measured.seconds(run_of(), "score", ["MR"]) == 400.0
     assert measured.seconds(run_of(), "score", ["sts"]) is None
-    planned = [Planned(run_of(sentences=6400), ("MR",), ())]
+    planned = [PlannedRun(**dict(run_of(sentences=6400)), tasks=("MR",))]
     lines = predict(planned, "test", "h200", measured)
     assert {(line.stage, line.seconds, line.measured) for line in lines} == {
         ("train", 400.0, 1),

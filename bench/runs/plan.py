@@ -1,0 +1,85 @@
+"""The plan of a suite: all of its runs, and what they have in common. It is `plan.json`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, model_validator
+
+from bench.runs.needs import chains
+from bench.runs.run import PlannedRun
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from bench.utils.validation import Document, read_document
+
+
+class Plan(Document):
+    """The content of plan.json.
+
+    Attributes:
+        suite: name of the suite.
+        data: evaluation data.
+        corpus: training corpus of the methods that have none of their own.
+        tasks: tasks and groups of the suite.
+        mode: of the classifiers.
+        stand_ins: backbones of the suite by the printed backbone in whose rows they are shown.
+        grown: whether seeds were added after a look at the verdicts.
+        baseline: the method that others are compared with; empty if they are not.
+        runs: in the order in which they are made.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    suite: str
+    data: str
+    corpus: str = ""
+    tasks: list[str] = []
+    mode: Literal["test", "dev"] = "test"
+    stand_ins: dict[str, str] = {}
+    grown: bool = False
+    baseline: str = ""
+    runs: list[PlannedRun]
+
+    @model_validator(mode="after")
+    def _distinct_runs(self) -> "Plan":
+        """A run or seed that is planned twice would count once or twice by where one looks."""
+        known: dict[str, str] = {}
+        for run in self.runs:
+            # Identities are not compared: two versions of a method are one experiment in tables.
+            changes = sorted(run.recipe_changes.items())
+            key = repr((run.text, run.backbone, run.corpus, changes, run.seed))
+            if key in known:
+                raise ValueError(
+                    f"'{known[key]}' and '{run.id}' are one experiment with one seed, {run.seed}"
+                )
+            known[key] = run.id
+        return self
+
+    def write(self, path: Path) -> None:
+        write_json(path, self.model_dump(mode="json"))
+
+    def chosen(self, ids: Sequence[str] = (), part: int = 1, parts: int = 1) -> list[PlannedRun]:
+        """Every `parts`-th run from number `part` on, of those with these ids if there are any.
+
+        They are ordered by seed, so that an interrupted suite has some seeds of each method. A run
+        follows those that it needs, in the same part.
+        """
+        unknown = set(ids) - {run.id for run in self.runs}
+        if unknown:
+            raise UserError(
+                f"the plan has no run '{min(unknown)}'; write the plan again, or leave it out"
+            )
+        runs = [run for run in self.runs if not ids or run.id in ids]
+        groups = chains(sorted(runs, key=lambda run: run.seed or 0))
+        return [run for group in groups[part - 1 :: parts] for run in group]
+
+
+def read_plan(path: Path) -> Plan:
+    """Read the `plan.json` of a suite."""
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist; name another folder, or run the suite with: "
+            "snakemake --cores N --configfile FILE.yaml"
+        )
+    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
+    return read_document(path, Plan, "a plan", remedy)
