@@ -138,8 +138,6 @@ def page_content(suite: SuiteResults, scores: str) -> Json:
         for kind, title in FINDING_KINDS.items()
     }
     counts = coverage(coverage_of_numbers(suite, all_cells))
-    shown_counts = {stage: stage.capitalize() for stage in STAGES}
-    shown_counts |= {kind: f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in verdicts_in(counts)}
     return {
         "suite": suite,
         "boards": boards,
@@ -151,9 +149,17 @@ def page_content(suite: SuiteResults, scores: str) -> Json:
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
         "titles": {figure.stem: figure.heading for figure in load_figures()},
-        "counts": counts.to_dict("records"),
-        "counted": shown_counts,
-        "without_recipe": without_recipe().to_dict("records"),
+        "counts": _counts(counts),
+        "without_recipe": [
+            [
+                f"{paper_name(row.source)}, {row.table}",
+                row_name(row.method, row.variant),
+                row.backbone,
+                str(row.numbers),
+                row.reason,
+            ]
+            for row in without_recipe().itertuples()
+        ],
         "findings": audit_of,
         "analyses": _analyses(suite),
         "provenance": _provenance(suite),
@@ -168,6 +174,17 @@ def page_content(suite: SuiteResults, scores: str) -> Json:
             "commands": commands(suite.name),
         },
     }
+
+
+def _counts(counts: pd.DataFrame) -> Json:
+    """`coverage` as a table of texts."""
+    names = {stage: stage.capitalize() for stage in STAGES}
+    names |= {kind: f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in verdicts_in(counts)}
+    rows = [
+        [f"{paper_name(row['source'])}, {row['table']}", *(str(row[name]) for name in names)]
+        for row in counts.to_dict("records")
+    ]
+    return {"columns": {"Table": False} | dict.fromkeys(names.values(), True), "rows": rows}
 
 
 class _Entries:
@@ -301,7 +318,6 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: _Entrie
             facts.append((task, score_text(mean, sd) + seeds))
             scores.append(
                 {
-                    "value": "" if pd.isna(mean) else f"{mean:.{SCORE_DIGITS}f}",  # to sort by
                     "mean": score_text(mean, nan),
                     "sd": "" if pd.isna(sd) else f"{sd:.2f}",
                     "seeds": seeds.strip(),
@@ -318,13 +334,15 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: _Entrie
         shown["place"] = "" if is_outside(row["label"]) else ", ".join(place)
         shown["entry"] = entries.add(title, facts, [("Runs", runs, averages)])
         rows.append(shown | {"scores": scores})
+    columns = {"Method": False, tasks[0]: True, "n": True} | dict.fromkeys(tasks, True)
+    columns |= {"Remark": False} if board["remark"].any() else {}
     return {
         "stem": name,
         "figure": board_stem(name),
         "comparison": comparison_stem(name),
         "family": planned.family,
         "caption": tables.leaderboard_title(suite, name),
-        "tasks": tasks,
+        "columns": columns,
         "rows": rows,
         "remarks": bool(board["remark"].any()),
     }
@@ -411,7 +429,7 @@ def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: _Entr
         "title": f"{paper_name(source)}, {name}",
         "metric": printed_table.metrics_of(table),
         "notes": printed_table.notes(table),
-        "tasks": tasks,
+        "columns": {"Method": False} | dict.fromkeys(tasks, True),
         "rows": rows,
         "verdicts": verdict_counts(table),
         "measured": printed_table.is_measured(table),
@@ -518,6 +536,13 @@ def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
         for name, result in run.analyses.items():
             if "reason" in result:
                 analyses.setdefault("missing", []).append((f"{name} of {title}", result["reason"]))
-            elif name in ("alignment", "memory", "nearest"):
+            elif name == "alignment":
+                for task, parts in result.items():
+                    for part, values in parts.items():
+                        shown = [
+                            score_text(values[of], nan, 3) for of in ("alignment", "uniformity")
+                        ]
+                        analyses.setdefault(name, []).append([title, task, part, *shown])
+            elif name in ("memory", "nearest"):
                 analyses.setdefault(name, []).append((title, result))
     return analyses
