@@ -3,7 +3,6 @@ error rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from statistics import fmean
 from typing import Literal
 
@@ -22,6 +21,7 @@ from bench.comparison.statistics import (
     predict,
     standard_deviation,
 )
+from bench.datasets.metrics import Tolerance
 from bench.results.suite_results import NOT_SCORED
 
 Kind = Literal[
@@ -64,27 +64,8 @@ VERDICT_MEANINGS: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """The largest difference from the printed number at which a mean counts as `reproduced`.
-
-    Attributes:
-        average, task: of an average and of a single task, in points.
-        reason: where the numbers come from.
-        spreads: the tolerance of a task in prior standard deviations, where that is larger.
-        limit: the largest tolerance of a task.
-        small: the tolerance of TREC and MRPC, where it is larger: 500 and 1,725 items.
-    """
-
-    average: float
-    task: float
-    reason: str
-    spreads: float = 0.0
-    limit: float = inf
-    small: float = 0.0
-
-
 _SAME_WEIGHTS = "same weights: rounding, and float32 on other hardware"
+# Of scores, by how the run was made; other metrics have one of their own.
 TOLERANCES = {
     "checkpoint": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
     "untrained": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
@@ -104,27 +85,17 @@ TOLERANCES = {
     "difference": Tolerance(
         0.5, 1.0, "seeds are paired; printed gains start at 0.28, so more would accept a loss"
     ),
-    # Uniformity, similarity of layers and steps are not in points.
-    "uniformity": Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
-    "layer similarity": Tolerance(0, 0, "print states a bound, which is exceeded or not"),
-    "token similarity": Tolerance(0, 0, "print states a bound, which is exceeded or not"),
-    "best step": Tolerance(
-        3125,
-        3125,
-        "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base",
-    ),
 }
 
 
-def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
+def tolerance(entry: Tolerance, task: str, prior_sd: float | None = None) -> float:
     """The tolerance of a number in points.
 
     Args:
-        kind: a key of `TOLERANCES`.
+        entry: that of its kind of number.
         task: "Avg" or the name of a task.
         prior_sd: prior standard deviation of the number, in points.
     """
-    entry = TOLERANCES[kind]
     if task == "Avg":
         return entry.average
     small = entry.small if task in ("TREC", "MRPC") else 0.0

@@ -301,7 +301,7 @@ def test_numbers_without_a_test_and_tasks_do_not_count_for_averages():
     ],
 )
 def test_tolerances(kind, task, prior, points):
-    assert tolerance(kind, task, prior) == pytest.approx(points)
+    assert tolerance(TOLERANCES[kind], task, prior) == pytest.approx(points)
 
 
 def test_every_verdict_has_a_sign_of_its_own_and_a_meaning():
