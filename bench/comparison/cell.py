@@ -1,6 +1,6 @@
 """A printed number with our scores beside it, and how both stand in a row of `cells.csv`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
@@ -97,6 +97,14 @@ class Cell:
         lines = (self.ours, self.other, self.checkpoint)
         scored = any(line is not None and line.n for line in lines)
         return scored or self.ours.verdict.kind == "diverged"
+
+
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
+    """Cells by a key, in the order in which keys come first."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(key(cell), []).append(cell)
+    return groups
 
 
 def _row(cell: Cell) -> dict[str, Any]:
@@ -197,7 +205,7 @@ def _scores(text: str) -> tuple[float, ...]:
     return tuple(map(float, text.split()))
 
 
-def _verdict(row: Mapping[str, str], prefix: str = "", **tested: Any) -> Verdict:
+def _verdict(row: Mapping[str, Any], prefix: str = "", **tested: Any) -> Verdict:
     """The verdict of a line in a row of cells.csv."""
     count = row[f"{prefix}mark"].partition(" ")[2]  # as in `Verdict.mark`
     if count.startswith("1/"):

@@ -37,6 +37,16 @@ class Number:
         return self.metric in PRINTED
 
     @property
+    def is_score(self) -> bool:
+        """Whether it is a score, of which more is better: no difference, and no step."""
+        return self.metric in METRICS and METRICS[self.metric].is_main
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """The printed row, as in `bench.reported.LABEL`."""
+        return self.source, self.table, self.method, self.backbone, self.variant
+
+    @property
     def our_metric(self) -> Metric:
         return METRICS[PRINTED[self.metric][0]]
 
