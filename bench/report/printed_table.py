@@ -138,24 +138,22 @@ def shown_table(cells: Sequence[Cell]) -> ShownTable:
 
 
 def _shown_cell(cell: Cell, best_printed: bool, best_ours: bool) -> ShownCell:
-    printed = printed_text(cell.number)
-    ours = ""
+    printed, ours = printed_text(cell.number), ""
     if cell.ours.n:
         ours = score_text(cell.ours.mean, cell.ours.sd, cell.number.our_metric.digits)
-    return ShownCell(
-        cell, Bold(printed) if best_printed else printed, Bold(ours) if best_ours else ours
-    )
+    # Which mean of fewer seeds is best would be chance.
+    if best_ours and (cell.ours.deterministic or cell.ours.n >= FEWEST_SEEDS):
+        ours = Bold(ours)
+    return ShownCell(cell, Bold(printed) if best_printed else printed, ours)
 
 
 # --- The best values, which print shows in bold ---
 
 
 def _candidate(cell: Cell) -> float | None:
-    """Our mean as it is shown, if it can be marked as the best: not over the seeds that did not
-    diverge, and not of fewer than 3 seeds, where it would be chance."""
+    """Our mean as it is shown; none over the seeds that did not diverge."""
     ours = cell.ours
-    enough = ours.n >= FEWEST_SEEDS or (ours.n and ours.deterministic)
-    return round(ours.mean, 2) if enough and ours.verdict.kind != "diverged" else None
+    return round(ours.mean, 2) if ours.n and ours.verdict.kind != "diverged" else None
 
 
 def best(values: Sequence[float | None], cells: Sequence[Cell], lines: Sequence[str]) -> list[bool]:
@@ -347,7 +345,8 @@ def captioned(suite: SuiteResults, table: ShownTable) -> str:
         splits = listed(cell.number.our_split for cell in own)
         parts.append(f"{printed} {where}; ours are of the {splits} sets.")
     if not elsewhere and {cell.number.split for cell in cells} == {"dev"}:
-        averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in table.columns else ""
+        has_average = any(cell.number.task == "Avg" for cell in cells)
+        averaged = "; Avg is of two, STS-B and SICK-R" if has_average else ""
         parts.append(f"All scores are of dev sets{averaged}.")
     remark = suite.remark_on(cell.ours.measured_on for cell in cells)
     return " ".join(filter(None, [*parts, *notes(cells), remark, suite.growth]))
