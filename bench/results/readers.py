@@ -23,7 +23,7 @@ class Outcome(_Written):
     status: Literal["finished", "diverged", "skipped"]
     reason: str | None = None
     best_step: int | None = None
-    curve: list[dict[str, float | None]] | None = None  # a point a selection
+    curve: list[dict[str, int | float | None]] | None = None  # a point a selection
 
 
 class Trained(_Written):
