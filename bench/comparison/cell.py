@@ -20,6 +20,8 @@ class Line:
     setting: str
     scores: tuple[float, ...]
     verdict: Verdict
+    measured_on: str = ""  # backbone of our runs; empty without runs
+    deterministic: bool = False  # whether they have no seed
 
     @property
     def n(self) -> int:
@@ -37,34 +39,19 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Ours(Line):
-    """The scores that a printed number is compared with.
+class Cell:
+    """A printed number with our scores. Those of a printed difference are paired differences.
 
     Attributes:
-        measured_on: backbone of our runs; empty without runs.
-        deterministic: whether they have no seed.
-        tolerance: if judged, in points.
-        half_width: if tested, that of the 95 % prediction interval.
-        mean_half_width: if tested, that of the mean's interval: 90 % if within the tolerance, else
-            95 %.
-        spread_known: whether `verdict.seeds` is estimated from a spread.
+        ours: the scores that it is compared with.
+        other: those of the method's other setting, if there are any.
+        checkpoint: those of the published checkpoint that print quotes, if it quotes one.
+
+    Further lines have a verdict without what it is based on.
     """
 
-    measured_on: str
-    deterministic: bool
-    tolerance: float | None = None
-    half_width: float | None = None
-    mean_half_width: float | None = None
-    spread_known: bool = False
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A printed number and ours, those of the method's other setting, and those of the published
-    checkpoint that print quotes. Scores of differences are paired differences."""
-
     number: Number
-    ours: Ours
+    ours: Line
     other: Line | None
     checkpoint: Line | None
 
@@ -107,22 +94,26 @@ def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list
     return groups
 
 
+_COPIED: tuple[str, ...] = (
+    "source",
+    "table",
+    "method",
+    "backbone",
+    "variant",
+    "task",
+    "split",
+    "metric",
+)
+_COPIED += ("quoted_from", "note", "aggregation")
+_BASIS = ("seeds", "spread_known", "within", "p", "p_adjusted")
+
+
 def _row(cell: Cell) -> dict[str, Any]:
     """A cell as a row of cells.csv."""
-    number, ours, other, checkpoint = cell.number, cell.ours, cell.other, cell.checkpoint
-    verdict = ours.verdict
-    return {
-        "source": number.source,
-        "table": number.table,
-        "method": number.method,
-        "backbone": number.backbone,
-        "variant": number.variant,
-        "task": number.task,
-        "split": number.split,
-        "metric": number.metric,
-        "quoted_from": number.quoted_from,
-        "note": number.note,
-        "aggregation": number.aggregation,
+    number, ours, verdict = cell.number, cell.ours, cell.ours.verdict
+    nothing = Line("", (), verdict)
+    other, checkpoint = cell.other or nothing, cell.checkpoint or nothing
+    row = {name: getattr(number, name) for name in _COPIED} | {
         "ours_split": number.our_split,
         "printed": number.value,
         "run": number.run,
@@ -137,31 +128,26 @@ def _row(cell: Cell) -> dict[str, Any]:
         "rank": cell.rank,
         "best_of_five": cell.best_of_five,
         "cv": cell.cv,
-        "other_setting": other.setting if other else "",
-        "other": other.scores if other else (),
-        "other_n": other.n if other else 0,
-        "other_mean": other.mean if other else nan,
-        "other_sd": other.sd if other else nan,
+        "other_setting": other.setting,
+        "other": other.scores,
+        "other_n": other.n,
+        "other_mean": other.mean,
+        "other_sd": other.sd,
         "checkpoint": number.checkpoint,
-        "checkpoint_mean": checkpoint.mean if checkpoint else nan,
-        "tolerance": ours.tolerance,
-        "half_width": ours.half_width,
-        "mean_half_width": ours.mean_half_width,
+        "checkpoint_mean": checkpoint.mean,
+        "tolerance": verdict.tolerance,
+        "half_width": verdict.half_width,
+        "mean_half_width": verdict.mean_half_width,
         "verdict": verdict.kind,
         "mark": verdict.mark,
         "reason": verdict.reason,
-        "seeds": verdict.seeds,
-        "spread_known": ours.spread_known,
-        "within": verdict.within,
-        "p": verdict.p,
-        "p_adjusted": verdict.p_adjusted,
-        "other_verdict": other.verdict.kind if other else "",
-        "other_mark": other.verdict.mark if other else "",
-        "other_reason": other.verdict.reason if other else "",
-        "checkpoint_verdict": checkpoint.verdict.kind if checkpoint else "",
-        "checkpoint_mark": checkpoint.verdict.mark if checkpoint else "",
-        "checkpoint_reason": checkpoint.verdict.reason if checkpoint else "",
     }
+    row |= {name: getattr(verdict, name) for name in _BASIS}
+    for name, line in (("other", cell.other), ("checkpoint", cell.checkpoint)):
+        row[f"{name}_verdict"] = line.verdict.kind if line else ""
+        row[f"{name}_mark"] = line.verdict.mark if line else ""
+        row[f"{name}_reason"] = line.verdict.reason if line else ""
+    return row
 
 
 # Types of columns of which some cells have no value.
@@ -176,28 +162,19 @@ def frame(cells: Iterable[Cell]) -> pd.DataFrame:
 
 def cell_of(number: Number, row: Mapping[str, str]) -> Cell:
     """The cell of a printed number, from its row of cells.csv."""
-    values = {name: float(row[name]) if row[name] else None for name in _FLOATS}
-    ours = Ours(
-        number.run.partition("@")[2],
-        _scores(row["ours"]),
-        _verdict(
-            row,
-            within={"True": True, "False": False}.get(row["within"]),
-            p=values.pop("p"),
-            p_adjusted=values.pop("p_adjusted"),
-        ),
-        row["measured_on"],
-        row["deterministic"] == "True",
-        **values,
-        spread_known=row["spread_known"] == "True",
-    )
+    basis: dict[str, Any] = {name: float(row[name]) if row[name] else None for name in _FLOATS}
+    basis["within"] = {"True": True, "False": False}.get(row["within"])
+    basis["spread_known"] = row["spread_known"] == "True"
+    setting, verdict = number.run.partition("@")[2], _verdict(row, **basis)
+    is_deterministic = row["deterministic"] == "True"
+    ours = Line(setting, _scores(row["ours"]), verdict, row["measured_on"], is_deterministic)
     other = checkpoint = None
     if row["other_verdict"]:
         other = Line(row["other_setting"], _scores(row["other"]), _verdict(row, "other_"))
     if number.checkpoint:
-        verdict = _verdict(row, "checkpoint_")
         scores = _scores(row["checkpoint_mean"])  # a checkpoint has one score
-        checkpoint = Line(number.checkpoint.partition("@")[2], scores, verdict)
+        setting = number.checkpoint.partition("@")[2]
+        checkpoint = Line(setting, scores, _verdict(row, "checkpoint_"))
     return Cell(number, ours, other, checkpoint)
 
 
@@ -205,11 +182,11 @@ def _scores(text: str) -> tuple[float, ...]:
     return tuple(map(float, text.split()))
 
 
-def _verdict(row: Mapping[str, Any], prefix: str = "", **tested: Any) -> Verdict:
+def _verdict(row: Mapping[str, Any], prefix: str = "", **basis: Any) -> Verdict:
     """The verdict of a line in a row of cells.csv."""
     count = row[f"{prefix}mark"].partition(" ")[2]  # as in `Verdict.mark`
     if count.startswith("1/"):
-        tested["one_in"] = int(count.removeprefix("1/"))
+        basis["one_in"] = int(count.removeprefix("1/"))
     elif count:
-        tested["seeds"] = int(count)
-    return Verdict(row[f"{prefix}verdict"], row[f"{prefix}reason"], **tested)
+        basis["seeds"] = int(count)
+    return Verdict(row[f"{prefix}verdict"], row[f"{prefix}reason"], **basis)

@@ -165,7 +165,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             for needed in in_order([plan[experiment]]):
                 runs |= {(_experiment(needed), seed) for seed in seeds} - made
         questions[runs] += 1
-        without_spread += [] if cell.ours.spread_known else [runs]
+        without_spread += [] if cell.ours.verdict.spread_known else [runs]
 
     if not questions:
         why = f"each of the {len(found)} open ones needs more than {MOST_SEEDS:,} seeds"

@@ -7,7 +7,7 @@ import csv
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from math import inf
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.cell import Cell, Line, Ours, cell_of, frame
+from bench.comparison.cell import Cell, Line, cell_of, frame
 from bench.comparison.paired import pairs
-from bench.comparison.statistics import AT_LEAST, FEWEST_SEEDS, LEVEL, mean_and_sd
+from bench.comparison.statistics import AT_LEAST, FEWEST_SEEDS, mean_and_sd
 from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.metrics import PRINTED, SHARE, Tolerance, aggregated, metric_of
 from bench.datasets.tasks import Board, expand_tasks
@@ -229,42 +229,23 @@ def judge(suite: SuiteResults) -> list[Cell]:
     for family in families.values():
         judged_family = verdicts([inputs[question] for question in family])
         settled |= zip(family, judged_family, strict=True)
-    return [_cell(sides, settled, inputs) for sides in all_sides]
+    return [_cell(sides, settled) for sides in all_sides]
 
 
-def _cell(
-    sides: dict[str, _Side],
-    settled: Mapping[Question, Verdict],
-    inputs: Mapping[Question, VerdictInput],
-) -> Cell:
-    side = sides["ours"]
-    number, question = side.number, side.question
-    verdict = settled[question]
-    ours = Ours(
-        number.run.partition("@")[2],
-        side.scores,
-        verdict,
-        side.runs[0].plan.backbone if side.runs else "",
-        side.deterministic,
-    )
-    if question in inputs:
-        judged_as = inputs[question]
-        ours = replace(ours, tolerance=judged_as.tolerance, spread_known=judged_as.spread_known)
-        if judged_as.prediction:
-            level = 2 * LEVEL if verdict.within else LEVEL
-            ours = replace(
-                ours,
-                half_width=judged_as.prediction.half_width(),
-                mean_half_width=judged_as.mean_half_width(level),
-            )
-    lines: dict[str, Line] = {}
+def _cell(sides: Mapping[str, _Side], settled: Mapping[Question, Verdict]) -> Cell:
+    ours = sides["ours"]
+    number, verdict = ours.number, settled[ours.question]
+    measured_on = ours.runs[0].plan.backbone if ours.runs else ""
+    setting = number.run.partition("@")[2]
+    line = Line(setting, ours.scores, verdict, measured_on, ours.deterministic)
+    further: dict[str, Line] = {}
     for name, run in (("other", _other_setting(number.run)), ("checkpoint", number.checkpoint)):
         if name in sides:
             verdict = settled[sides[name].question]
-            # Of further lines the files have what is shown, and not the tests.
-            shown = replace(verdict, within=None, p=None, p_adjusted=None)
-            lines[name] = Line(run.partition("@")[2], sides[name].scores, shown)
-    return Cell(number, ours, lines.get("other"), lines.get("checkpoint"))
+            # As much as cells.csv has of it.
+            verdict = Verdict(verdict.kind, verdict.reason, verdict.seeds, verdict.one_in)
+            further[name] = Line(run.partition("@")[2], sides[name].scores, verdict)
+    return Cell(number, line, further.get("other"), further.get("checkpoint"))
 
 
 def judged(suite: SuiteResults) -> list[Cell]:
