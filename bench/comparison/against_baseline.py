@@ -14,7 +14,7 @@ import pandas as pd
 from bench.comparison import paired
 from bench.comparison.paired import Scores
 from bench.comparison.statistics import mean_and_sd
-from bench.comparison.verdict import tolerance
+from bench.comparison.verdict import TOLERANCES, tolerance
 from bench.datasets.tasks import Board
 from bench.reported import mapped, prior_sd
 from bench.results.records import is_outside
@@ -114,7 +114,7 @@ def _compare(
 ) -> Comparison:
     a, b = (_scores(side.on(backbone), board, task) for side in (method, baseline))
     is_sts = board.metric == "spearman"
-    allowed = tolerance("untrained" if is_sts else "transfer", task)
+    allowed = tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task)
     prior = prior_sd(backbone, task) if is_sts and board.is_in_print(task) else None
     pair = paired.pair_scores(a, b, tolerance=allowed, prior_sd=prior)
     mean_a, sd_a = _paired_mean_and_sd(a, b)

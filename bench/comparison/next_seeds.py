@@ -10,9 +10,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from bench.comparison.reproduction import cells, key_of, select
+from bench.comparison.cell import Cell
+from bench.comparison.reproduction import judged, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
@@ -78,14 +77,18 @@ def greedy(
     return steps
 
 
-def open_questions(suite: SuiteResults) -> pd.DataFrame:
-    """The open verdicts of a suite, as rows of `cells`; each printed number once."""
-    number = ["printed", "run", "minus", "measured_on", "task", "ours_split", "metric"]
-    inconclusive = cells(suite).query("verdict == 'inconclusive'")
-    return inconclusive.drop_duplicates([*number, "aggregation"])
+def open_questions(suite: SuiteResults) -> list[Cell]:
+    """The cells of a suite with an open verdict; each printed number once."""
+    questions: dict[tuple[Any, ...], Cell] = {}
+    for cell in judged(suite):
+        if cell.ours.verdict.kind == "inconclusive":
+            number = cell.number
+            compared = (number.run, number.minus, cell.ours.measured_on, number.key, number.metric)
+            questions.setdefault((number.value, *compared), cell)
+    return list(questions.values())
 
 
-def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
+def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it.
 
     Seeds that are planned come first, then the numbers after them. Both sides of a difference get
@@ -93,17 +96,18 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
 
     Args:
         suite: the suite.
-        cell: a row of `open_questions` whose `seeds` is a number.
+        cell: one of `open_questions` whose seeds are known.
     """
     scored: dict[Experiment, set[int]] = {}
     planned: set[int] = set()
-    for method in (cell.run, cell.minus):
-        runs = select(suite, method, cell.measured_on)
-        seeds = {run.plan.seed: key_of(cell) in run.scores for run in runs}
+    number, backbone = cell.number, cell.ours.measured_on
+    for method in (number.run, number.minus):
+        runs = select(suite, method, backbone)
+        seeds = {run.plan.seed: number.key in run.scores for run in runs}
         seeds.pop(None, None)  # one side may be untrained
         if seeds:
             planned |= {seed for seed in seeds if seed is not None}
-            scored[method, cell.measured_on] = {
+            scored[method, backbone] = {
                 seed for seed, has_score in seeds.items() if has_score and seed is not None
             }
 
@@ -111,7 +115,7 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
         return sum(seed not in seeds for seeds in scored.values()), seed
 
     new = range(max(planned) + 1, max(planned) + 1 + MOST_SEEDS)
-    chosen = [*sorted(planned, key=order), *new][: int(cell.seeds)]
+    chosen = [*sorted(planned, key=order), *new][: cell.ours.verdict.seeds]
     return frozenset(
         (experiment, seed)
         for experiment, seeds in scored.items()
@@ -153,17 +157,19 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     found = open_questions(suite)
     questions: Counter[Runs] = Counter()
     without_spread: list[Runs] = []
-    for cell in found.dropna(subset="seeds").itertuples():
+    for cell in found:
+        if cell.ours.verdict.seeds is None:
+            continue
         runs = runs_to_decide(suite, cell)
         for experiment, seeds in _seeds(runs).items():
             for needed in in_order([plan[experiment]]):
                 runs |= {(_experiment(needed), seed) for seed in seeds} - made
         questions[runs] += 1
-        without_spread += [] if cell.spread_known else [runs]
+        without_spread += [] if cell.ours.verdict.spread_known else [runs]
 
     if not questions:
         why = f"each of the {len(found)} open ones needs more than {MOST_SEEDS:,} seeds"
-        if found.empty:
+        if not found:
             why = f"none is open. {suite.remark}".strip()
         raise UserError(f"no seed would decide a verdict of suite '{suite.name}': {why}")
     measured, prices = Measured(suite_dir.parent, device), {}

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.datasets.metrics import AGGREGATIONS as AGGREGATIONS
+from bench.datasets.metrics import aggregated as aggregated
 from bench.utils.errors import UserError, suggestion
 
 STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
@@ -41,10 +43,7 @@ GROUPS = {
 
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
-# Tasks of several subsets, and what they have beside one correlation over all pairs ("all"): means
-# of the correlations of the subsets, plain and weighted by number of pairs.
-WITH_SUBSETS = STS_TASKS[:5]
-AGGREGATIONS = ("mean", "wmean")
+WITH_SUBSETS = STS_TASKS[:5]  # tasks of several subsets
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
 
@@ -177,12 +176,6 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
     if set(DEV_AVERAGE) <= tasks:
         cells.add(("Avg", "dev", "spearman"))
     return cells
-
-
-def aggregated(metric: str, aggregation: str) -> str:
-    """The name of a metric with an aggregation, one of `AGGREGATIONS`; without one ("all", or
-    empty) the metric itself."""
-    return f"{metric}_{aggregation}" if aggregation in AGGREGATIONS else metric
 
 
 def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:

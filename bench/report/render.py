@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.comparison.against_baseline import NothingToCompare
+from bench.comparison.reproduction import judged
 from bench.report.audit import write as write_audit
 from bench.report.comparison_table import render_versus
 from bench.report.coverage import render_coverage
@@ -11,7 +12,7 @@ from bench.report.figures import render_figures
 from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.reported.audit import findings
-from bench.runs.plan import read_plan
+from bench.results.suite_results import read_suite
 from bench.utils.files import files_together
 
 
@@ -24,15 +25,16 @@ def render(suite_dir: Path, out: Path) -> None:
     Raises:
         UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
-    plan = read_plan(suite_dir / "plan.json")
+    suite = read_suite(suite_dir)
+    cells = judged(suite)
     with files_together(out) as made:
         tables, figures = made / "tables", made / "figures"
-        render_tables(suite_dir, tables)
+        render_tables(suite, cells, tables)
         render_coverage([suite_dir], out=tables / "coverage.md")
         write_audit(findings(), tables / "audit.md")
-        render_figures(suite_dir, figures)
-        if plan.baseline:
+        render_figures(suite, cells, figures)
+        if suite.baseline:
             with suppress(NothingToCompare):
-                render_versus(suite_dir, plan.baseline, out=tables, figures=figures)
-        place = out / "report"
-        render_page(suite_dir, figures, made / "report", out / "tables", place=place)
+                render_versus(suite_dir, suite.baseline, out=tables, figures=figures)
+        report = made / "report"
+        render_page(suite, cells, figures, report, out / "tables", place=out / "report")

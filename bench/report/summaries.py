@@ -1,12 +1,13 @@
 """Tables over all printed tables: the order of rows, the averages, and scores that other papers
 quote."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from bench.comparison.cell import Cell, frame
 from bench.comparison.order import row_averages
 from bench.comparison.reproduction import deviations_from_print, select
 from bench.comparison.statistics import mean_and_sd
@@ -83,29 +84,29 @@ def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
     return shown if orders["remark"].any() else shown.drop(columns="Remark", errors="ignore")
 
 
-def measured_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
-    """The `row_averages` of `cells` that have scores of ours."""
-    rows = row_averages(all_cells)
-    return rows[rows["n"] > 0]
+def measured_averages(cells: Iterable[Cell]) -> list[Cell]:
+    """The `row_averages` of cells that have scores of ours."""
+    return [cell for cell in row_averages(cells) if cell.ours.n]
 
 
-def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
+def shown_averages(cells: Iterable[Cell]) -> pd.DataFrame:
     """`measured_averages` as texts."""
     lines = []
-    for row in rows.to_dict("records"):
+    for cell in cells:
+        number, ours = cell.number, cell.ours
         lines.append({
-            "Table": _where(row["source"], row["table"]),
-            "Backbone": row["backbone"],
-            "Method": row["method"],
-            "Variant": row["variant"],
-            "Score": " ".join(filter(None, [row["task"], row["split"]])),
-            "Print": score_text(row["printed"], nan),
-            "Ours": score_text(row["mean"], row["sd"]),
-            "n": str(row["n"]),
-            "Rank": "–" if pd.isna(row["rank"]) else f"{row['rank']} of {row['n'] + 1}",
-            "Best of 5": score_text(row["best_of_five"], nan),
-            "CV*": score_text(row["cv"], nan),
-            "Verdict": f"{row['mark']} {row['verdict']}",
+            "Table": _where(number.source, number.table),
+            "Backbone": number.backbone,
+            "Method": number.method,
+            "Variant": number.variant,
+            "Score": " ".join(filter(None, [number.task, number.split])),
+            "Print": score_text(number.value, nan),
+            "Ours": score_text(ours.mean, ours.sd),
+            "n": str(ours.n),
+            "Rank": f"{cell.rank} of {ours.n + 1}" if cell.rank else "–",
+            "Best of 5": score_text(cell.best_of_five, nan),
+            "CV*": score_text(cell.cv, nan),
+            "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
         })  # fmt: skip
     return pd.DataFrame(lines)
 
@@ -127,19 +128,17 @@ class Summary(NamedTuple):
         return {name: name in numeric for name in self.shown}
 
 
-def summaries(suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame) -> list[Summary]:
+def summaries(suite: SuiteResults, orders: pd.DataFrame, cells: Sequence[Cell]) -> list[Summary]:
     """The tables `order` and `averages`, without those that have no rows."""
-    averages = measured_averages(all_cells)
-    remark = suite.remark_on(all_cells["measured_on"])
-    tables = [
-        Summary(
-            "order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders), remark
-        ),
-        Summary(
-            "averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages), remark
-        ),
-    ]
-    return [table for table in tables if len(table.numbers)]
+    averages, tables = measured_averages(cells), []
+    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    if len(orders):
+        shown = shown_orders(suite, orders)
+        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, orders, shown, remark))
+    if averages:
+        shown, numbers = shown_averages(averages), frame(averages)
+        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, numbers, shown, remark))
+    return tables
 
 
 QUOTED_CAPTION = (

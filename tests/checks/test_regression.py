@@ -27,6 +27,7 @@ from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
 from bench.runs import config
 from bench.runs.plan import Plan, read_plan
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
@@ -78,6 +79,11 @@ def write_score(
     record = {"task": task, "split": "test", "metric": "spearman", "aggregation": "all"}
     provenance = {"outcome": {"status": status}, "code": {"commit": commit}, **MACHINE}
     write_scores(folder / "scores" / f"{run}.json", provenance, [record | {"value": value}])
+
+
+def planned_run() -> PlannedRun:
+    names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), "x")
+    return PlannedRun(**names, seed=1)
 
 
 def measured(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
@@ -132,7 +138,7 @@ def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path):
     wide = {name: {"STS12 spearman": [40.0, 50.0, 60.0]} for name in names.values()}
     narrow = {name: {"STS12 spearman": [50.0]} for name in names.values()}
     same = {PLAIN: measured(narrow), "other": measured(narrow)}
-    run = {"identity": identity_of({"identity": {}}), "processor": "Some Processor"}
+    run = {"identity": identity_of(planned_run()), "processor": "Some Processor"}
     runs = dict.fromkeys(names.values(), run)
     write_json(reference, {"runs": runs, "cells": wide, "arithmetics": same})
     for moved, fails in ((["simcse"], False), (["simcse", "esimcse"], True)):

@@ -118,7 +118,7 @@ ENTRY = ("id", "method", "setting", "backbone", "seed", "corpus", "tasks")
 
 def entry_of(one: PlannedRun) -> dict[str, Any]:
     """A planned run, for `write_suite`."""
-    described = one.describe()
+    described = one.model_dump()
     return {key: described[key] for key in ENTRY}
 
 

@@ -164,6 +164,8 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
         content = read_json(path)
         content["provenance"]["mode"] = "dev"
         write_json(path, content)
+    plan = read_json(tmp_path / "plan.json")
+    write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
     found = cell(tmp_path, **transfer)
     assert (found["verdict"], found["reason"]) == ("not comparable", "classifiers of mode dev")
     assert cell(tmp_path)["verdict"] == "reproduced"

@@ -1,5 +1,6 @@
 """Comparisons with a baseline: which scores are paired, and the printed numbers beside them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import shown
 from bench.reported import prior_sd
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 
 BASE = "bert-base-uncased"
@@ -25,12 +27,19 @@ def scored(
 ) -> RunResults:
     """A run with these points on every STS task, or by task; `None` means that it diverged."""
     metric = more.pop("metric", "spearman")
-    plan = {"id": f"{method} {seed}", "method": method, "setting": "official", "seed": seed}
-    plan |= {"label": method.upper()}
-    plan |= {"backbone": BASE, "corpus": None if seed is None else "wiki1m", "recipe_changes": {}}
+    plan: dict[str, Any] = {"id": re.sub(r"[^\w.-]+", "-", f"{method}-{seed}"), "method": method}
+    plan |= {"setting": "official", "seed": seed, "label": method.upper()}
+    plan |= {
+        "backbone": BASE,
+        "corpus": "" if seed is None else "wiki1m",
+        "tasks": ("all",),
+        "recipe_changes": {},
+    }
     by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
     scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
-    return RunResults(plan | more, "finished" if scores else "diverged", "", "senteval", scores)
+    return RunResults(
+        PlannedRun(**plan | more), "finished" if scores else "diverged", "", "senteval", scores
+    )
 
 
 def each(methods: str, seeds: int = 3, **more: Any) -> list[RunResults]:

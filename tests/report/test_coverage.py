@@ -2,6 +2,7 @@
 a smoke run."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from bench.reported import LABEL, MEASURES, mapped
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite
@@ -75,8 +77,8 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     for row in found[found["run"] != ""].itertuples():
         drawn: dict[str, set[int | None]] = {}
         for plan in (known[name] for name in row.targets):
-            assert plan["backbone"] == (row.suite_backbone or row.backbone)
-            drawn.setdefault(f"{plan['method']}@{plan['setting']}", set()).add(plan["seed"])
+            assert plan.backbone == (row.suite_backbone or row.backbone)
+            drawn.setdefault(plan.text, set()).add(plan.seed)
         assert set(drawn) == {row.run, row.minus} - {""}
         # Two sides have seeds in common, or one of them has none.
         assert set.intersection(*drawn.values()) or {None} in drawn.values()
@@ -117,8 +119,8 @@ def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
             if not sides[-1]:
                 lost.add(spelled(kind(side)))
         if minus and not any(
-            one["backbone"] == other["backbone"]
-            and (one["seed"] == other["seed"] or None in (one["seed"], other["seed"]))
+            one.backbone == other.backbone
+            and (one.seed == other.seed or None in (one.seed, other.seed))
             for one in sides[0]
             for other in sides[-1]
         ):
@@ -154,22 +156,26 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
     entry["outcome"] = {"best_step": 3}
     suite = read_suite(write_suite(tmp_path / "suite", [entry]))
-    plan = {"tasks": ["all"], "seed": 1, "skip": None}
-    assert planned_scores(plan) == set(suite.runs[0].scores)
-    assert planned_scores(plan | {"skip": "no such layer"}) == set()
+    assert planned_scores(planned_run(1, "all")) == set(suite.runs[0].scores)
+    assert planned_scores(planned_run(1, "all", skip="no such layer")) == set()
+
+
+def planned_run(seed: int | None, *tasks: str, **more: Any) -> PlannedRun:
+    names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), "x")
+    return PlannedRun(**names, seed=seed, tasks=tasks, **more)
 
 
 def test_what_is_measured_in_part():
-    plan = {"tasks": ["STS-B", "MR"], "seed": None}
     accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
     spearman = {("STS-B", "test", "spearman"), ("STS-B", "dev", "spearman")}
-    assert planned_scores(plan) == accuracy | spearman
-    assert planned_scores(plan | {"tasks": ["STS-B", "SICK-R"]}) >= {("Avg", "dev", "spearman")}
-    assert ("Avg", "test", "spearman") not in planned_scores(plan | {"tasks": ["STS-B", "SICK-R"]})
-    analysed = planned_scores(plan | {"analyses": ["alignment"], "tasks": ["MR"]})
+    assert planned_scores(planned_run(None, "STS-B", "MR")) == accuracy | spearman
+    both = planned_scores(planned_run(None, "STS-B", "SICK-R"))
+    assert ("Avg", "dev", "spearman") in both
+    assert ("Avg", "test", "spearman") not in both
+    analysed = planned_scores(planned_run(None, "MR", analyses=("alignment",)))
     assert analysed == accuracy | {("uniformity", "", "uniformity")}
     chinese = {("CNSD-STS-B", split, "spearman") for split in ("test", "dev")}
-    trained = planned_scores({"tasks": ["CNSD-STS-B"], "seed": 1})
+    trained = planned_scores(planned_run(1, "CNSD-STS-B"))
     assert trained == chinese | {("STS-B", "dev", "best_step")}
 
 

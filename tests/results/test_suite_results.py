@@ -66,7 +66,7 @@ def spoil(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
         (lambda c: c["provenance"]["outcome"].update(status="done"), "not 'done'"),
         (
             lambda c: c["provenance"]["outcome"].update(curve=[{"dev": "7"}]),
-            "valid number, not '7'",
+            "valid integer, not '7'",
         ),
         (lambda c: c["records"][0].update(value=101), "'records.0.value' should be less than"),
         (lambda c: c["records"][0].update(value="70"), "valid number, not '70'"),

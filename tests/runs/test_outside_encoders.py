@@ -179,7 +179,7 @@ def test_a_folder_that_is_missing_is_no_model_of_the_hub(
     monkeypatch.chdir(model.parents[1])
     with pytest.raises(UserError, match="'none': model folder models/none does not exist"):
         planned(content("models/none"))
-    assert planned(content("owner/none"))[1].run.label == "none (outside encoder)"
+    assert planned(content("owner/none"))[1].label == "none (outside encoder)"
 
 
 @pytest.mark.usefixtures("global_state")

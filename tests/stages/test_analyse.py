@@ -77,7 +77,7 @@ def material_of(
             text, backbone_name=str(tiny_bert), corpus=str(corpus), data=str(data), seed=seed,
             recipe=recipe,
         )  # fmt: skip
-        return Material(run, tmp_path_factory.mktemp("suite"), "cpu", best_step)
+        return Material(run, str(corpus), tmp_path_factory.mktemp("suite"), "cpu", best_step)
 
     return make
 
@@ -504,9 +504,9 @@ def test_states_that_are_not_finite_are_refused(
 def test_a_second_analysis_of_a_run_keeps_the_first(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     run = tiny_run("untrained[pooler=avg]", tiny_bert, tiny_data, tiny_corpus)
     out = tmp_path / "analyses" / "run.json"
-    analyse_run(run, tmp_path, ["cosines"], out, "cpu")
+    analyse_run(run, tmp_path, ["cosines"], "", out, "cpu")
     first = read_json(out)
-    analyse_run(run, tmp_path, ["nearest"], out, "cpu")
+    analyse_run(run, tmp_path, ["nearest"], "", out, "cpu")
     both = read_json(out)
     assert list(both["analyses"]) == ["cosines", "nearest"]
     assert both["analyses"]["cosines"] == first["analyses"]["cosines"]
@@ -523,6 +523,6 @@ def test_an_analysis_carries_the_sums_of_what_it_read(tiny_bert, tiny_data, tiny
         (["memory", "cosines"], task_sums(parts), corpus),
     ):
         out = tmp_path / f"{'-'.join(names)}.json"
-        analyse_run(run, tmp_path, names, out, "cpu")
+        analyse_run(run, tmp_path, names, str(tiny_corpus), out, "cpu")
         told = read_json(out)["provenance"]
         assert (told["tasks"], told["corpora"]) == (tasks, corpora)

@@ -77,7 +77,7 @@ def seeds(found: list[Any]) -> list[str]:
 
 
 def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
-    second = read_plan(suite / "plan.json")["runs"][1]["id"]
+    second = read_plan(suite / "plan.json").runs[1].id
     with working(suite, second, "train"):
         found = status(suite)
     assert (found.planned, found.done) == (6, {"finished": 1})
@@ -101,7 +101,7 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
 
 
 def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
-    first, second = (run["id"] for run in read_plan(suite / "plan.json")["runs"][:2])
+    first, second = (run.id for run in read_plan(suite / "plan.json").runs[:2])
     shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
     write_text(paths.scores_file(suite, first), '{"provenance": {"run"')
     found = status(suite)
@@ -128,7 +128,7 @@ def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFix
 
 
 def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
-    last = read_plan(suite / "plan.json")["runs"][-1]["id"]
+    last = read_plan(suite / "plan.json").runs[-1].id
     log = suite / "logs" / "train" / f"{last}.log"
     write_text(log, "waiting for a GPU\n")
     assert status(suite).open[-1].state == "left"
@@ -137,7 +137,7 @@ def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
 
 
 def test_nothing_is_measured_yet(suite: Path) -> None:
-    first = read_plan(suite / "plan.json")["runs"][0]["id"]
+    first = read_plan(suite / "plan.json").runs[0].id
     paths.scores_file(suite, first).unlink()
     assert status(suite).left is None
     assert "hours left: unknown until a run is done" in report(status(suite))
@@ -147,7 +147,7 @@ def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(
     suite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(activity, "LOOK", 0.1)
-    name = read_plan(suite / "plan.json")["runs"][0]["id"]
+    name = read_plan(suite / "plan.json").runs[0].id
     with working(suite, name, "score"):
         assert stage_at_work(suite, name) == "score"
         refused = pytest.raises(TransientError, match="another process is at work")
@@ -166,7 +166,7 @@ def failure(suite: Path, name: str) -> Failure:
 
 
 def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Path) -> None:
-    third = read_plan(suite / "plan.json")["runs"][2]["id"]
+    third = read_plan(suite / "plan.json").runs[2].id
     assert failure(suite, third).error == "memory is full; use less"
     with working(suite, third, "train"):
         assert not (paths.run_folder(suite, third) / FAILURE).exists()
@@ -176,7 +176,7 @@ def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Pa
 
 
 def test_a_killed_attempt_and_an_error_in_the_code(suite: Path) -> None:
-    last = read_plan(suite / "plan.json")["runs"][-1]["id"]
+    last = read_plan(suite / "plan.json").runs[-1].id
     write_text(paths.run_folder(suite, last) / LOCK, "train")  # as SIGKILL leaves it
     assert failure(suite, last).error == KILLED
     with pytest.raises(ValueError, match="a bug"), working(suite, last, "train"):
