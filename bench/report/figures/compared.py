@@ -2,10 +2,9 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -15,8 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from bench.comparison.cell import Cell, Line
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.comparison.statistics import mean_and_sd
+from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import AVERAGED
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.comparison_table import baseline_name, claims_of, line_of, names_of
@@ -153,10 +154,6 @@ def zoom(drawn: Panels, always: Sequence[float] = ()) -> None:
 
 # --- Printed and measured ---
 
-SCALES = {
-    "spearman": "STS average (Spearman x 100)",
-    "accuracy": "average accuracy (%)",
-}  # axis labels of printed tables
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
 TOLERANCE = {"color": "#DCDCDC", "lw": 0}
@@ -169,27 +166,14 @@ HOLLOW: style.Look = {"mfc": "none"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
-class _Side(NamedTuple):
-    """The scores of one setting of a row."""
-
-    values: tuple[float, ...]
-    kind: str  # a key of `LOOKS`
-    hollow: bool
-    distance: float  # from the middle of the row
+def _scored(cell: Cell) -> list[Line]:
+    """Ours in both settings, as far as they have scores."""
+    return [line for line in (cell.ours, cell.other) if line and line.n]
 
 
-def _sides(row: Any) -> list[_Side]:
-    """Both settings of a row, as far as they have scores."""
-    shift = 0.18 if row.other else 0.0
-    sides = []
-    for values, setting, verdict, distance in (
-        (row.ours, row.run.partition("@")[2], row.verdict, -shift),
-        (row.other, row.other_setting, row.other_verdict, shift),
-    ):
-        if values:
-            kind = SEEDLESS if row.deterministic else setting
-            sides.append(_Side(values, kind, verdict == "not comparable", distance))
-    return sides
+def _kind(line: Line) -> str:
+    """A key of `LOOKS`."""
+    return SEEDLESS if line.deterministic else line.setting
 
 
 def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
@@ -201,72 +185,72 @@ def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
     ]
 
 
-def _intervals(row: Any) -> list[tuple[float, style.Look]]:
+def _intervals(verdict: Verdict) -> list[tuple[float, style.Look]]:
     """Half widths of the intervals that the verdict uses: of the mean, and of one run where the
     mean is outside the tolerance."""
-    if pd.isna(row.half_width):
+    if verdict.half_width is None or verdict.mean_half_width is None:
         return []
-    mean = (row.mean_half_width, OUR_MEAN)
-    return [mean, (row.half_width, ONE_RUN)] if row.within is False else [mean]
+    mean = (verdict.mean_half_width, OUR_MEAN)
+    return [mean, (verdict.half_width, ONE_RUN)] if verdict.within is False else [mean]
 
 
-def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
-    """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the
-    right."""
-    scored = table["n"] + table["other_n"] > 0
-    style.heading(panel, with_stand_ins(backbone, table.loc[scored, "measured_on"]))
-    for y, row in enumerate(table.itertuples()):
-        panel.plot(row.printed, y, **style.PRINTED, zorder=2)
-        if pd.notna(row.tolerance):
-            band = (row.printed - row.tolerance, row.printed + row.tolerance)
-            panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
-        sides = _sides(row)
-        for values, kind, hollow, distance in sides:
-            marks = LOOKS[kind] | (HOLLOW if hollow else {})
-            panel.plot(values, [y + distance] * len(values), **marks, zorder=3)
-        for half_width, look in _intervals(row):
-            ends = (row.mean - half_width, row.mean + half_width)
-            look = look | {"color": LOOKS[sides[0].kind]["color"]}
-            panel.plot(ends, [y + sides[0].distance] * 2, **look, zorder=1)
-        color = COLORS.get(row.verdict, style.INK)
-        strong = row.verdict in ("lower", "higher")
-        aside(panel, y, f"{row.mark} {row.verdict}", color=color, bold=strong)
+def _draw_cell(panel: Axes, y: float, cell: Cell) -> None:
+    """The printed value as a stroke, our seeds as marks beside it, the verdict at the right."""
+    printed, verdict, lines = cell.number.value, cell.ours.verdict, _scored(cell)
+    panel.plot(printed, y, **style.PRINTED, zorder=2)
+    if verdict.tolerance is not None:
+        band = (printed - verdict.tolerance, printed + verdict.tolerance)
+        panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
+    shift = 0.18 if cell.other else 0.0
+    for line in lines:
+        at = y - shift if line is cell.ours else y + shift
+        hollow = HOLLOW if line.verdict.kind == "not comparable" else {}
+        panel.plot(line.scores, [at] * line.n, **LOOKS[_kind(line)] | hollow, zorder=3)
+    for half_width, look in _intervals(verdict):
+        ends = (cell.ours.mean - half_width, cell.ours.mean + half_width)
+        color = LOOKS[_kind(cell.ours)]["color"]
+        panel.plot(ends, [y - shift] * 2, **look | {"color": color}, zorder=1)
+    color, strong = COLORS.get(verdict.kind, style.INK), verdict.kind in ("lower", "higher")
+    aside(panel, y, f"{verdict.mark} {verdict.kind}", color=color, bold=strong)
 
 
-def _note(table: pd.DataFrame) -> str:
-    """What the numbers of the verdicts mean, and why a line may not tell the verdict."""
-    kinds = {
-        "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
-        "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
-    }
-    parts = [text for kind, text in kinds.items() if kind in set(table["verdict"])]
-    if any(within is False for within in table["within"]):
-        parts.append("↓ and ↑ hold after Holm's correction over the averages of the paper.")
-    return " ".join(parts)
+# What the numbers of verdicts mean, and why a line may not tell the verdict.
+NOTES = {
+    "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
+    "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
+    "outside": "↓ and ↑ hold after Holm's correction over the averages of the paper.",
+}
 
 
-def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
-    """The averages of one printed table (rows of `cells`), a panel per backbone."""
-    source, name, metric = table.iloc[0][["source", "table", "metric"]]
-    title = f"{paper_name(source)}, {name}: printed and measured"
-    rows = list(table.itertuples())
-    sides = [side for row in rows for side in _sides(row)]
+def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
+    """The averages of one printed table, a panel per backbone."""
+    first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
+    lines = [line for cell in cells for line in _scored(cell)]
     handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
-    if table["tolerance"].notna().any():
+    if any(verdict.tolerance is not None for verdict in verdicts):
         handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
-    handles += _keys("ours, {} settings", {side.kind for side in sides})
-    if any(side.hollow for side in sides):
+    handles += _keys("ours, {} settings", set(map(_kind, lines)))
+    if any(line.verdict.kind == "not comparable" for line in lines):
         open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
         handles.append(style.key("open: not comparable with print", open_mark | HOLLOW))
-    drawn = [look for row in rows for _, look in _intervals(row)]
+    looks = [look for verdict in verdicts for _, look in _intervals(verdict)]
     for text, look in ((MEAN_KEY, OUR_MEAN), (RUN_KEY, ONE_RUN)):
-        if look in drawn:
+        if look in looks:
             handles.append(style.key(text, look, color=style.BLUE))
-    names = list(map(row_name, table["method"], table["variant"]))
-    note = " ".join(filter(None, [suite.remark_on(table["measured_on"]), _note(table)]))
-    figure, drawn_panels = panels(table, names, title, note, handles, SCALES[metric])
-    for panel in drawn_panels:
-        _compared(*panel)
+    said: set[str] = {verdict.kind for verdict in verdicts}
+    said |= {"outside" for verdict in verdicts if verdict.within is False}
+    notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
+    notes += [text for kind, text in NOTES.items() if kind in said]
+    names = [row_name(cell.number.method, cell.number.variant) for cell in cells]
+    title = f"{paper_name(first.source)}, {first.table}: printed and measured"
+    rows = pd.DataFrame({"backbone": [cell.number.backbone for cell in cells], "cell": cells})
+    note, scale = " ".join(filter(None, notes)), first.our_metric.axis
+    figure, drawn = panels(rows, names, title, note, handles, scale)
+    for panel, backbone, part in drawn:
+        measured_on = [cell.ours.measured_on for cell in part["cell"] if _scored(cell)]
+        style.heading(panel, with_stand_ins(backbone, measured_on))
+        for y, cell in enumerate(part["cell"]):
+            _draw_cell(panel, y, cell)
     return figure
 
 
@@ -299,14 +283,16 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     return figure
 
 
-def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The printed tables that get a figure, by the stem of its file names: those with seven tasks
-    and their average."""
-    return {
-        stem: table[table["task"] == "Avg"]
-        for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()
-        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in AVERAGED.values())
-    }
+def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The averages of the printed tables that get a figure, by the stem of its file names: those
+    with seven tasks and their average."""
+    of_test = [cell for cell in cells if cell.number.split == "test"]
+    averages = {}
+    for stem, table in printed_tables(of_test).items():
+        tasks = {cell.number.task for cell in table.cells}
+        if any({*group, "Avg"} <= tasks for group in AVERAGED.values()):
+            averages[stem] = [cell for cell in table.cells if cell.number.task == "Avg"]
+    return averages
 
 
 # --- Comparisons with a baseline ---
