@@ -15,8 +15,9 @@ from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
 from bench.report.formats import Bold, plain, score_text
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
-from bench.reported import LABEL, SOURCES, printed_names, printed_text
+from bench.reported import SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
+from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.text import listed
 
@@ -374,7 +375,7 @@ def notes(cells: Sequence[Cell]) -> list[str]:
 
 
 def printed_table(
-    source: str, name: str, suite_dir: Path | None = None, rows: pd.DataFrame | None = None
+    source: str, name: str, suite_dir: Path | None = None, rows: Sequence[Number] = ()
 ) -> str:
     """A printed table as text: its numbers, and below each row ours and their verdicts.
 
@@ -382,13 +383,13 @@ def printed_table(
         source: a key of `SOURCES`.
         name: the table, as printed.
         suite_dir: folder of the suite with our scores; by default print alone is shown.
-        rows: only the rows of these numbers, which have the columns `LABEL`; by default all.
+        rows: only the rows of these numbers; by default all.
     """
     suite = read_suite(suite_dir) if suite_dir else NOTHING_RUN
     cells = [cell for cell in judged(suite) if cell.number.label[:2] == (source, name)]
     stated = hyperparameters().query("source == @source and table == @name")
-    if rows is not None:
-        labels = set(rows[LABEL].itertuples(index=False, name=None))
+    if rows:
+        labels = {number.label for number in rows}
         cells = [cell for cell in cells if cell.number.label in labels]
         stated = stated[:0]
     parts = []
@@ -400,7 +401,7 @@ def printed_table(
             title = f"{SOURCES[source]}, {name}: {metrics_of(cells)}, as printed."
             caption = " ".join([title, *notes(cells)])
             parts.append(plain(in_lines(table, print_alone=True), caption))
-        if rows is None and any(cell.number.run for cell in cells):
+        if not rows and any(cell.number.run for cell in cells):
             words = shlex.join([source, name])
             parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
     if len(stated):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from bench.cli import main
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.download import present
 from bench.report import printed_table
@@ -17,6 +16,7 @@ from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.stages import workflow
 from bench.utils.interrupts import Stopped
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROW = ["reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE"]

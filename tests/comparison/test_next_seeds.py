@@ -17,7 +17,6 @@ from bench.comparison.next_seeds import (
     report,
     runs_to_decide,
 )
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.report.page import render_page
 from bench.report.tables import render_tables
@@ -30,6 +29,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
+from tests.support.cells import cells
 from tests.support.page_project import png
 from tests.support.synthetic_suite import write_suite
 

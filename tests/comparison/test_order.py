@@ -17,13 +17,13 @@ from bench.comparison.order import (
     row_averages,
     tau_interval,
 )
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.report.summaries import order_text, shown_averages, summaries
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered
 from tests.oracles.verdict_rule import DOCUMENT
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 # --- Kendall's tau-b ---

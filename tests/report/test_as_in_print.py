@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import Bold, html, latex, markdown
 from bench.report.printed_table import (
@@ -22,6 +21,7 @@ from bench.report.printed_table import (
 )
 from bench.reported import FOLDER, SOURCES, printed, printed_names, printed_text
 from bench.results.suite_results import read_suite
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 

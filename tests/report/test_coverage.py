@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
@@ -29,6 +28,7 @@ from bench.runs.resolve import parse
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 

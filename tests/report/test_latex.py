@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.comparison.reproduction import cells
 from bench.report.coverage import planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.hyperparameters import hyperparameter_sections, note
@@ -22,6 +21,7 @@ from bench.report.printed_table import captioned, legend, printed_tables, shown_
 from bench.report.tables import leaderboard_caption, leaderboards, shown_leaderboard
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
+from tests.support.cells import cells
 
 needs_latex = pytest.mark.skipif(
     shutil.which("pdflatex") is None, reason="pdflatex is not installed"

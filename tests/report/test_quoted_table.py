@@ -3,12 +3,12 @@
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report import summaries
 from bench.report.summaries import quoted_tables
 from bench.report.tables import leaderboards, render_tables
 from bench.results.suite_results import read_suite
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 TEXTS = dict.fromkeys(STS_TASKS, "70.00 ± 1.00")

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from bench.cli import main
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import figure_stems
 from bench.report.figures.papers import paper_figures
@@ -17,6 +16,7 @@ from bench.report.render import render
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 

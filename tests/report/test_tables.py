@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
 from bench.comparison.order import orders
-from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.reproduction import leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
@@ -35,6 +35,7 @@ from bench.reported.address import row_name, slug
 from bench.results import suite_results
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"

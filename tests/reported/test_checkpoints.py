@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page import page_content
 from bench.report.tables import shown_table
@@ -11,6 +10,7 @@ from bench.reported import LABEL, mapped
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.resolve import resolve
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 BASE = "bert-base-uncased"
