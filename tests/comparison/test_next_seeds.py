@@ -18,7 +18,6 @@ from bench.comparison.next_seeds import (
     runs_to_decide,
 )
 from bench.datasets.tasks import STS_TASKS
-from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.reported import printed
 from bench.results.suite_results import read_suite
@@ -30,7 +29,7 @@ from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
 from tests.support.cells import cells
-from tests.support.page_project import png
+from tests.support.page_project import png, write_page
 from tests.support.synthetic_suite import write_suite
 
 BERT = "bert-base-uncased"
@@ -237,7 +236,7 @@ def test_from_a_suite_to_its_grown_tables(
     render_tables(suite, tmp_path / "tables")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-    render_page(suite, tmp_path / "figures", tmp_path / "report")
+    write_page(suite, tmp_path / "figures", tmp_path / "report")
     page = next((tmp_path / "report").glob("*.html"))
     for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
         assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")
