@@ -118,7 +118,11 @@ def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser: Browser,
     browser.write("#board-filter [name=backbone]", "glove")
     assert set(texts(browser, ".board tbody th small")) == {"official, glove.6B.300d"}
     own = [int((board["backbone"] == "glove.6B.300d").sum()) for board in boards]
-    counts = [f"{some} of {len(board)} rows" for some, board in zip(own, boards, strict=True)]
+    nouns = ["row" if len(board) == 1 else "rows" for board in boards]
+    counts = [
+        f"{some} of {len(board)} {noun}"
+        for some, board, noun in zip(own, boards, nouns, strict=True)
+    ]
     assert run_all(browser, ".board [data-count]", "e.textContent") == counts
     choose(browser, "#board-filter [name=backbone]", "")
     browser.write("#board-filter [name=search]", "IS-cse")

@@ -2,10 +2,9 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -14,10 +13,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from numpy.typing import ArrayLike
 
+from bench.comparison.cell import Cell, Line
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.comparison.statistics import mean_and_sd
+from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import AVERAGED
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.comparison_table import baseline_name, claims_of, line_of, names_of
@@ -33,20 +33,15 @@ from bench.utils.errors import UserError
 
 # --- Layout ---
 
-# Inches: margins, least height of a row, height of a line of its name and space between two names,
-# extra height of a panel. The first panel's heading may stand beside the legend's last row.
-LEFT, RIGHT, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.22, 0.12, 0.05, 0.38
-RAISED, BOTTOM = 0.16, 0.22  # inches: of the first panel; for the axis below the last, less that
+# Inches: least height of a row, height of a line of its name and space between two names, extra
+# height of a panel and of the axis below the last.
+ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
-AXIS = style.WIDTH - LEFT - RIGHT
-# A gap separates outliers if it is wider than this share of the rest, these points, and this many
-# median gaps.
-APART, NEAR, USUAL = 0.2, 3.0, 2
-FEW = 0.25  # the largest share of marks that can be outliers
-MARGIN, ARROW = 0.05, 0.5  # share of the axis beside the marks; inches of an arrow and its value
+# An axis ends at the last mark within this many median deviations, or these points, of the median.
+DEVIATIONS, NEAR = 10, 3.0
+MARGIN, ARROW = 0.05, 0.14  # shares of the axis: beside the marks, and for an arrow with its value
 
 Panels = list[tuple[Axes, str, pd.DataFrame]]
-Ends = tuple[float, float]
 
 
 def panels(
@@ -72,35 +67,28 @@ def panels(
     lines = pd.Series([style.wrapped(name, NAME_WIDTH) for name in names], index=table.index)
     row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
     parts = dict(list(table.groupby("backbone", sort=False)))
-    heights = [len(part) * row + PANEL for part in parts.values()]
-    figure, top = style.sheet(title, note, handles, sum(heights) + BOTTOM)
-    height = figure.get_figheight()
-    top += RAISED
-    drawn: Panels = []
-    for backbone, part in parts.items():
-        count = len(part)
-        bottom = top - PANEL - count * row
-        box = (LEFT / style.WIDTH, bottom / height, AXIS / style.WIDTH, count * row / height)
-        panel = figure.add_axes(box, sharex=drawn[0][0] if drawn else None)
-        panel.set_ylim(count - 0.5, -0.5)
-        panel.set_yticks(range(count), lines[part.index], size=NAME_SIZE)
+    counts = [len(part) for part in parts.values()]
+    figure = style.sheet(title, note, handles, sum(counts) * row + len(parts) * PANEL + BELOW)
+    if not parts:  # the suite has no data
+        return figure, []
+    axes = figure.subplots(
+        len(parts), sharex=True, squeeze=False, gridspec_kw={"height_ratios": counts}
+    ).ravel()
+    for panel, (backbone, part) in zip(axes, parts.items(), strict=True):
+        panel.set_ylim(len(part) - 0.5, -0.5)
+        panel.set_yticks(range(len(part)), lines[part.index], size=NAME_SIZE)
         panel.tick_params(axis="y", length=0)
-        panel.tick_params(axis="x", length=2, color=style.GREY, labelbottom=False)
+        panel.tick_params(axis="x", length=2, color=style.GREY)
         panel.grid(axis="x", color="#F0F0F0", lw=0.6)
+        panel.grid(axis="y", color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        across = panel.get_yaxis_transform()
-        panel.hlines(range(count), 0, 1, transform=across, color=style.PALE, lw=0.6, zorder=0)
-        style.heading(panel, place(backbone, part))
-        drawn.append((panel, backbone, part))
-        top = bottom
-    if drawn:  # there are none if the suite has no data
-        drawn[-1][0].tick_params(axis="x", labelbottom=True)
-        drawn[-1][0].locator_params(axis="x", nbins=8)
-        drawn[-1][0].set_xlabel(scale)
-    return figure, drawn
+        style.heading(panel, heading(backbone, part))
+    panel.locator_params(axis="x", nbins=8)
+    panel.set_xlabel(scale)
+    return figure, list(zip(axes, parts, parts.values(), strict=True))
 
 
-def place(backbone: str, rows: pd.DataFrame) -> str:
+def heading(backbone: str, rows: pd.DataFrame) -> str:
     """A backbone, or what its rows are that have none."""
     if backbone != NO_BACKBONE.name:
         return backbone
@@ -118,98 +106,54 @@ def aside(panel: Axes, y: float, text: str, *, color: str = style.INK, bold: boo
     panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
 
 
-def core(values: ArrayLike) -> Ends:
-    """The range of the values without outliers: the few at an end that a wide gap separates.
+def core(values: pd.Series) -> tuple[float, float]:
+    """The range of the values without outliers, by their distance from the median.
 
-    >>> core([24.0, 49.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5])
+    >>> core(pd.Series([24.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5]))
     (69.0, 71.5)
     """
-    kept = np.sort(np.asarray(values, dtype=float))
-    spare = int(FEW * len(kept))
-    before = 0
-    while before != len(kept):  # one end may hide what is far at the other
-        before = len(kept)
-        for side in (1, -1):  # from the lowest, then from the highest
-            gaps = np.abs(np.diff(kept[::side]))[:spare]
-            rest = np.abs(kept[::side][-1] - kept[::side][1 : len(gaps) + 1])
-            usual = max(NEAR, USUAL * np.median(np.diff(kept))) if spare else NEAR
-            far = np.flatnonzero(gaps > np.maximum(APART * rest, usual))
-            count = int(far[-1]) + 1 if len(far) else 0
-            kept = kept[::side][count:][::side]
-            spare -= count
-    return float(kept[0]), float(kept[-1])
+    distances = (values - values.median()).abs()
+    kept = values[distances <= max(NEAR, DEVIATIONS * distances.median())]
+    return float(kept.min()), float(kept.max())
 
 
 def zoom(drawn: Panels, always: Sequence[float] = ()) -> None:
     """Zoom on the marks that lie together, and on the scores `always`. Where a row has marks
     beyond, an arrow at the edge shows their mean. Call it when all marks are drawn."""
-    marks = _marks(drawn)
+    # What is drawn at scores, not at positions of a panel.
+    marks = pd.DataFrame(
+        [
+            (panel, round(y), line, x)
+            for panel, *_ in drawn
+            for line in panel.get_lines()
+            if line.get_transform() is panel.transData
+            for x, y in line.get_xydata()
+        ],
+        columns=["panel", "y", "line", "x"],
+    ).dropna()
     if marks.empty:
         return
-    low, high = core(marks["x"])
-    inner, ends = (min([low, *always]), max([high, *always])), (np.nan, np.nan)
-    while inner != ends:  # the space for arrows may reach an outlier, which is then none
-        ends = inner
-        arrows = _arrows(marks, ends)
-        limits = _limits(marks, arrows, ends)
-        seen = marks.loc[marks["x"].between(*limits), "x"]
-        inner = (min(seen.min(), ends[0]), max(seen.max(), ends[1]))
-    drawn[0][0].set_xlim(limits)
-    for arrow in arrows.itertuples():
-        panel = drawn[arrow.panel][0]
-        across = panel.get_yaxis_transform()
-        edge = 0.0 if arrow.side < 0 else 1.0
-        x = edge - arrow.side * (arrow.place * ARROW / AXIS + 0.012)
-        look = {"marker": "<" if arrow.side < 0 else ">", "ms": 5, "color": arrow.color, "ls": ""}
-        panel.plot([x], [arrow.y], **look, transform=across, zorder=5)
-        panel.text(
-            x - arrow.side * 0.02, arrow.y, arrow.text, transform=across, size=NAME_SIZE,
-            color=arrow.color, va="center_baseline", ha="left" if arrow.side < 0 else "right",
-        )  # fmt: skip
-
-
-def _marks(drawn: Panels) -> pd.DataFrame:
-    """What is drawn at scores, not at places of a panel, a row per mark: index of its `panel`, `y`
-    of its row, `line` within the panel, `color`, and the score `x`."""
-    marks = []
-    for number, (panel, *_) in enumerate(drawn):
-        for index, line in enumerate(panel.get_lines()):
-            if line.get_transform() is panel.transData:
-                for x, y in line.get_xydata():
-                    marks.append([number, round(y), index, line.get_color(), x])
-    return pd.DataFrame(marks, columns=["panel", "y", "line", "color", "x"]).dropna()
-
-
-def _arrows(marks: pd.DataFrame, ends: Ends) -> pd.DataFrame:
-    """What lies beyond the ends of an axis: `panel`, `y`, `side` (-1 or 1), the mean of a line's
-    values there as `text`, `color`, and its `place`, counted from the edge."""
-    side = (marks["x"] > ends[1]).astype(int) - (marks["x"] < ends[0])
-    row = ["panel", "y", "side"]
-    beyond = marks.assign(side=side)[side != 0].groupby([*row, "line", "color"], as_index=False)
-    arrows = beyond["x"].mean()
-    arrows["text"] = [f"{x:.2f}".replace("-", "−") for x in arrows["x"]]
-    arrows = arrows.drop_duplicates([*row, "text"])
-    return arrows.assign(place=arrows.groupby(row).cumcount())
-
-
-def _limits(marks: pd.DataFrame, arrows: pd.DataFrame, ends: Ends) -> Ends:
-    """Limits of an axis that shows all between `ends`, and arrows for what lies beyond."""
-    margin = MARGIN * (ends[1] - ends[0]) or 1.0
-    shown = marks.loc[marks["x"].between(*ends), ["panel", "y"]].drop_duplicates()
-    # Arrows need space where they stand beside a row's other marks.
-    beside = arrows.merge(shown)
-    most = (beside.groupby("side")["place"].max() + 1).reindex([-1, 1], fill_value=0)
-    left, right = ARROW / AXIS * most
-    span = (ends[1] - ends[0] + 2 * margin) / (1 - left - right)
-    return ends[0] - margin - left * span, ends[1] + margin + right * span
+    xs = marks["x"]
+    low, high = core(xs)
+    low, high = min([low, *always]), max([high, *always])
+    margin, room = np.array([MARGIN, ARROW]) * ((high - low) or 1.0)
+    low, high = (
+        low - margin - room * (xs < low - margin).any(),
+        high + margin + room * (xs > high + margin).any(),
+    )
+    drawn[0][0].set_xlim(low, high)
+    sides = [(xs < low, "<", "left", 0.012, 0.032), (xs > high, ">", "right", 0.988, 0.968)]
+    for hidden, marker, align, at, text_at in sides:
+        for (panel, y), row in marks[hidden].groupby(["panel", "y"], sort=False):
+            means = row.groupby("line", sort=False)["x"].mean()
+            text = ", ".join(dict.fromkeys(f"{x:.2f}".replace("-", "−") for x in means))
+            look = {"color": means.index[0].get_color(), "transform": panel.get_yaxis_transform()}
+            panel.plot([at], [y], marker=marker, ms=5, ls="", zorder=5, **look)
+            panel.text(text_at, y, text, size=NAME_SIZE, va="center_baseline", ha=align, **look)
 
 
 # --- Printed and measured ---
 
-SCALES = {
-    "spearman": "STS average (Spearman x 100)",
-    "accuracy": "average accuracy (%)",
-}  # axis labels of printed tables
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
 TOLERANCE = {"color": "#DCDCDC", "lw": 0}
@@ -222,27 +166,14 @@ HOLLOW: style.Look = {"mfc": "none"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
 
 
-class _Side(NamedTuple):
-    """The scores of one setting of a row."""
-
-    values: tuple[float, ...]
-    kind: str  # a key of `LOOKS`
-    hollow: bool
-    distance: float  # from the middle of the row
+def _scored(cell: Cell) -> list[Line]:
+    """Ours in both settings, as far as they have scores."""
+    return [line for line in (cell.ours, cell.other) if line and line.n]
 
 
-def _sides(row: Any) -> list[_Side]:
-    """Both settings of a row, as far as they have scores."""
-    shift = 0.18 if row.other else 0.0
-    sides = []
-    for values, setting, verdict, distance in (
-        (row.ours, row.run.partition("@")[2], row.verdict, -shift),
-        (row.other, row.other_setting, row.other_verdict, shift),
-    ):
-        if values:
-            kind = SEEDLESS if row.deterministic else setting
-            sides.append(_Side(values, kind, verdict == "not comparable", distance))
-    return sides
+def _kind(line: Line) -> str:
+    """A key of `LOOKS`."""
+    return SEEDLESS if line.deterministic else line.setting
 
 
 def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
@@ -254,72 +185,72 @@ def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
     ]
 
 
-def _intervals(row: Any) -> list[tuple[float, style.Look]]:
+def _intervals(verdict: Verdict) -> list[tuple[float, style.Look]]:
     """Half widths of the intervals that the verdict uses: of the mean, and of one run where the
     mean is outside the tolerance."""
-    if pd.isna(row.half_width):
+    if verdict.half_width is None or verdict.mean_half_width is None:
         return []
-    mean = (row.mean_half_width, OUR_MEAN)
-    return [mean, (row.half_width, ONE_RUN)] if row.within is False else [mean]
+    mean = (verdict.mean_half_width, OUR_MEAN)
+    return [mean, (verdict.half_width, ONE_RUN)] if verdict.within is False else [mean]
 
 
-def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
-    """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the
-    right."""
-    scored = table["n"] + table["other_n"] > 0
-    style.heading(panel, with_stand_ins(backbone, table.loc[scored, "measured_on"]))
-    for y, row in enumerate(table.itertuples()):
-        panel.plot(row.printed, y, **style.PRINTED, zorder=2)
-        if pd.notna(row.tolerance):
-            band = (row.printed - row.tolerance, row.printed + row.tolerance)
-            panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
-        sides = _sides(row)
-        for values, kind, hollow, distance in sides:
-            marks = LOOKS[kind] | (HOLLOW if hollow else {})
-            panel.plot(values, [y + distance] * len(values), **marks, zorder=3)
-        for half_width, look in _intervals(row):
-            ends = (row.mean - half_width, row.mean + half_width)
-            look = look | {"color": LOOKS[sides[0].kind]["color"]}
-            panel.plot(ends, [y + sides[0].distance] * 2, **look, zorder=1)
-        color = COLORS.get(row.verdict, style.INK)
-        strong = row.verdict in ("lower", "higher")
-        aside(panel, y, f"{row.mark} {row.verdict}", color=color, bold=strong)
+def _draw_cell(panel: Axes, y: float, cell: Cell) -> None:
+    """The printed value as a stroke, our seeds as marks beside it, the verdict at the right."""
+    printed, verdict, lines = cell.number.value, cell.ours.verdict, _scored(cell)
+    panel.plot(printed, y, **style.PRINTED, zorder=2)
+    if verdict.tolerance is not None:
+        band = (printed - verdict.tolerance, printed + verdict.tolerance)
+        panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
+    shift = 0.18 if cell.other else 0.0
+    for line in lines:
+        at = y - shift if line is cell.ours else y + shift
+        hollow = HOLLOW if line.verdict.kind == "not comparable" else {}
+        panel.plot(line.scores, [at] * line.n, **LOOKS[_kind(line)] | hollow, zorder=3)
+    for half_width, look in _intervals(verdict):
+        ends = (cell.ours.mean - half_width, cell.ours.mean + half_width)
+        color = LOOKS[_kind(cell.ours)]["color"]
+        panel.plot(ends, [y - shift] * 2, **look | {"color": color}, zorder=1)
+    color, strong = COLORS.get(verdict.kind, style.INK), verdict.kind in ("lower", "higher")
+    aside(panel, y, f"{verdict.mark} {verdict.kind}", color=color, bold=strong)
 
 
-def _note(table: pd.DataFrame) -> str:
-    """What the numbers of the verdicts mean, and why a line may not tell the verdict."""
-    kinds = {
-        "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
-        "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
-    }
-    parts = [text for kind, text in kinds.items() if kind in set(table["verdict"])]
-    if any(within is False for within in table["within"]):
-        parts.append("↓ and ↑ hold after Holm's correction over the averages of the paper.")
-    return " ".join(parts)
+# What the numbers of verdicts mean, and why a line may not tell the verdict.
+NOTES = {
+    "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
+    "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
+    "outside": "↓ and ↑ hold after Holm's correction over the averages of the paper.",
+}
 
 
-def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
-    """The averages of one printed table (rows of `cells`), a panel per backbone."""
-    source, name, metric = table.iloc[0][["source", "table", "metric"]]
-    title = f"{paper_name(source)}, {name}: printed and measured"
-    rows = list(table.itertuples())
-    sides = [side for row in rows for side in _sides(row)]
+def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
+    """The averages of one printed table, a panel per backbone."""
+    first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
+    lines = [line for cell in cells for line in _scored(cell)]
     handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
-    if table["tolerance"].notna().any():
+    if any(verdict.tolerance is not None for verdict in verdicts):
         handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
-    handles += _keys("ours, {} settings", {side.kind for side in sides})
-    if any(side.hollow for side in sides):
+    handles += _keys("ours, {} settings", set(map(_kind, lines)))
+    if any(line.verdict.kind == "not comparable" for line in lines):
         open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
         handles.append(style.key("open: not comparable with print", open_mark | HOLLOW))
-    drawn = [look for row in rows for _, look in _intervals(row)]
+    looks = [look for verdict in verdicts for _, look in _intervals(verdict)]
     for text, look in ((MEAN_KEY, OUR_MEAN), (RUN_KEY, ONE_RUN)):
-        if look in drawn:
+        if look in looks:
             handles.append(style.key(text, look, color=style.BLUE))
-    names = list(map(row_name, table["method"], table["variant"]))
-    note = " ".join(filter(None, [suite.remark_on(table["measured_on"]), _note(table)]))
-    figure, drawn_panels = panels(table, names, title, note, handles, SCALES[metric])
-    for panel in drawn_panels:
-        _compared(*panel)
+    said: set[str] = {verdict.kind for verdict in verdicts}
+    said |= {"outside" for verdict in verdicts if verdict.within is False}
+    notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
+    notes += [text for kind, text in NOTES.items() if kind in said]
+    names = [row_name(cell.number.method, cell.number.variant) for cell in cells]
+    title = f"{paper_name(first.source)}, {first.table}: printed and measured"
+    rows = pd.DataFrame({"backbone": [cell.number.backbone for cell in cells], "cell": cells})
+    note, scale = " ".join(filter(None, notes)), first.our_metric.axis
+    figure, drawn = panels(rows, names, title, note, handles, scale)
+    for panel, backbone, part in drawn:
+        measured_on = [cell.ours.measured_on for cell in part["cell"] if _scored(cell)]
+        style.heading(panel, with_stand_ins(backbone, measured_on))
+        for y, cell in enumerate(part["cell"]):
+            _draw_cell(panel, y, cell)
     return figure
 
 
@@ -352,14 +283,16 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     return figure
 
 
-def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The printed tables that get a figure, by the stem of its file names: those with seven tasks
-    and their average."""
-    return {
-        stem: table[table["task"] == "Avg"]
-        for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()
-        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in AVERAGED.values())
-    }
+def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The averages of the printed tables that get a figure, by the stem of its file names: those
+    with seven tasks and their average."""
+    of_test = [cell for cell in cells if cell.number.split == "test"]
+    averages = {}
+    for stem, table in printed_tables(of_test).items():
+        tasks = {cell.number.task for cell in table.cells}
+        if any({*group, "Avg"} <= tasks for group in AVERAGED.values()):
+            averages[stem] = [cell for cell in table.cells if cell.number.task == "Avg"]
+    return averages
 
 
 # --- Comparisons with a baseline ---

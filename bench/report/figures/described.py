@@ -62,11 +62,11 @@ class PaperFigure(Model):
 
     @field_validator("series", mode="before")
     @classmethod
-    def _one_backbone_each(cls, entries: Any) -> Any:
+    def _one_backbone_each(cls, entries: list[Any]) -> list[Any]:
         """An entry with a list of backbones stands for a series on each."""
         series = []
-        for entry in entries or []:
-            backbones = entry.get("backbone") if isinstance(entry, dict) else None
+        for entry in entries:
+            backbones = entry.get("backbone")
             if isinstance(backbones, list):
                 series += [entry | {"backbone": backbone} for backbone in backbones]
             else:
@@ -83,17 +83,11 @@ class PaperFigure(Model):
 
 
 class Figures(Model):
-    """The content of figures.yaml."""
-
     figures: list[PaperFigure]
 
 
 def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
-    """The figures in `path`, in the order of the file.
-
-    Raises:
-        UserError: the file does not fit; the message names the figure and the field.
-    """
+    """The figures in `path`, in the order of the file; a mistake there is a UserError."""
     try:
         return Figures.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).figures
     except ValidationError as error:

@@ -34,24 +34,18 @@
 
   // --- Sorting ---
 
-  function compare(left, right, numeric) {
-    if (left === right) return 0;
-    if (left === "") return 1; // missing values come last in either direction
-    if (right === "") return -1;
-    return numeric ? left - right : left.localeCompare(right, "en", { numeric: true });
-  }
-
-  function sort(header, column) {
+  function sort(header) {
     const numeric = header.classList.contains("number");
     const was = header.getAttribute("aria-sort");
     const down = was ? was === "ascending" : numeric;
     const body = header.closest("table").tBodies[0];
-    const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
-    const rows = [...body.rows].map((row) => [key(row), row]);
-    const missing = ([value]) => value === "";
-    rows.sort((a, b) => (down && !missing(a) && !missing(b) ? -1 : 1) * compare(a[0], b[0], numeric));
-    body.append(...rows.map(([, row]) => row));
-    for (const other of header.parentElement.cells) other.removeAttribute("aria-sort");
+    const text = (row) => row.cells[header.cellIndex].textContent.trim().replace(DASH, "");
+    const compare = (a, b) => (numeric ? parseFloat(a) - parseFloat(b) : a.localeCompare(b, "en", { numeric: true }));
+    const missing = (row) => text(row) === ""; // comes last in either direction
+    const rows = [...body.rows];
+    rows.sort((a, b) => missing(a) - missing(b) || (down ? -1 : 1) * compare(text(a), text(b)));
+    body.append(...rows);
+    for (const cell of header.parentElement.cells) cell.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", down ? "descending" : "ascending");
     settle(header.closest("table"));
   }
@@ -220,69 +214,47 @@
 
   // --- Filters ---
 
-  const has = (row, text) => row.textContent.toLowerCase().includes(text);
-  const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
-  const count = (shown, among, what) => (shown === among ? "" : `${shown} of `) + counted(among, what);
+  const count = (shown, among, noun) => `${shown === among ? "" : `${shown} of `}${among} ${noun}${among === 1 ? "" : "s"}`;
 
-  function filterBoards(form, changed) {
-    const { family, backbone, search } = Object.fromEntries(new FormData(form));
+  // Of the entries of a form's tables, those that fit its fields: a field is a data attribute of the entry or around it.
+  function filter(form, changed) {
+    const { search, ...fields } = Object.fromEntries(new FormData(form));
     const words = search.trim().toLowerCase();
+    const chosen = Object.entries(fields).filter(([, value]) => value);
+    const fits = (entry) => chosen.every(([name, value]) => entry.closest(`[data-${name}]`).dataset[name] === value);
+    const filtered = Boolean(chosen.length || words);
     let [shown, among] = [0, 0];
-    for (const board of all(".board")) {
-      const rows = all("tbody tr", board);
-      let seen = 0;
-      for (const row of rows) {
-        row.hidden = Boolean((backbone && row.dataset.backbone !== backbone) || !has(row, words));
-        seen += !row.hidden;
-      }
-      among += rows.length;
-      board.querySelector("[data-count]").textContent = count(seen, rows.length, "row");
-      board.hidden = Boolean(family && board.dataset.family !== family) || (!seen && Boolean(backbone || words));
-      if (changed && !board.hidden && (family || backbone || words)) board.open = true;
-      shown += board.hidden ? 0 : seen;
-      settle(board.querySelector("table"));
-    }
-    form.querySelector("[role=status]").textContent = count(shown, among, "row");
-  }
-
-  function filterPrinted(form, changed) {
-    const groups = all("optgroup", form);
-    const chosen = form.elements.source.value;
-    for (const group of groups) group.hidden = Boolean(chosen && group.dataset.source !== chosen);
-    if (form.elements.table.selectedOptions[0].parentElement.hidden) form.elements.table.value = "";
-    const { source, table, verdict, search } = Object.fromEntries(new FormData(form));
-    const words = search.trim().toLowerCase();
-    let [shown, among] = [0, 0];
-    for (const section of all(".printed")) {
-      const wanted = (!source || section.dataset.source === source) && (!table || section.id === table);
-      let seen = 0;
+    for (const section of all(form.dataset.of)) {
+      let [seen, of] = [0, 0];
       for (const row of all("tbody tr", section)) {
-        const cells = all("[data-entry]", row);
-        const matching = cells.filter((cell) => !verdict || cell.dataset.verdict === verdict);
-        for (const cell of cells) cell.classList.toggle("other", !matching.includes(cell));
-        row.hidden = !matching.length || !has(row.cells[0], words);
-        seen += row.hidden ? 0 : matching.length;
-        among += cells.length;
+        const entries = all("[data-entry]", row);
+        const fitting = entries.filter(fits);
+        for (const entry of entries) entry.classList.toggle("other", !fitting.includes(entry));
+        row.hidden = !fitting.length || !row.cells[0].textContent.toLowerCase().includes(words);
+        seen += row.hidden ? 0 : fitting.length;
+        of += entries.length;
       }
-      section.hidden = !wanted || !seen;
-      shown += section.hidden ? 0 : seen;
-      if (changed && !section.hidden && (table || verdict || words)) section.open = true;
+      for (const text of all("[data-count]", section)) text.textContent = count(seen, of, form.dataset.noun);
+      section.hidden = filtered && !seen;
+      if (changed && filtered && seen) section.open = true;
+      shown += seen;
+      among += of;
       settle(section.querySelector("table"));
     }
-    form.querySelector("[role=status]").textContent = count(shown, among, "printed number");
+    form.querySelector("[role=status]").textContent = count(shown, among, form.dataset.noun);
   }
 
-  function filtering(form, filter) {
-    form.hidden = false;
-    form.addEventListener("input", () => filter(form, true));
-    form.addEventListener("submit", (event) => event.preventDefault());
-    filter(form, false);
+  // The tables of the chosen paper; choosing a paper takes back a table of another one.
+  function offerTables(form) {
+    const { source, table } = form.elements;
+    for (const group of all("optgroup", table)) group.hidden = Boolean(source.value && group.dataset.source !== source.value);
+    if (table.selectedOptions[0].parentElement.hidden) table.value = "";
   }
 
   // --- Start ---
 
   for (const cell of all("[data-entry]")) pressable(cell, () => open(Number(cell.dataset.entry)));
-  for (const header of all(".sortable thead th")) pressable(header, () => sort(header, header.cellIndex));
+  for (const header of all(".sortable thead th")) pressable(header, () => sort(header));
   for (const table of all("table")) {
     const first = bodyButtons(table)[0];
     if (!first) continue;
@@ -292,8 +264,15 @@
       if (event.target.closest("tbody") && event.target.tagName === "BUTTON") stop(table, event.target);
     });
   }
-  filtering(document.getElementById("board-filter"), filterBoards);
-  filtering(document.getElementById("printed-filter"), filterPrinted);
+  for (const form of all("form.filter")) {
+    form.hidden = false;
+    form.addEventListener("input", () => {
+      if (form.elements.table) offerTables(form);
+      filter(form, true);
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    filter(form, false);
+  }
   for (const hint of all(".scripted")) hint.hidden = false;
   const dialog = document.getElementById("entry");
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click on the backdrop
