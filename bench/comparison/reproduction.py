@@ -16,11 +16,11 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.cell import Cell, Line, cell_of, frame
+from bench.comparison.cell import Cell, Line, cell_of
 from bench.comparison.paired import pairs
 from bench.comparison.statistics import AT_LEAST, FEWEST_SEEDS, mean_and_sd
 from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
-from bench.datasets.metrics import PRINTED, SHARE, Tolerance, aggregated, metric_of
+from bench.datasets.metrics import SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import FOLDER, prior_sd
@@ -270,17 +270,6 @@ def _stamp(suite: SuiteResults, table: str) -> str:
         if path.suffix == ".py" or path.parent == FOLDER:
             digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()
-
-
-def cells(suite: SuiteResults) -> pd.DataFrame:
-    """`judged` as a frame."""
-    return frame(judged(suite))
-
-
-def key_of(cell: Any) -> Key:
-    """The key of our scores of a row of `cells`."""
-    metric = PRINTED[cell.metric][0]
-    return cell.task, cell.ours_split, aggregated(metric, cell.aggregation)
 
 
 # Columns that identify a row of a leaderboard, beside the recipe.

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import bench.report.page
 from bench.comparison.order import orders
-from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.reproduction import leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.page import CURVE, CURVE_POINTS, curve_columns, render_page, verdict_counts
 from bench.report.page import commands as commands_of
@@ -32,6 +32,7 @@ from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
+from tests.support.cells import cells
 from tests.support.page_project import NASTY, write_project
 
 VOID = {"meta", "img", "link", "br", "input"}
