@@ -18,17 +18,23 @@ OutFolder = Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
 @app.command(cls=Command)
 def tables(suite: Suite, out: OutFolder) -> None:
     """Render all tables of a suite."""
+    from bench.comparison.reproduction import judged
     from bench.report.tables import render_tables
+    from bench.results.suite_results import read_suite
 
-    render_tables(suite, out)
+    results = read_suite(suite)
+    render_tables(results, judged(results), out)
 
 
 @app.command(cls=Command)
 def figures(suite: Suite, out: OutFolder) -> None:
     """Render all figures of a suite."""
+    from bench.comparison.reproduction import judged
     from bench.report.figures import render_figures
+    from bench.results.suite_results import read_suite
 
-    render_figures(suite, out)
+    results = read_suite(suite)
+    render_figures(results, judged(results), out)
 
 
 @app.command(cls=Command)
@@ -38,9 +44,12 @@ def page(
     out: OutFolder,
 ) -> None:
     """Render a web page that links tables and figures."""
+    from bench.comparison.reproduction import judged
     from bench.report.page import render_page
+    from bench.results.suite_results import read_suite
 
-    render_page(suite, figures, out)
+    results = read_suite(suite)
+    render_page(results, judged(results), figures, out, suite / "tables")
 
 
 @app.command(cls=Command)

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 def kendall(printed: Floats, measured: Floats) -> Floats:
-    """Kendall's tau-b of many pairs of rankings; `scipy.stats.kendalltau` for arrays.
+    """Kendall's tau-b of many pairs of rankings, as `scipy.stats.kendalltau` gives for one.
 
     Args:
         printed: (m,), or (k, m) for a ranking of its own in each pair.
@@ -62,10 +62,7 @@ def tau_interval(
 ) -> tuple[float, float]:
     """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own.
 
-    Args:
-        printed: one number per row.
-        ours: the scores of each row, one per seed; a row with one score stays as it is.
-        draws: number of bootstrap samples; they are seeded.
+    `printed` has one number per row, `ours` its scores, one per seed.
     """
     rng = np.random.default_rng(0)
     means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
@@ -78,11 +75,8 @@ def tau_interval(
 
 
 def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> float:
-    """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row.
-
-    One resampled seed of each row takes the place of print. Arguments as in `tau_interval`; NaN if
-    all rows tie.
-    """
+    """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row:
+    one resampled seed of each row takes the place of print. NaN if all rows tie."""
     rng = np.random.default_rng(0)
     once = np.stack([resampled_means(scores, rng, draws, 1) for scores in ours], axis=1)
     means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)

@@ -16,11 +16,11 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.cell import Cell, Line, cell_of, frame
+from bench.comparison.cell import Cell, Line, cell_of
 from bench.comparison.paired import pairs
 from bench.comparison.statistics import AT_LEAST, FEWEST_SEEDS, mean_and_sd
 from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
-from bench.datasets.metrics import PRINTED, SHARE, Tolerance, aggregated, metric_of
+from bench.datasets.metrics import SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import FOLDER, prior_sd
@@ -42,28 +42,18 @@ Question = tuple[Any, ...]
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
-    """The planned runs of a method, all of one corpus and recipe.
-
-    Args:
-        suite: where to look.
-        run: method and setting as in recipes.yaml, such as `simcse@official`.
-        backbone: as printed; its stand-in in the suite is used if the backbone itself is not
-            planned.
-
-    Returns:
-        The runs that are comparable with print if there are any, else those that come first in the
-        plan.
-    """
+    """The planned runs of a method in a setting (`simcse@official`) on a backbone as printed, or on
+    its stand-in: all of one corpus and recipe, comparable with print if any are."""
     for name in (backbone, suite.stand_ins.get(backbone)):
-        matches = [
+        planned = [
             result
             for result in suite.runs
             if (result.plan.text, result.plan.backbone) == (run, name)
         ]
-        if matches:
-            comparable = (run for run in matches if not deviations_from_print(run, backbone))
-            first = next(comparable, matches[0])
-            return [run for run in matches if run.experiment == first.experiment]
+        if planned:
+            comparable = (run for run in planned if not deviations_from_print(run, backbone))
+            first = next(comparable, planned[0])
+            return [run for run in planned if run.experiment == first.experiment]
     return []
 
 
@@ -110,32 +100,31 @@ class _Side:
         key = self.number.key
         return {run.plan.seed: run.scores[key] for run in runs if key in run.scores}
 
-    @property
+    @cached_property
     def question(self) -> Question:
         """What is asked: a printed value that is compared with the same scores is one question,
         wherever it is printed."""
         number = self.number
-        ids, minus_ids = (
-            runs if runs is None else tuple(run.plan.id for run in runs)
-            for runs in (self.runs, self.minus)
-        )
-        asked = (number.value, number.key, number.form.sign, number.reason, number.deviation)
-        return (*asked, ids, minus_ids, self.backbone)
+        ids = tuple(run.plan.id for run in self.runs)
+        minus_ids = None if self.minus is None else tuple(run.plan.id for run in self.minus)
+        printed = (number.value, number.key, number.form.sign, number.reason, number.deviation)
+        return (*printed, ids, minus_ids, self.backbone)
 
     def verdict_without_test(self) -> Verdict | None:
         """The verdict if no statistics are needed, else None."""
-        if self.number.reason:
-            return Verdict("not run", self.number.reason)
+        number = self.number
+        if number.reason:
+            return Verdict("not run", number.reason)
         for runs in (self.runs, self.minus):
-            missing = "" if runs is None else _why_missing(runs, self.number.key)
+            missing = "" if runs is None else _why_missing(runs, number.key)
             if missing:
                 return Verdict("not run", missing)
         ended_badly = diverged(self.all_runs)
         clauses: list[str] = []
         for run in self.all_runs:
-            clauses = clauses or deviations_from_print(run, self.backbone, self.number.key[2])
-        if clauses or self.number.deviation:
-            reasons = filter(None, [self.number.deviation, *clauses, ended_badly])
+            clauses = clauses or deviations_from_print(run, self.backbone, number.key[2])
+        if clauses or number.deviation:
+            reasons = filter(None, [number.deviation, *clauses, ended_badly])
             return Verdict("not comparable", "; ".join(reasons))
         # The mean over the seeds that did not diverge would be biased upwards.
         if ended_badly:
@@ -146,26 +135,26 @@ class _Side:
         return None
 
     def verdict_input(self) -> VerdictInput:
-        task, split, metric = self.number.key
+        number = self.number
+        task, split, metric = number.key
         # The public seeds are Spearman correlations of a single method, over all pairs of a task,
         # so they are no prior for anything else.
         known = metric == "spearman" and self.minus is None
         prior = prior_sd(self.backbone, task, split) if known else None
+        allowed = tolerance(number.our_metric.tolerance or self._tolerance(), task, prior)
         return VerdictInput(
-            self.number.value,
+            number.value,
             self.scores,
-            tolerance(self._tolerance(), task, prior),
+            allowed,
             self.deterministic,
             prior,
             average=task == "Avg",
-            above=self.number.form.bound,
+            above=number.form.bound,
         )
 
     def _tolerance(self) -> Tolerance:
-        metric = self.number.our_metric
-        if metric.tolerance:
-            return metric.tolerance
-        if metric.kind == SHARE:
+        """That of a score, which depends on how the run was made."""
+        if self.number.our_metric.kind == SHARE:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
             return TOLERANCES["trained" if self.minus is None else "difference"]
@@ -283,17 +272,6 @@ def _stamp(suite: SuiteResults, table: str) -> str:
     return digest.hexdigest()
 
 
-def cells(suite: SuiteResults) -> pd.DataFrame:
-    """`judged` as a frame."""
-    return frame(judged(suite))
-
-
-def key_of(cell: Any) -> Key:
-    """The key of our scores of a row of `cells`."""
-    metric = PRINTED[cell.metric][0]
-    return cell.task, cell.ours_split, aggregated(metric, cell.aggregation)
-
-
 # Columns that identify a row of a leaderboard, beside the recipe.
 _BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")
 
@@ -303,10 +281,6 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
 
     Backbones are in the order of the plan, with the rows without a backbone last. Within a backbone
     the best average over the planned tasks is first.
-
-    Args:
-        suite: the suite.
-        name: a key of `suite.boards`.
 
     Returns:
         Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark`
@@ -322,9 +296,6 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
             changes = sorted((run.plan.recipe_changes).items())
             group = (*(getattr(run.plan, column) or "" for column in _BOARD_GROUP), str(changes))
             groups.setdefault(group, []).append(run)
-    columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages"]
-    scores = [column for task in (*board.tasks, "Avg") for column in (task, f"{task} sd")]
-    counts = [f"{task} n" for task in (*board.tasks, "Avg")]
     rows: list[dict[str, Any]] = []
     for group, runs in groups.items():
         fates = Counter(run.fate for run in runs if run.status != "finished")
@@ -343,9 +314,11 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     order = sorted(backbones, key=lambda backbone: backbone == NO_BACKBONE.name)
     rows.sort(key=lambda row: -fmean(row["averages"] or [-inf]))
     rows.sort(key=lambda row: order.index(row["backbone"]))
-    return pd.DataFrame(rows, columns=[*columns, *scores, *counts]).astype(
-        dict.fromkeys(scores, float) | dict.fromkeys(counts, int)
-    )
+    scores = [f"{task}{suffix}" for task in (*board.tasks, "Avg") for suffix in ("", " sd")]
+    counts = [f"{task} n" for task in (*board.tasks, "Avg")]
+    columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]
+    types = dict.fromkeys(scores, float) | dict.fromkeys(counts, int)
+    return pd.DataFrame(rows, columns=columns).astype(types)
 
 
 def _points(runs: list[RunResults], board: Board, task: str) -> tuple[float, ...]:

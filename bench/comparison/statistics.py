@@ -108,10 +108,9 @@ class Prediction:
         sd = standard_deviation(self.scores) if n > 1 else 0.0
         return pooled_sd(sd, n, self.prior_sd) * sqrt(1 + 1 / n)
 
-    @property
-    def half_width(self) -> float:
-        """Half the width of the 95 % prediction interval, in points."""
-        return t_quantile(self.df, 1 - LEVEL / 2) * self.scale
+    def half_width(self, level: float = LEVEL) -> float:
+        """Half the width of the prediction interval with coverage `1 - level`, in points."""
+        return t_quantile(self.df, 1 - level / 2) * self.scale
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of a score at least as far from the mean as `value`."""

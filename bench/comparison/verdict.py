@@ -231,7 +231,7 @@ def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Ver
         within = cell.within()
         width = cell.mean_half_width(2 * LEVEL if within else LEVEL)
         basis = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
-        one_run = Prediction(cell.ours, cell.prior_sd).half_width
+        one_run = Prediction(cell.ours, cell.prior_sd).half_width()
         verdict = partial(verdict, within=within, half_width=one_run, mean_half_width=width)
         verdict = partial(verdict, p=p, p_adjusted=p_adjusted)
         if within:

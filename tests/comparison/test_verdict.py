@@ -52,7 +52,7 @@ def verdict(printed, ours, **rest):
 
 def test_half_width_of_a_known_sample():
     # mean 2, sd 1, n 3: t(0.975, 2) = 4.302653, times sqrt(4 / 3)
-    assert Prediction([1, 2, 3]).half_width == pytest.approx(4.302653 * 1.154701, rel=1e-6)
+    assert Prediction([1, 2, 3]).half_width() == pytest.approx(4.302653 * 1.154701, rel=1e-6)
     assert Prediction([1, 2, 3]).mean == 2
 
 
@@ -82,8 +82,8 @@ def test_p_value_of_a_lower_bound_is_one_sided(ours, printed):
 @given(samples, scores, spreads)
 def test_interval_and_p_value_agree(ours, printed, prior):
     prediction = Prediction(ours, prior)
-    inside = abs(printed - prediction.mean) <= prediction.half_width
-    if abs(abs(printed - prediction.mean) - prediction.half_width) > 1e-6:
+    inside = abs(printed - prediction.mean) <= prediction.half_width()
+    if abs(abs(printed - prediction.mean) - prediction.half_width()) > 1e-6:
         assert inside == (prediction.p_value(printed) >= 0.05)
 
 
@@ -104,7 +104,7 @@ def test_prior_fades_with_the_number_of_seeds():
 
 
 def test_one_score_and_a_prior_predict():
-    assert Prediction([1.0], 0.5).half_width == pytest.approx(
+    assert Prediction([1.0], 0.5).half_width() == pytest.approx(
         stats.t.ppf(0.975, PRIOR_DF) * 0.5 * 2**0.5
     )
 
