@@ -20,6 +20,7 @@ from bench.comparison.next_seeds import (
 )
 from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
+from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.reported import printed
 from bench.results.suite_results import read_suite
@@ -30,12 +31,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
-<<<<<<< HEAD
-from tests.support.cells import cells
-from tests.support.page_project import png, write_page
-=======
 from tests.support.page_project import png
->>>>>>> E
 from tests.support.synthetic_suite import write_suite
 
 BERT = "bert-base-uncased"
@@ -264,11 +260,7 @@ def test_from_a_suite_to_its_grown_tables(
     render_tables(grown, cells, tmp_path / "tables")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-<<<<<<< HEAD
-    write_page(suite, tmp_path / "figures", tmp_path / "report")
-=======
-    render_page(grown, cells, tmp_path / "figures", tmp_path / "report")
->>>>>>> E
+    render_page(grown, cells, tmp_path / "figures", tmp_path / "report", tmp_path / "tables")
     page = next((tmp_path / "report").glob("*.html"))
     for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
         assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")

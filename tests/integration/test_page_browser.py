@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 
 from bench.comparison.reproduction import leaderboard
-<<<<<<< HEAD
 from bench.results.suite_results import read_suite
 from tests.support.browser import MISSING, Browser, chromium
 from tests.support.cells import cells
 from tests.support.page_project import NASTY, write_page, write_project
-=======
-from bench.report.page import render_page
-from bench.results.suite_results import read_suite
-from tests.support.browser import MISSING, Browser, chromium
-from tests.support.cells import cells
-from tests.support.page_project import NASTY, write_project
->>>>>>> E
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 

@@ -12,11 +12,7 @@ from matplotlib.textpath import TextPath
 from scipy import stats
 
 from bench.comparison.against_baseline import against
-<<<<<<< HEAD
 from bench.comparison.reproduction import judge, leaderboard
-=======
-from bench.comparison.reproduction import leaderboard
->>>>>>> E
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.compared import (
     NAME_SIZE,
@@ -30,7 +26,6 @@ from bench.report.figures.style import STYLE
 from bench.reported import prior_sd
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.report.test_drawn import covered
-from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]

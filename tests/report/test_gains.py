@@ -37,7 +37,8 @@ def test_gains_beyond_the_seeds_stand_out() -> None:
         stands_out = [text.get_weight() == "bold" for text in panel.texts]
         assert stands_out == list(rows["gain"] >= rows["reach"])
         bold += sum(stands_out)
-    assert figure.texts[0].get_text().startswith(f"{len(gains) - bold} of {len(gains)} printed")
+    title = figure.legends[0].get_title().get_text()
+    assert title.startswith(f"{len(gains) - bold} of {len(gains)} printed")
 
 
 def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -21,11 +21,7 @@ from hypothesis import strategies as st
 import bench.report.page
 from bench.comparison.cell import Cell
 from bench.comparison.order import orders
-<<<<<<< HEAD
 from bench.comparison.reproduction import judge, leaderboard
-=======
-from bench.comparison.reproduction import leaderboard
->>>>>>> E
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.page import CURVE, CURVE_POINTS, curve_columns, verdict_counts
 from bench.report.page import commands as commands_of
@@ -37,12 +33,7 @@ from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
-<<<<<<< HEAD
 from tests.support.page_project import NASTY, write_page, write_project
-=======
-from tests.support.cells import cells
-from tests.support.page_project import NASTY, write_project
->>>>>>> E
 
 VOID = {"meta", "img", "link", "br", "input"}
 

@@ -17,7 +17,6 @@ from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page import summary, verdict_counts
 from bench.report.tables import leaderboards
 from bench.results.suite_results import SuiteResults, read_suite
-from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 
