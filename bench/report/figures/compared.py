@@ -39,7 +39,7 @@ from bench.utils.errors import UserError
 ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
 # An axis ends at the last mark within this many median deviations, or these points, of the median.
-DEVIATIONS, NEAR = 10, 3.0
+DEVIATIONS, NEAR = 10, 15.0
 MARGIN, ARROW = 0.05, 0.14  # shares of the axis: beside the marks, and for an arrow with its value
 BAND = {"color": "#D5D8DD", "lw": 0}
 
