@@ -10,6 +10,7 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -240,16 +241,13 @@ def summary(
     best = scored.loc[scored.groupby("backbone", sort=False)[task].idxmax()]
     if len(best) > 1:
         best = best[best["backbone"] != NO_BACKBONE.name]
-    compared, baseline = pd.DataFrame(), ""
+    compared, baseline = Counter[str](), ""
     if suite.baseline:
-        try:
+        with suppress(NothingToCompare):
             frame, _ = against(suite, suite.baseline)
-        except NothingToCompare:
-            pass
-        else:
-            of_board = (frame["board"] == board) & (frame["task"] == task)
-            compared = frame[of_board & (frame["kind"] == "paired")]
             baseline = baseline_name(suite, frame)
+            paired = frame.query("board == @board and task == @task and kind == 'paired'")
+            compared = Counter(paired["verdict"])
     averages = [cell for cell in measured_averages(cells) if cell.ours.verdict.kind in COMPARED]
     gains = printed_gains()
     return _facts(
@@ -263,7 +261,7 @@ def summary(
             (row["backbone"], named(row["label"], row["setting"]), row[task], row[f"{task} sd"])
             for row in best.to_dict("records")
         ],
-        compared=Counter(compared.get("verdict", [])),
+        compared=compared,
         baseline=baseline,
         gains=len(gains),
         within=(gains["gain"] < gains["reach"]).sum(),

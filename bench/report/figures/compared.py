@@ -30,7 +30,6 @@ from bench.reported.address import row_name
 from bench.reported.gains import printed_gains
 from bench.results.records import is_outside, named, with_stand_ins
 from bench.results.suite_results import SuiteResults
-from bench.utils.errors import UserError
 
 # --- Layout ---
 
@@ -414,12 +413,6 @@ def gains_figure() -> Figure:
 
 
 def write_gains(path: Path) -> None:
-    """Write the figure as PNG or PDF.
-
-    Raises:
-        UserError: the extension is another one.
-    """
-    if path.suffix.removeprefix(".") not in style.UNDATED:
-        raise UserError(f"--figure is '{path}'; its extension must be .png or .pdf")
+    """Write the figure in the format that the extension names."""
     with matplotlib.rc_context(style.STYLE):
         style.save_picture(gains_figure(), path)

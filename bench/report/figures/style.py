@@ -158,14 +158,14 @@ def color_bar(figure: Figure, panels: Sequence[Axes], scale: ScalarMappable, tex
 
 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
-    """Write PNG and PDF without dates, so that files are reproducible, and their data as CSV."""
-    write_text(stem.with_name(stem.name + ".csv"), csv(data))
+    """Write PNG and PDF, and their data as CSV."""
+    write_text(stem.with_name(f"{stem.name}.csv"), csv(data))
     for kind in UNDATED:
         save_picture(figure, stem.with_name(f"{stem.name}.{kind}"))
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write one file, in a format of `UNDATED`."""
+    """Write one file; PNG and PDF are reproducible."""
     kind = path.suffix.removeprefix(".")
     with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=kind, dpi=150, metadata=UNDATED[kind])
+        figure.savefig(temporary, format=kind, dpi=150, metadata=UNDATED.get(kind))
