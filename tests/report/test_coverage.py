@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.comparison.reproduction import judge
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
@@ -66,7 +67,7 @@ def smoke() -> SuiteResults:
 
 
 def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
-    found = coverage_of_numbers(planned)
+    found = coverage_of_numbers(planned, judge(planned))
     counts = coverage(found)
     assert counts["run"].sum() == 0
     assert counts["not run"].sum() == counts["recipe"].sum()
@@ -86,7 +87,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
 
 
 def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
-    found = coverage_of_numbers(planned).query("metric == 'accuracy'")
+    found = coverage_of_numbers(planned, judge(planned)).query("metric == 'accuracy'")
     printed = {name for targets in found["targets"] for name in targets}
     scored = {
         run.plan.id
@@ -188,7 +189,7 @@ def finished(tmp_path_factory) -> Path:
 
 def test_counts_of_a_table(finished):
     suite = read_suite(finished)
-    counts = coverage(coverage_of_numbers(suite, cells(suite))).set_index(["source", "table"])
+    counts = coverage(coverage_of_numbers(suite, judge(suite))).set_index(["source", "table"])
     for place, expected in {
         ("gs-infonce-v2", "Table 2"): [64, 64, 64, 8, 8],
         ("is-cse", "Table 1"): [200, 200, 200, 16, 8],  # is-cse has not run
