@@ -10,6 +10,7 @@ import pytest
 
 from bench.comparison.reproduction import judge
 from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
@@ -22,7 +23,7 @@ from bench.report.coverage import (
     render_coverage,
     without_recipe,
 )
-from bench.reported import LABEL, MEASURES, mapped
+from bench.reported import LABEL, mapped
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
@@ -99,7 +100,7 @@ def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
 
 def test_few_numbers_that_measure_something_have_no_recipe():
     numbers = mapped()
-    measuring = numbers[numbers["metric"].isin(MEASURES)]
+    measuring = numbers[numbers["metric"].isin(PRINTED)]
     left_out = without_recipe()
     assert len(measuring) == 917
     assert left_out["numbers"].sum() == (numbers["run"] == "").sum()
@@ -132,7 +133,7 @@ def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
 
 def test_the_smoke_suite_measures_every_printed_metric(smoke):
     found = {metric for run in smoke.runs for _, _, metric in planned_scores(run.plan)}
-    assert found >= {metric for metric, _ in MEASURES.values()}
+    assert found >= {metric for metric, _ in PRINTED.values()}
 
 
 def test_kinds():
@@ -211,7 +212,7 @@ def test_counts_of_a_table(finished):
 def test_text_markdown_and_csv(finished, tmp_path):
     text = render_coverage([finished], out=tmp_path / "out.md")
     assert render_coverage([finished], out=tmp_path / "out.csv") == text
-    missing = (mapped().query("run == ''")["metric"].isin(MEASURES)).sum()
+    missing = (mapped().query("run == ''")["metric"].isin(PRINTED)).sum()
     share = f"{missing} of the 917 printed numbers that measure something have no recipe: "
     assert f"{share}{missing / 9.17:.1f} %." in text
     assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text
