@@ -31,5 +31,5 @@ for stage, folder in FOLDERS.items():
                 stage=stage,
                 suite=suite_folder,
             shell:
-                "python -m bench runs --suite {params.suite:q} --stages {params.stage}"
-                " --attempt {resources.attempt} --only {params.runs:q} > {log:q} 2>&1"
+                "python -m bench job {params.runs:q} --suite {params.suite:q} --stages {params.stage}"
+                " --attempt {resources.attempt} > {log:q} 2>&1"

@@ -121,8 +121,8 @@ def run_scores(name: str, folder: Path, plan: Plan, names: Collection[str] | Non
         return
     files = [folder / "scores" / f"{run}.json" for run in ids]
     processes, count = [], max(1, CORES // threads_of(name))
-    command = [sys.executable, "-m", "bench", "runs", "--suite", str(folder)]
-    command += ["--only", *ids, "--stages", "train", "score"]
+    command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
+    command += [*ids, "--stages", "train", "score"]
     done = sum(file.is_file() for file in files)
     with Progress(len(files), f"{name}, scores", "run", done) as progress:
         try:

@@ -37,7 +37,7 @@ from bench.registry import plugins
 from bench.registry.methods import method_class, method_classes
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
-from bench.runs.resolve import checked_tables
+from bench.runs.resolve import valid_row
 from bench.training.checkpoint import Checkpoints
 from bench.training.loop import Training
 from bench.utils.errors import UserError
@@ -125,7 +125,9 @@ def _different(first: Training, second: Training) -> str | None:
 
 @_claims("its tables name hyper-parameters and recipe fields", _every, True)
 def check_table_keys(trial: Trial) -> None:
-    checked_tables(trial.cls)
+    for setting in ("paper", "official"):
+        for name in getattr(trial.cls, setting) or {}:
+            valid_row(trial.cls, setting, name)
 
 
 @_claims("no function has nearly the name of a slot")

@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
-RESUMABLE = {"train", "score", "analyse", "runs", "evaluate", "reproduce"}
+RESUMABLE = {"job", "evaluate", "reproduce"}
 
 
 def main(words: Sequence[str] | None = None) -> int:

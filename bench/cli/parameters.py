@@ -97,24 +97,8 @@ _SUITE = opt("The suite's folder, results/<suite>.", "--suite", metavar="FOLDER"
 Suite = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
 
-Seed = Annotated[
-    int | None,
-    opt("Seed; required for methods that train.", **whole_number(0, 2**63 - 1)),
-]
-
 CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA = "world, senteval, or a folder with downstream/"
-
-# A run.
-Method = Annotated[str, arg("method[key=value,...]+ingredient@paper|official", metavar="METHOD")]
-Backbone = Annotated[
-    str, opt("Name of a backbone, or a folder in Hugging Face format.", metavar="NAME")
-]
-Corpus = Annotated[str, opt(f"Training corpus: {CORPORA}.", metavar="NAME")]
-RunData = Annotated[str, opt(f"Evaluation data: {DATA}.", metavar="NAME")]
-Recipe = Annotated[
-    list[str], opt("Recipe fields that override the method's.", metavar="KEY=VALUE ...")
-]
 
 # What an encoder is scored on.
 Tasks = Annotated[

@@ -66,7 +66,6 @@ def reproduce(
     from bench.report.printed_table import printed_table
     from bench.reported.address import find_paper, find_rows, find_table
     from bench.runs import config as configurations
-    from bench.runs.inputs import check_inputs
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -82,8 +81,7 @@ def reproduce(
     if dry_run:
         print(text, end="")
         return 0
-    for what in check_inputs(configurations.planned(content), content.data):
-        print(f"note: {what} will be downloaded", file=sys.stderr)
+    configurations.planned(content)  # raises before a file is written
     write_text(file, text)
     status = run_workflow(file, cores)
     if status:

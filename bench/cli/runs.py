@@ -1,24 +1,21 @@
-"""Commands for the runs of a suite: plan, train, score, analyse, and many at once."""
+"""Commands for the runs of a suite: plan them, make them, see how far they are."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bench.cli.parameters import (
-    Backbone,
+    CORPORA,
+    DATA,
     Command,
-    Corpus,
-    Method,
     Mode,
-    Recipe,
-    RunData,
-    Seed,
     Suite,
     Tasks,
+    arg,
     exactly_one,
     one_of,
     opt,
@@ -28,113 +25,16 @@ from bench.cli.parameters import (
 )
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.files import write_json
 from bench.utils.text import counted
 
 if TYPE_CHECKING:
     from bench.runs.plan import Plan
-    from bench.runs.run import PlannedRun, Run
+    from bench.runs.run import PlannedRun
 
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 MAX_SEEDS = 10_000  # of a plan; more is a typing error
 
 app = typer.Typer()
-
-
-def _resolve(
-    method: str, backbone: str, corpus: str, data: str, seed: int | None, fields: list[str]
-) -> Run:
-    from bench.runs.resolve import resolve
-
-    recipe: dict[str, Any] = {}
-    for field in fields:
-        key, equals, value = field.partition("=")
-        if not equals:
-            raise UserError(f"cannot read '{field}' after --recipe; write key=value")
-        if key in recipe:
-            raise UserError(f"--recipe has '{key}' twice; keep one")
-        recipe[key] = value
-    run = resolve(
-        method, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=recipe
-    )
-    if run.trained and run.seed is None:
-        raise UserError(f"'{run.method}' is trained, so it needs a seed; add --seed 42")
-    return run
-
-
-@app.command(cls=Command)
-def train(
-    method: Method,
-    backbone: Backbone,
-    corpus: Corpus,
-    data: RunData,
-    suite: Suite,
-    seed: Seed = None,
-    recipe: Recipe = [],
-) -> None:
-    """Train one run.
-
-    A run whose training has finished is not trained again. An interrupted training continues from
-    its checkpoint. A training that diverges, or that its backbone makes impossible, is a result: it
-    is printed and recorded, and the exit status is 0.
-    """
-    from bench.runs import paths
-    from bench.stages.device import lease
-    from bench.stages.jobs import train_run
-
-    run = _resolve(method, backbone, corpus, data, seed, recipe)
-    if not run.trained:
-        raise UserError(f"'{run.method}' has no training; use the command score")
-    with lease() as device:
-        result = train_run(run, suite, device)
-    write_json(paths.trained_file(suite, run.id), result)
-    print(f"{run.id}: {result['outcome']['status']}")
-
-
-@app.command(cls=Command)
-def score(
-    method: Method,
-    backbone: Backbone,
-    corpus: Corpus,
-    data: RunData,
-    suite: Suite,
-    seed: Seed = None,
-    recipe: Recipe = [],
-    tasks: Tasks = ["sts"],
-    mode: Mode = "test",
-) -> None:
-    """Score one run on the suite's tasks."""
-    from bench.runs import paths
-    from bench.stages.device import lease
-    from bench.stages.jobs import score_run
-
-    run = _resolve(method, backbone, corpus, data, seed, recipe)
-    with lease() as device:
-        score_run(run, suite, read_tasks(tasks), mode, paths.scores_file(suite, run.id), device)
-
-
-@app.command(cls=Command)
-def analyse(
-    method: Method,
-    backbone: Backbone,
-    corpus: Corpus,
-    data: RunData,
-    suite: Suite,
-    analyses: Annotated[list[str], opt("What to measure.", **one_of(ANALYSES))],
-    seed: Seed = None,
-    recipe: Recipe = [],
-) -> None:
-    """Measure properties of one run's encoder other than scores.
-
-    Examples are alignment and uniformity, or the similarity of layers and tokens.
-    """
-    from bench.runs import paths
-    from bench.stages.device import lease
-    from bench.stages.jobs import analyse_run
-
-    run = _resolve(method, backbone, corpus, data, seed, recipe)
-    with lease() as device:
-        analyse_run(run, suite, analyses, corpus, paths.analyses_file(suite, run.id), device)
 
 
 @app.command(cls=Command)
@@ -271,11 +171,13 @@ def _share(word: str) -> tuple[int, int]:
 
 
 @app.command(cls=Command)
-def runs(
+def job(
     suite: Suite,
-    share: Annotated[str, opt("Every N-th run, from the K-th on.", metavar="K/N")] = "1/1",
-    only: Annotated[list[str] | None, opt("Only these runs of the plan.", metavar="ID ...")] = None,
+    ids: Annotated[
+        list[str] | None, arg("Runs of the suite's plan; by default all.", metavar="ID")
+    ] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
+    share: Annotated[str, opt("Every N-th run, from the K-th on.", metavar="K/N")] = "1/1",
     attempt: Annotated[
         int,
         opt(
@@ -283,31 +185,102 @@ def runs(
             **whole_number(),
         ),
     ] = 1,
+    run: Annotated[
+        str | None,
+        opt(
+            "Instead of the plan's runs, method[key=value,...]+ingredient@paper|official.",
+            metavar="TEXT",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str, opt("With --run: a backbone, or a folder in Hugging Face format.", metavar="NAME")
+    ] = "none",
+    corpus: Annotated[str, opt(f"With --run: {CORPORA}.", metavar="NAME")] = "",
+    data: Annotated[str, opt(f"With --run: {DATA}.", metavar="NAME")] = "senteval",
+    seed: Annotated[
+        int | None,
+        opt("With --run: required for methods that train.", **whole_number(0, 2**63 - 1)),
+    ] = None,
+    recipe: Annotated[
+        list[str],
+        opt("With --run: recipe fields that override the method's.", metavar="KEY=VALUE ..."),
+    ] = [],
+    tasks: Tasks = ["sts"],
+    analyses: Annotated[list[str], opt("With --run: what to measure.", **one_of(ANALYSES))] = [],
+    mode: Mode = "test",
 ) -> None:
-    """Train, score and analyse runs of a plan, without a workflow."""
+    """Train, score and analyse the runs of a plan, or one run.
+
+    Results of a plan's runs that exist are not repeated; --run scores and analyses again. An
+    interrupted training continues from its checkpoint. A training that diverges, or that its
+    backbone makes impossible, is a result.
+    """
     from bench.runs.paths import trained_file
-    from bench.runs.plan import read_plan
+    from bench.runs.plan import Plan, read_plan
     from bench.stages.activity import check_retry
 
-    part, parts = _share(share)
-    plan = read_plan(suite / "plan.json")
-    chosen = plan.chosen(only or [], part, parts)
+    if run is None:
+        plan = read_plan(suite / "plan.json")
+        chosen = plan.chosen(ids or [], *_share(share))
+    else:
+        fields = _recipe(recipe)
+        chosen = [_described(run, backbone, corpus, data, seed, fields, tasks, analyses)]
+        common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
+        plan = Plan.model_validate({**common, "runs": chosen})
     if attempt > 1 and len(chosen) == 1:  # before it waits for a device
         check_retry(suite, chosen[0].id, stages)
     try:
-        _process(plan, chosen, stages, suite, attempt)
+        _process(plan, chosen, stages, suite, attempt, again=run is not None)
     except UserError:
-        if only and stages == ["train"]:
-            # A training job of the workflow, which starts no scoring after it. Its errors are in
-            # the status.
+        if ids and stages == ["train"]:
+            # A training job of the workflow, which starts no scoring after it. Errors of the
+            # scoring are in the status.
             trained = [run for run in chosen if trained_file(suite, run.id).exists()]
             with suppress(UserError):
                 _process(plan, trained, ["score", "analyse"], suite, attempt)
         raise
 
 
+def _recipe(fields: list[str]) -> dict[str, str]:
+    recipe: dict[str, str] = {}
+    for field in fields:
+        key, equals, value = field.partition("=")
+        if not equals:
+            raise UserError(f"cannot read '{field}' after --recipe; write key=value")
+        if key in recipe:
+            raise UserError(f"--recipe has '{key}' twice; keep one")
+        recipe[key] = value
+    return recipe
+
+
+def _described(
+    text: str,
+    backbone: str,
+    corpus: str,
+    data: str,
+    seed: int | None,
+    recipe: dict[str, str],
+    tasks: list[str],
+    analyses: list[str],
+) -> PlannedRun:
+    from bench.runs.resolve import resolve
+    from bench.runs.run import PlannedRun
+
+    run = resolve(text, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=recipe)
+    if run.trained and run.seed is None:
+        raise UserError(f"'{run.method}' is trained, so it needs a seed; add --seed 42")
+    if run.trained and not run.corpus:
+        raise UserError(f"'{run.method}' is trained, so it needs a corpus; add --corpus wiki1m")
+    return PlannedRun(**dict(run), tasks=tuple(read_tasks(tasks)), analyses=tuple(analyses))
+
+
 def _process(
-    plan: Plan, runs: list[PlannedRun], stages: list[str], suite: Path, attempt: int
+    plan: Plan,
+    runs: list[PlannedRun],
+    stages: list[str],
+    suite: Path,
+    attempt: int,
+    again: bool = False,
 ) -> None:
     """Take runs through stages in this process."""
     from bench.stages.device import lease
@@ -315,5 +288,5 @@ def _process(
     from bench.utils.progress import Progress
 
     with lease() as device, Progress(len(runs), "runs", "run") as progress:
-        for run in run_plan(suite, plan, runs, device, stages, attempt > 1):
+        for run in run_plan(suite, plan, runs, device, stages, attempt > 1, again):
             progress.advance(note=run.id)

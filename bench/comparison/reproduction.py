@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from io import StringIO
 from math import inf
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +25,7 @@ from bench.datasets.metrics import SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import FOLDER, prior_sd
-from bench.reported.number import Number, numbers
+from bench.reported.number import Number, measurements
 from bench.results.suite_results import (
     NOT_SCORED,
     Key,
@@ -190,7 +191,7 @@ def judge(suite: SuiteResults) -> list[Cell]:
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Question]] = {}
 
-    for number in filter(lambda number: number.is_measurement, numbers()):
+    for number in measurements():
         backbone = number.our_backbone
         minus = runs_of(number.minus, backbone) if number.minus else None
         sides = {"ours": _Side(number, runs_of(number.run, backbone), minus, backbone)}
@@ -245,9 +246,8 @@ def judged(suite: SuiteResults) -> list[Cell]:
         if table.is_file() and stamp.is_file():
             text = table.read_text(encoding="utf-8")
             if stamp.read_text(encoding="utf-8").strip() == _stamp(suite, text):
-                measured = filter(lambda number: number.is_measurement, numbers())
-                rows = csv.DictReader(text.splitlines())
-                return [cell_of(*both) for both in zip(measured, rows, strict=True)]
+                rows = csv.DictReader(StringIO(text, newline=""))
+                return [cell_of(*both) for both in zip(measurements(), rows, strict=True)]
     return judge(suite)
 
 
@@ -260,15 +260,13 @@ def write_cells(suite: SuiteResults, table: str, folder: Path) -> None:
 def _stamp(suite: SuiteResults, table: str) -> str:
     """The SHA-256 of a table and of all that it depends on: results, print, and code."""
     digest = hashlib.sha256(table.encode())
-    digest.update(repr(sorted(suite.stand_ins.items())).encode())
+    results: list[Any] = [sorted(suite.stand_ins.items())]
     for run in suite.runs:
-        of_run = (run.status, run.reason, run.data, run.provenance.get("mode"))
-        digest.update(
-            repr((run.plan.model_dump_json(), of_run, sorted(run.scores.items()))).encode()
-        )
-    for path in sorted(BENCH.rglob("*")):
-        if path.suffix == ".py" or path.parent == FOLDER:
-            digest.update(path.read_bytes() if path.is_file() else b"")
+        outcome = (run.status, run.reason, run.data, run.provenance.get("mode"))
+        results += [run.plan.model_dump_json(), outcome, sorted(run.scores.items())]
+    digest.update(repr(results).encode())
+    for path in sorted([*BENCH.rglob("*.py"), *FOLDER.glob("*.csv"), *FOLDER.glob("*.yaml")]):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

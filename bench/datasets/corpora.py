@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.datasets import sts
-from bench.datasets.manifest import bad, clean, rows, sizes
-from bench.datasets.tasks import DEV_AVERAGE, STS_TASKS
+from bench.datasets.manifest import bad, clean, listed_task, rows
+from bench.datasets.tasks import STS_TASKS
 from bench.download import (
     CORPORA,
     DATASET,
@@ -31,8 +31,10 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
     """Read the first `limit` sentences of a corpus, or all.
 
     No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
-    in SimCSE. Long lines are kept; the tokenizer truncates them. Of a `.csv[.gz]` table, the
-    distinct sentences are read (`_table_sentences`).
+    in SimCSE. Long lines are kept; the tokenizer truncates them. Of a table such as
+    `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by row: "all NLI sentences"
+    (docs/methods.md#bert-whitening) is taken to mean all three columns, and a premise occurs in
+    several rows.
 
     Raises:
         UserError: the file is missing, damaged or not UTF-8, or has no sentence.
@@ -45,21 +47,12 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
 
 def _rows(path: Path) -> Iterator[str]:
     if _is_table(path):
-        return _table_sentences(path)
+        return filter(None, dict.fromkeys(chain.from_iterable(_table_rows(path))))
     return (line or " " for line in read_lines(path))
 
 
 def _is_table(path: Path) -> bool:
     return Path(path).name.removesuffix(".gz").endswith(".csv")
-
-
-def _table_sentences(path: Path) -> Iterator[str]:
-    """The distinct sentences of `nli_for_simcse.csv`, row by row.
-
-    "All NLI sentences" (docs/methods.md#bert-whitening) is taken to mean all three columns. A
-    premise occurs in several rows and is read once.
-    """
-    return filter(None, dict.fromkeys(chain.from_iterable(_table_rows(path))))
 
 
 def _table_rows(path: Path) -> Iterator[list[str]]:
@@ -84,10 +77,7 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the rows of a table like `nli_for_simcse.csv`: premise, entailment and contradiction,
     each as a row of `sentences`.
 
-    Args:
-        path: of the table.
-        sentences: those of `read_sentences`. A row with a sentence that is not among them, or with
-            an empty one, is left out.
+    A row with a sentence that is not among them, or with an empty one, is left out.
 
     Raises:
         UserError: the file is not such a table, or no row is left.
@@ -107,58 +97,42 @@ def sts_sentences(data: Path) -> list[str]:
     (docs/methods.md#consert).
 
     This includes the test sets and the pairs of 2015 and 2016 without gold score.
-
-    Raises:
-        UserError: a file is missing or invalid.
     """
     sentences: list[str] = []
-    for task in STS_TASKS:
-        for part in sizes("sts", task, data):
-            if task in DEV_AVERAGE:
-                sentences += sts.read(task, data, part).sentences()
-                continue
-            path = Path(data) / "downstream" / "STS" / f"{task}-en-test" / f"STS.input.{part}.txt"
-            for _, row in rows(path, 2):
-                sentences += map(clean, row[:2])
+    for name in STS_TASKS:
+        task = listed_task(name, data)
+        for part in task.sizes:
+            if task.has_subsets:
+                for _, row in rows(Path(data) / task.file(part), 2):
+                    sentences += map(clean, row[:2])
+            else:
+                sentences += sts.read(name, data, part).sentences()
     return [sentence for sentence in sentences if sentence]
 
 
 def cnsd_sentences(data: Path) -> list[str]:
     """Return both sentences of each training pair of Chinese STS-B: the corpus "cnsd"
-    (docs/methods.md#word-noise).
-
-    Raises:
-        UserError: the data folder lacks the task, or its file is invalid.
-    """
+    (docs/methods.md#word-noise)."""
     (pairs,) = sts.read("CNSD-STS-B", data, "train").subsets
     return [*chain.from_iterable(zip(pairs.first, pairs.second, strict=True))]
 
 
 # Corpora extracted from the tasks of a data folder.
 MADE = {"sts": sts_sentences, "cnsd": cnsd_sentences}
-
-
 # Corpora of the embedded world, and their files there.
 WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 
 def check_name(name: str) -> None:
-    """Check the name of a corpus. A known corpus need not be present; paths are not checked.
-
-    Raises:
-        UserError: no corpus and no file in the folder BENCH_DATA has this name.
-    """
+    """Raise `UserError` if no corpus and no file in the folder BENCH_DATA has this name; paths are
+    not checked."""
     if is_fetched(name) and name not in CORPORA and not known_corpus(name):
         fetch_corpus(name)
 
 
 def check_structure(name: str, structure: str) -> None:
-    """Raise `UserError` if a corpus certainly has no "documents" or no "triples".
-
-    Args:
-        name: of a corpus, or a path. Of those of `BENCH_DATA`, a list of documents is looked for.
-        structure: "documents" or "triples".
-    """
+    """Raise `UserError` if a corpus, by name or path, certainly has no "documents" or no "triples",
+    whichever is the `structure`."""
     is_table = _is_table(Path({**CORPORA, **WORLDS}.get(name, name)))
     if structure == "triples":
         if not is_table:
@@ -167,13 +141,9 @@ def check_structure(name: str, structure: str) -> None:
                 f"a table with the columns {','.join(NLI_COLUMNS)}"
             )
         return
-    folder = local_folder()
-    if "/" in name:
-        _documents_table(Path(name))
-    elif folder and is_fetched(name):
-        _documents_table(corpus_path(name, folder))
-    elif is_table or name in CORPORA or name in MADE:
-        raise _no_documents(name)
+    if is_table or name not in WORLDS:
+        folder = local_folder()
+        _documents_table(corpus_path(name, folder) if folder and is_fetched(name) else Path(name))
 
 
 def is_fetched(name: str) -> bool:
@@ -215,10 +185,10 @@ def read_documents(path: Path, length: int) -> list[range]:
     documents: list[range] = []
     end = 0
     for number, (first_line, lines, *_) in rows(table, 2, header=True):
-        try:
-            start, stop = int(first_line) - 1, int(first_line) - 1 + int(lines)
-        except ValueError:
-            raise bad(table, number, "expected a first line and a number of lines") from None
+        if not (first_line.isdecimal() and lines.isdecimal()):
+            raise bad(table, number, "expected a first line and a number of lines")
+        start = int(first_line) - 1
+        stop = start + int(lines)
         if start < end or stop <= start:
             raise bad(table, number, "the document overlaps the one before or is empty")
         end = stop
@@ -234,10 +204,6 @@ def _documents_table(path: Path) -> Path:
         table = path.with_name(f"{name}.docs.tsv{suffix}")
         if table.is_file():
             return table
-    raise _no_documents(name)
-
-
-def _no_documents(name: str) -> UserError:
-    return UserError(
+    raise UserError(
         f"corpus {name} has no list of documents; add {name}.docs.tsv or use another corpus"
     )

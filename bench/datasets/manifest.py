@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
-from bench.datasets.tasks import KNOWN_TASKS, OWN_PROBING, OWN_STS, is_described, kind_of
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, TASKS, Task, is_task, task_of
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
 from bench.utils.validation import Model, explain
 
 SPLITS = ("train", "dev", "test")  # of an STS set
-SHOWN = 80  # characters of a sentence in a message
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 
@@ -47,48 +48,51 @@ class Manifest(Model):
     def _check(self) -> Manifest:
         if not (self.sts or self.transfer or self.probing):
             raise ValueError('it has no table "sts", "transfer" or "probing" of tasks; add one')
-        for kind, own in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
-            known = [task for task in KNOWN_TASKS if kind_of(task) == kind]
-            for task in getattr(self, kind):
-                if task not in known and not (own and task.startswith(own) and task != own):
-                    named = f"; a set of your own is called {own}NAME" if own else ""
-                    hint = did_you_mean(task, known)
-                    raise ValueError(
-                        f"the table '{kind}' has an unknown task '{task}'{hint}{named}"
-                    )
-        for task in filter(is_described, self.sts):
-            parts = self.sts[task]
+        for kind, prefix in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
+            for name in getattr(self, kind):
+                if not is_task(name) or task_of(name).kind != kind:
+                    known = [task.name for task in TASKS.values() if task.kind == kind]
+                    hint = did_you_mean(name, known)
+                    hint += f"; a set of your own is called {prefix}NAME" if prefix else ""
+                    raise ValueError(f"the table '{kind}' has an unknown task '{name}'{hint}")
+        for name, parts in self.sts.items():
+            if not name.startswith(OWN_STS):
+                continue
             for part in parts.keys() - SPLITS:
                 hint = did_you_mean(part, SPLITS)
-                raise ValueError(f"'sts' gives {task} an unknown split '{part}'{hint}")
-            if task not in self.sts_files:
+                raise ValueError(f"'sts' gives {name} an unknown split '{part}'{hint}")
+            if name not in self.sts_files:
                 raise ValueError(
-                    f"it does not describe the files of {task}; add them to 'sts_files'"
+                    f"it does not describe the files of {name}; add them to 'sts_files'"
                 )
-            if "{split}" not in self.sts_files[task].path and len(parts) > 1:
+            if "{split}" not in self.sts_files[name].path and len(parts) > 1:
                 raise ValueError(
-                    f"the splits of {task} share one path; write {{split}} for the split"
+                    f"the splits of {name} share one path; write {{split}} for the split"
                 )
         return self
 
 
 def manifest(data: Path) -> Manifest:
-    """Read the folder's own `manifest.json`, or SentEval's if there is none.
+    """Read the folder's own `manifest.json`; SentEval's tasks if there is none.
 
     Raises:
         UserError: the folder's own manifest is malformed.
     """
     path = Path(data) / "manifest.json"
     if not path.exists():
-        path = Path(__file__).with_name("senteval.json")
+        content: dict[str, Any] = {"name": "senteval"}
+        for task in TASKS.values():
+            content.setdefault(task.kind, {})[task.name] = task.sizes
+        return Manifest.model_validate(content)
     try:
         return Manifest.model_validate(read_json(path))
     except ValidationError as error:
         raise UserError(f"{path}: {explain(error)}; correct it") from None
 
 
-def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
-    """Return the sizes of the parts of a task from the manifest of a data folder.
+def listed_task(name: str, data: Path) -> Task:
+    """Return a task as a data folder has it: with the sizes of its manifest, and the files that
+    this describes.
 
     Raises:
         UserError: `data` is not a data folder, or the manifest lacks the task.
@@ -97,18 +101,22 @@ def sizes(kind: str, task: str, data: Path) -> dict[str, int]:
         raise UserError(
             f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
         )
-    listed = manifest(data)
-    tasks: Sizes = getattr(listed, kind)
-    if not tasks.get(task):
-        near = suggestion(task, tasks) or "; choose another task or data set"
-        raise UserError(f"the data set {listed.name} has no task {task}{near}")
-    return tasks[task]
+    listed, task = manifest(data), task_of(name)
+    tasks: Sizes = getattr(listed, task.kind)
+    if name not in tasks:
+        near = suggestion(name, tasks) or "; choose another task or data set"
+        raise UserError(f"the data set {listed.name} has no task {name}{near}")
+    form = listed.sts_files.get(name)
+    if form:
+        fields = form.model_dump() | {"path": f"downstream/{form.path}", "names": {}, "even": True}
+        task = replace(task, **fields)
+    return replace(task, sizes=tasks[name])
 
 
 def check_listed(tasks: Sequence[str], data: Path) -> None:
     """Raise `UserError` if the manifest of a data folder lacks one of the tasks."""
-    for task in tasks:
-        sizes(kind_of(task), task, data)
+    for name in tasks:
+        listed_task(name, data)
 
 
 def bad(path: Path, number: int, problem: str) -> UserError:
@@ -117,12 +125,7 @@ def bad(path: Path, number: int, problem: str) -> UserError:
 
 
 def rows(
-    path: Path,
-    least: int,
-    separator: str = "\t",
-    header: bool = False,
-    strip: bool = False,
-    even: bool = False,
+    path: Path, least: int, separator: str = "\t", header: bool = False, even: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield number, from 1, and fields of each line of a table in UTF-8.
 
@@ -131,7 +134,6 @@ def rows(
         least: smallest number of fields.
         separator: between two fields.
         header: skip the first line.
-        strip: remove white space around a line first.
         even: every line must have as many fields as the first one: a separator within a sentence
             would shift the fields.
 
@@ -140,13 +142,21 @@ def rows(
     """
     width = 0
     for number, line in islice(enumerate(read_lines(path), start=1), header, None):
-        fields = (line.strip() if strip else line).split(separator)
+        fields = line.split(separator)
         width = width or len(fields)
         if len(fields) < least or (even and len(fields) != width):
             kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
             expected = f"{least} or more" if len(fields) < least else f"{width} as in the first"
             raise bad(path, number, f"{len(fields)} {kind}, expected {expected}")
         yield number, fields
+
+
+def table_rows(path: Path, task: Task) -> Iterator[tuple[int, list[str], str]]:
+    """Yield number of the line, sentences, and gold score or label of each row of a table."""
+    *texts, answer = task.columns
+    least = max(task.columns) + 1
+    for number, row in rows(path, least, task.separator, task.header, task.even):
+        yield number, [clean(row[column]) for column in texts], row[answer].strip()
 
 
 def check_count(path: Path, count: int, expected: int, unit: str) -> None:
@@ -185,8 +195,7 @@ def check_finite(texts: Sequence[str], vectors: np.ndarray, where: str = "") -> 
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         text = texts[int(finite.argmin())]
-        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
         raise UserError(
-            f"{where}the vector of {shown!r} is not finite; the encoder has diverged or is broken, "
-            "so mend it or choose another"
+            f"{where}the vector of {text[:80]!r} is not finite; the encoder has diverged or is "
+            "broken, so mend it or choose another"
         )

@@ -4,13 +4,16 @@ A new metric is one entry of `METRICS`. Scores, averages, tables, captions, tole
 reference read what they need from it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:  # help and completion read names of tasks, and numpy takes longer to load
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ class Metric:
     kind: str
     printed: Mapping[str, Printed] = field(default_factory=dict)  # by name in bench/reported/*.csv
     title: str = ""  # of a table of scores
+    suffix: str = ""  # of the name of a table of scores, and `heading` of its heading
+    heading: str = ""
+    classifier: str = ""  # named where tasks have two
     axis: str = ""  # label of an axis with averages
     digits: int = 2
     is_main: bool = False  # the score by which methods are ranked
@@ -137,6 +143,7 @@ METRICS = {
         SHARE,
         {"accuracy": Printed("accuracy")},
         title="accuracy",
+        classifier="logistic regression",
         axis="average accuracy (%)",
         is_main=True,
         tasks=_CLASSIFIERS,
@@ -144,8 +151,24 @@ METRICS = {
         least=_TWO_SAMPLES,
     ),
     # Of SentEval's network with one hidden layer, beside its logistic regression.
-    "accuracy_mlp": Metric(SHARE, title="accuracy", tasks=("probing",), least=_TWO_SAMPLES),
-    "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
+    "accuracy_mlp": Metric(
+        SHARE,
+        title="accuracy",
+        suffix="_mlp",
+        heading=", network",
+        classifier="tuned network with one hidden layer",
+        tasks=("probing",),
+        least=_TWO_SAMPLES,
+    ),
+    "f1": Metric(
+        SHARE,
+        title="F1",
+        suffix="_f1",
+        heading=", F1",
+        tasks=("MRPC",),
+        least=_TWO_SAMPLES,
+        formula=_f1,
+    ),
     "best_step": Metric(
         QUANTITY,
         {"best_step": Printed("the training step with the best dev score")},
@@ -227,6 +250,15 @@ def metric_of(name: str) -> Metric:
     for aggregation in AGGREGATIONS:
         name = name.removesuffix(f"_{aggregation}")
     return METRICS[name]
+
+
+def metrics_of(protocol: str, task: str) -> dict[str, Metric]:
+    """The metrics of the scores of a task, by name."""
+    return {
+        name: metric
+        for name, metric in METRICS.items()
+        if protocol in metric.tasks or task in metric.tasks
+    }
 
 
 def quantities(

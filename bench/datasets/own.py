@@ -3,20 +3,20 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.datasets import probing, sts
+from bench.datasets import labelled, sts
 from bench.datasets.manifest import manifest
-from bench.datasets.tasks import OWN_PROBING, is_described
+from bench.datasets.tasks import OWN_PROBING, OWN_STS
 from bench.utils.errors import UserError
 
 
 def check_own(tasks: Iterable[str], data: Path) -> None:
     """Read the described sets among some tasks: a mistake in them shows before a training."""
     for task in tasks:
-        if is_described(task):
+        if task.startswith(OWN_STS):
             for split in sts.scored_splits(task, data):
                 sts.read(task, data, split)
         elif task.startswith(OWN_PROBING):
-            probing.read(task, data)
+            labelled.read(task, data)
 
 
 def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:

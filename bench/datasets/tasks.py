@@ -1,51 +1,276 @@
-"""Names of tasks, groups of tasks, and the result tables of a suite."""
+"""The tasks: their files and sizes, their groups, and the result tables of a suite.
+
+A new task is one entry of `TASKS`. The papers' averages are over the groups "sts" and "transfer",
+so a further set belongs in a group of its own.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from bench.datasets.metrics import AGGREGATIONS as AGGREGATIONS
+from bench.datasets.metrics import METRICS, Metric, metrics_of
 from bench.datasets.metrics import aggregated as aggregated
 from bench.utils.errors import UserError, suggestion
 
-STS_TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-TRANSFER_TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-# Of Conneau et al. (2018): task -> its file.
-PROBING_FILES = {
-    "Length": "sentence_length",
-    "WordContent": "word_content",
-    "Depth": "tree_depth",
-    "TopConstituents": "top_constituents",
-    "BigramShift": "bigram_shift",
-    "Tense": "past_present",
-    "SubjNumber": "subj_number",
-    "ObjNumber": "obj_number",
-    "OddManOut": "odd_man_out",
-    "CoordinationInversion": "coordination_inversion",
-}
-PROBING_TASKS = tuple(PROBING_FILES)
-# The same tasks on other sentences (X-Probe), without TopConstituents.
-XPROBE_TASKS = tuple(f"xprobe-{task}" for task in PROBING_TASKS if task != "TopConstituents")
-CHINESE_TASKS = ("CNSD-STS-B",)  # Chinese STS-B; not part of any average
+# Protocols: cosines of pairs, or a classifier with nested k-fold cross-validation over all samples,
+# with k-fold cross-validation over "train", or with the fixed parts "train" and "dev"; for probing
+# these with a second classifier, a network.
+PAIRS, NESTED, KFOLD, SPLIT, PROBING = "pairs", "nested", "kfold", "split", "probing"
 
 # Prefixes of user-defined STS sets, described in the manifest of the data folder, and of
 # user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
 OWN_STS, OWN_PROBING = "sts:", "probing:"
 
+
+@dataclass(frozen=True)
+class Task:
+    """A set of labelled sentences or pairs, its files and how they are read."""
+
+    name: str
+    group: str
+    protocol: str
+    # The file of a part below the data folder: {split} stands for its name, or what `names` has
+    # instead.
+    path: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)  # pairs or samples by part
+    source: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    # How a file is read:
+    #   "table"    a part, in `columns`: one or two sentences, then the gold score or label
+    #   "subsets"  a subset of pairs; the gold scores are in the file STS.gs beside STS.input
+    #   "classes"  the sentences of one label in latin-1, that of label 1 first
+    #   "trec"     a part in latin-1: LABEL:fine, a space, the sentence
+    #   "parts"    all parts: tr, va or te; label; ...; sentence
+    reader: str = "table"
+    columns: Sequence[int] = (0, 1)  # counted from 0
+    separator: str = "\t"
+    header: bool = False
+    even: bool = False  # whether all rows have equally many fields
+    labels: Sequence[str] = ()  # in the order of their numbers; else those of training, sorted
+    aliases: Sequence[str] = ()  # names in papers
+    language: str = "eng-Latn"  # ISO 639-3 code and script
+
+    @property
+    def kind(self) -> str:
+        """The table of a manifest that lists the task: "sts", "transfer" or "probing"."""
+        if self.protocol == PAIRS:
+            return "sts"
+        return "transfer" if self.group == "transfer" else "probing"
+
+    @property
+    def has_subsets(self) -> bool:
+        return self.reader == "subsets"
+
+    @property
+    def has_dev(self) -> bool:
+        """Whether it is a set of pairs on which trainings can select their weights."""
+        return self.protocol == PAIRS and not self.has_subsets
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Of a set of pairs."""
+        return ("test",) if self.has_subsets else tuple(self.sizes)
+
+    def file(self, part: str) -> str:
+        return self.path.replace("{split}", self.names.get(part, part))
+
+    def metrics(self) -> dict[str, Metric]:
+        return metrics_of(self.protocol, self.name)
+
+
+_UNKNOWN = "und-Zyyy"  # language
+_ZERO_ONE = ("0", "1")
+_CONNEAU = "Conneau et al., 2018, in SentEval's data/probing"
+_XPROBE = "the English part of X-Probe (Ravishankar et al., 2019), sentences of another source"
+
+
+def _year(name: str, sizes: Mapping[str, int], source: str, aliases: Sequence[str] = ()) -> Task:
+    path = f"downstream/STS/{name}-en-test/STS.input.{{split}}.txt"
+    return Task(name, "sts", PAIRS, path, sizes, source, reader="subsets", aliases=aliases)
+
+
+def _polarity(name: str, file: str, positive: int, negative: int, source: str) -> Task:
+    path, sizes = f"downstream/{file}.{{split}}", {"positive": positive, "negative": negative}
+    names = {"positive": "pos", "negative": "neg"}
+    return Task(
+        name, "transfer", NESTED, path, sizes, source, names, reader="classes", labels=_ZERO_ONE
+    )
+
+
+def _probing(name: str, file: str, *aliases: str) -> Task:
+    path, sizes = f"probing/{file}.txt", {"train": 100_000, "dev": 10_000, "test": 10_000}
+    return Task(name, "probing", PROBING, path, sizes, _CONNEAU, reader="parts", aliases=aliases)
+
+
+def _xprobe(name: str, file: str, size: int = 10_000) -> Task:
+    """A probing task on other sentences, without a training part: "va" trains."""
+    path, sizes = f"probing-xprobe-en/{file}/{{split}}.txt.gz", {"train": size, "test": size}
+    names = {"train": "va", "test": "te"}
+    return Task(f"xprobe-{name}", "xprobe", KFOLD, path, sizes, _XPROBE, names)
+
+
+_TASKS = [
+    _year(
+        "STS12",
+        {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459,
+         "surprise.OnWN": 750, "surprise.SMTnews": 399},
+        "SemEval-2012 task 6, test: 3108 pairs in 5 subsets (Agirre et al., 2012)",
+    ),
+    _year(
+        "STS13", {"FNWN": 189, "headlines": 750, "OnWN": 561},
+        "*SEM 2013 shared task, test without SMT, which LDC distributes and SentEval leaves out: "
+        "1500 pairs (Agirre et al., 2013)",
+    ),
+    _year(
+        "STS14",
+        {"deft-forum": 450, "deft-news": 300, "headlines": 750,
+         "OnWN": 750, "images": 750, "tweet-news": 750},
+        "SemEval-2014 task 10, English test: 3750 pairs in 6 subsets (Agirre et al., 2014)",
+    ),
+    _year(
+        "STS15",
+        {"answers-forums": 375, "answers-students": 750, "belief": 375,
+         "headlines": 750, "images": 750},
+        "SemEval-2015 task 2, English test: 3000 annotated of 8500 pairs in 5 subsets "
+        "(Agirre et al., 2015)",
+        ["SICK15"],
+    ),
+    _year(
+        "STS16",
+        {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
+         "postediting": 244, "question-question": 209},
+        "SemEval-2016 task 1, English test: 1186 annotated of 9183 pairs in 5 subsets "
+        "(Agirre et al., 2016)",
+    ),
+    Task(
+        "STS-B", "sts", PAIRS, "downstream/STS/STSBenchmark/sts-{split}.csv",
+        {"train": 5749, "dev": 1500, "test": 1379},
+        "SemEval-2017 task 1, STS benchmark: 8628 pairs (Cer et al., 2017)",
+        columns=(5, 6, 4), aliases=["STSB", "STS-Benchmark"],
+    ),
+    Task(
+        "SICK-R", "sts", PAIRS, "downstream/SICK/SICK_{split}.txt",
+        {"train": 4500, "dev": 500, "test": 4927},
+        "SemEval-2014 task 1: 9927 pairs; dev is the file called trial (Marelli et al., 2014)",
+        names={"dev": "trial", "test": "test_annotated"},
+        columns=(1, 2, 3), header=True, aliases=["SICKR"],
+    ),
+    _polarity("MR", "MR/rt-polarity", 5331, 5331, "Pang and Lee, 2005"),
+    _polarity("CR", "CR/custrev", 2407, 1368, "Hu and Liu, 2004"),
+    Task(
+        "SUBJ", "transfer", NESTED, "downstream/SUBJ/subj.{split}",
+        {"objective": 5000, "subjective": 5000}, "Pang and Lee, 2004",
+        reader="classes", labels=_ZERO_ONE,
+    ),
+    _polarity("MPQA", "MPQA/mpqa", 3312, 7294, "Wiebe et al., 2005"),
+    Task(
+        "SST2", "transfer", SPLIT, "downstream/SST/binary/sentiment-{split}",
+        {"train": 67349, "dev": 872, "test": 1821}, "Socher et al., 2013",
+        labels=_ZERO_ONE, aliases=["SST", "SST-2"],
+    ),
+    Task(
+        "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label",
+        {"train": 5452, "test": 500}, "Li and Roth, 2002",
+        names={"train": "train_5500", "test": "TREC_10"},
+        reader="trec", labels=("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
+    ),
+    Task(
+        "MRPC", "transfer", KFOLD, "downstream/MRPC/msr_paraphrase_{split}.txt",
+        {"train": 4076, "test": 1725}, "Dolan et al., 2004",
+        columns=(3, 4, 0), header=True, labels=_ZERO_ONE, aliases=["MPRC"],
+    ),
+    _probing("Length", "sentence_length", "SentLen"),
+    _probing("WordContent", "word_content"),
+    _probing("Depth", "tree_depth", "TreeDepth"),
+    _probing("TopConstituents", "top_constituents"),
+    _probing("BigramShift", "bigram_shift"),
+    _probing("Tense", "past_present"),
+    _probing("SubjNumber", "subj_number"),
+    _probing("ObjNumber", "obj_number"),
+    _probing("OddManOut", "odd_man_out"),
+    _probing("CoordinationInversion", "coordination_inversion", "CoordInv"),
+    _xprobe("Length", "sentence_length", 4998),
+    _xprobe("WordContent", "word_content"),
+    # Of tree depth only one part is published.
+    Task(
+        "xprobe-Depth", "xprobe", NESTED, "probing-xprobe-en/tree_depth/te.txt.gz",
+        {"all": 10_000}, _XPROBE,
+    ),
+    _xprobe("BigramShift", "bigram_shift"),
+    _xprobe("Tense", "past_present"),
+    _xprobe("SubjNumber", "subj_number"),
+    _xprobe("ObjNumber", "obj_number"),
+    _xprobe("OddManOut", "odd_man_out"),
+    _xprobe("CoordinationInversion", "coordination_inversion"),
+    Task(
+        "CNSD-STS-B", "chinese", PAIRS, "downstream/CNSD-STS-B/cnsd-sts-{split}.txt",
+        {"train": 5231, "dev": 1458, "test": 1361},
+        "Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files "
+        "in shuxinyin/SimCSE-Pytorch; not in the hub's archive",
+        columns=(1, 2, 3), separator="||", even=True, language="cmn-Hans",
+    ),
+]  # fmt: skip
+TASKS = {task.name: task for task in _TASKS}
+KNOWN_TASKS = tuple(TASKS)
+
+
+def _of_group(group: str) -> tuple[str, ...]:
+    return tuple(task.name for task in _TASKS if task.group == group)
+
+
+STS_TASKS, TRANSFER_TASKS = _of_group("sts"), _of_group("transfer")
+PROBING_TASKS, XPROBE_TASKS = _of_group("probing"), _of_group("xprobe")
+CHINESE_TASKS = _of_group("chinese")  # not part of any average
 GROUPS = {
     "sts": STS_TASKS,
     "transfer": TRANSFER_TASKS,
     "probing": PROBING_TASKS,
     "all": (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS),
-    "xprobe": XPROBE_TASKS,
-    "chinese": CHINESE_TASKS,
 }
-
+GROUPS |= {task.group: _of_group(task.group) for task in _TASKS if task.group not in GROUPS}
+WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
-AVERAGED = {"spearman": STS_TASKS, "accuracy": TRANSFER_TASKS}
-WITH_SUBSETS = STS_TASKS[:5]  # tasks of several subsets
+AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
+ALIASES = {alias: task.name for task in _TASKS for alias in task.aliases} | {"Avg.": "Avg"}
+
+
+def is_task(name: str) -> bool:
+    """Return whether this is the name of a task, which may be user-defined."""
+    own = rf"{OWN_STS}.+|{OWN_PROBING}\w[\w.-]*"
+    return name in TASKS or re.fullmatch(own, name) is not None
+
+
+def task_of(name: str) -> Task:
+    """The task of a name; only a manifest knows the sizes of a user-defined one, and the files of
+    an STS set."""
+    if name.startswith(OWN_STS):
+        return Task(name, "own_sts", PAIRS, language=_UNKNOWN)
+    if name.startswith(OWN_PROBING):
+        path = f"probing/{name.removeprefix(OWN_PROBING)}.txt"
+        form = Task(name, "own_probing", PROBING, path, reader="parts", language=_UNKNOWN)
+        return replace(form, even=True)
+    return TASKS[name]
+
+
+def expand_tasks(names: Sequence[str]) -> list[str]:
+    """Expand names of tasks and groups to distinct tasks.
+
+    Raises:
+        UserError: unknown name.
+    """
+    names = [ALIASES.get(name.strip(), name.strip()) for name in names]
+    known = (*GROUPS, *KNOWN_TASKS)
+    for name in names:
+        if name not in GROUPS and not is_task(name):
+            listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
+            raise UserError(f"unknown task '{name}'{suggestion(name, known)} (known: {listed})")
+    return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
+
+
+# --- Result tables
 
 
 @dataclass(frozen=True)
@@ -62,8 +287,8 @@ class Board:
     @property
     def title(self) -> str:
         """Description of the numbers."""
-        measure = "Spearman x 100" if self.metric == "spearman" else "accuracy"
-        return f"{measure} on {self.which}" + f", {self.classifier}" * bool(self.classifier)
+        measure = METRICS[self.metric].title
+        return ", ".join(filter(None, [f"{measure} on {self.which}", self.classifier]))
 
     @property
     def overall(self) -> str:
@@ -75,82 +300,48 @@ class Board:
         return task != "Avg" or AVERAGED.get(self.metric) == self.tasks
 
 
-def _probing_boards(name: str, family: str, which: str, tasks: tuple[str, ...]) -> list[Board]:
-    network = "tuned network with one hidden layer"
-    return [
-        Board(name, family, which, tasks, "accuracy", "logistic regression"),
-        Board(f"{name}_mlp", f"{family}, network", which, tasks, "accuracy_mlp", network),
-    ]
+# Heading of a group's table, and its tasks in a sentence; by default the name of the group.
+_HEADINGS = {
+    "sts": ("STS", "seven STS tasks"),
+    "transfer": ("Transfer", "seven transfer tasks"),
+    "probing": ("Probing", "ten probing tasks"),
+    "xprobe": ("X-Probe", "nine probing tasks of X-Probe"),
+    "chinese": ("Chinese STS", "Chinese STS-B"),
+    "own_sts": ("Own STS", "STS sets of its own"),
+    "own_probing": ("Own probing", "probing tasks of its own"),
+}
 
 
-_BOARDS = [
-    Board("sts", "STS", "seven STS tasks", STS_TASKS, "spearman"),
-    Board("transfer", "Transfer", "seven transfer tasks", TRANSFER_TASKS, "accuracy"),
-    *_probing_boards("probing", "Probing", "ten probing tasks", PROBING_TASKS),
-    Board("xprobe", "X-Probe", "nine probing tasks of X-Probe", XPROBE_TASKS, "accuracy"),
-    Board("chinese", "Chinese STS", "Chinese STS-B", CHINESE_TASKS, "spearman"),
-]
-BOARDS = {board.name: board for board in _BOARDS}
+def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
+    """The tables of a group: one for each metric that all of its tasks have."""
+    family, which = _HEADINGS.get(group, (group, f"the tasks {group}"))
+    names = tuple(task.name for task in tasks)
+    boards = []
+    for metric, entry in METRICS.items():
+        if tasks and all(metric in task.metrics() for task in tasks):
+            classifier = entry.classifier if tasks[0].protocol == PROBING else ""
+            head = f"{group}{entry.suffix}", f"{family}{entry.heading}"
+            boards.append(Board(*head, which, names, metric, classifier))
+    return boards
 
 
 def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
-    tasks = list(dict.fromkeys(tasks))
-    sts = tuple(task for task in tasks if task.startswith(OWN_STS))
-    probing = tuple(task for task in tasks if task.startswith(OWN_PROBING))
-    own = [
-        Board("own_sts", "Own STS", "STS sets of its own", sts, "spearman"),
-        *_probing_boards("own_probing", "Own probing", "probing tasks of its own", probing),
-    ]
-    return BOARDS | {board.name: board for board in own if board.tasks}
+    groups: dict[str, list[Task]] = {"own_sts": [], "own_probing": []}
+    for task in map(task_of, dict.fromkeys(tasks)):
+        groups.setdefault(task.group, []).append(task)
+    own = [*_boards("own_sts", groups["own_sts"]), *_boards("own_probing", groups["own_probing"])]
+    return BOARDS | {board.name: board for board in own}
 
 
-KNOWN_TASKS = (*GROUPS["all"], *XPROBE_TASKS, *CHINESE_TASKS)
-
-# Name in papers -> name used here.
-TASK_ALIASES = {
-    **{"SICK15": "STS15", "SST": "SST2", "SST-2": "SST2", "MPRC": "MRPC", "Avg.": "Avg"},
-    **{"SentLen": "Length", "TreeDepth": "Depth", "CoordInv": "CoordinationInversion"},
-    **{"STSB": "STS-B", "STS-Benchmark": "STS-B", "SICKR": "SICK-R"},
+BOARDS = {
+    board.name: board
+    for group in dict.fromkeys(task.group for task in _TASKS)
+    for board in _boards(group, [TASKS[name] for name in GROUPS[group]])
 }
 
 
-def canonical_task(label: str) -> str:
-    """Return the name of a task used here for a label in a paper."""
-    return TASK_ALIASES.get(label, label)
-
-
-def is_described(task: str) -> bool:
-    """Return whether a task is an STS set described in a manifest: CNSD's or a user-defined one."""
-    return task in CHINESE_TASKS or (task.startswith(OWN_STS) and task != OWN_STS)
-
-
-def kind_of(task: str) -> str:
-    """Return the table of the manifest that lists a task: "sts", "transfer" or "probing"."""
-    if task in STS_TASKS or is_described(task):
-        return "sts"
-    return "transfer" if task in TRANSFER_TASKS else "probing"
-
-
-def is_probing(task: str) -> bool:
-    """Return whether a task is one of the ten probing tasks, or a user-defined one."""
-    name = task.removeprefix(OWN_PROBING)
-    return task in PROBING_TASKS or (name != task and re.fullmatch(r"\w[\w.-]*", name) is not None)
-
-
-def expand_tasks(names: Sequence[str]) -> list[str]:
-    """Expand names of tasks and groups to distinct tasks.
-
-    Raises:
-        UserError: unknown name.
-    """
-    names = [canonical_task(name.strip()) for name in names]
-    known = (*GROUPS, *KNOWN_TASKS)
-    for name in names:
-        if not (name in known or is_described(name) or is_probing(name)):
-            listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
-            raise UserError(f"unknown task '{name}'{suggestion(name, known)} (known: {listed})")
-    return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
+# --- Scores and their averages
 
 
 def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
@@ -158,21 +349,21 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
 
     Sets that a manifest describes are taken to have a dev split.
     """
-    tasks = set(tasks)
-    of_kind = {"sts": ["spearman"], "transfer": ["accuracy"]}
     cells: set[tuple[str, str, str]] = set()
-    for task in tasks:
-        test_only = task in STS_TASKS and task not in DEV_AVERAGE
-        splits = ("test",) if test_only else ("test", "dev")
-        metrics = of_kind.get(kind_of(task), ["accuracy", "accuracy_mlp"])
-        if task in WITH_SUBSETS:
-            metrics = [aggregated("spearman", one) for one in ("all", *AGGREGATIONS)]
-        cells |= {(task, split, metric) for split in splits for metric in metrics}
-    if "MRPC" in tasks:
-        cells.add(("MRPC", "test", "f1"))
-    cells |= {("Avg", "test", metric) for metric, group in AVERAGED.items() if set(group) <= tasks}
-    if ("Avg", "test", "spearman") in cells:
-        cells |= {("Avg", "test", aggregated("spearman", one)) for one in AGGREGATIONS}
+    tasks = set(tasks)
+    for task in map(task_of, tasks):
+        for name, metric in task.metrics().items():
+            cells.add((task.name, "test", name))
+            # SentEval gives F1 on the test part only.
+            if not task.has_subsets and (task.protocol == PAIRS or not metric.formula):
+                cells.add((task.name, "dev", name))
+            if task.has_subsets:
+                cells |= {(task.name, "test", aggregated(name, means)) for means in AGGREGATIONS}
+    for name, group in AVERAGED.items():
+        if set(group) <= tasks:
+            cells.add(("Avg", "test", name))
+            if set(WITH_SUBSETS) & set(group):
+                cells |= {("Avg", "test", aggregated(name, means)) for means in AGGREGATIONS}
     if set(DEV_AVERAGE) <= tasks:
         cells.add(("Avg", "dev", "spearman"))
     return cells
@@ -199,6 +390,3 @@ def average_of_all(values: Sequence[float | None]) -> float | None:
 def average(values: Sequence[float]) -> float:
     """The papers' "Avg.": the mean of values of two decimals (docs/methods.md#test-score)."""
     return sum(round(value, 2) for value in values) / len(values)
-
-
-TASK_ORDER = [*GROUPS["all"], *GROUPS["xprobe"], *GROUPS["chinese"], "Avg"]

@@ -24,11 +24,7 @@ class WordVectors(NamedTuple):
 
 
 def load_words(path: Path, name: str, width: int) -> WordVectors:
-    """Read the table `name` from the file `path`.
-
-    Raises:
-        UserError: the file is invalid, or is not the table of that name and width.
-    """
+    """Read the table `name`; `UserError` if a file is not the table of that name and width."""
     table = read_vectors(path)
     rows, columns = table.vectors.shape
     if columns != width or rows < MIN_ROWS.get(name, 1):
@@ -53,24 +49,21 @@ def _header(file: BinaryIO) -> list[int]:
 
 
 def width(path: Path) -> int:
-    """Return the width of the vectors, from the first line.
-
-    Raises:
-        UserError: the first line is not a word and at least two numbers.
-    """
+    """Return the width of the vectors, from the first line; `UserError` if that is not a word and
+    at least two numbers."""
     with open(path, "rb") as file:
         _header(file)
         values = _fields(file.readline())[1:]
     try:
-        numbers = [float(value) for value in values]
+        np.array(values, dtype=np.float32)
     except ValueError:
-        numbers = []
-    if len(numbers) < 2:
+        values = []
+    if len(values) < 2:
         raise UserError(
             f"{path} is not a table of word vectors: its first line is not a word and at least two "
             "numbers; choose another file"
         )
-    return len(numbers)
+    return len(values)
 
 
 def read_vectors(path: Path) -> WordVectors:
@@ -83,7 +76,7 @@ def read_vectors(path: Path) -> WordVectors:
     columns, count = width(path), 0
     rows: dict[str, int] = {}
     with open(path, "rb") as file:
-        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) + 1
+        lines = sum(1 for _ in file)
         vectors = np.empty((lines, columns), dtype=np.float32)
         file.seek(0)
         announced = _header(file)
@@ -108,7 +101,8 @@ def read_vectors(path: Path) -> WordVectors:
             f"{path} announces {announced[0]} vectors of width {announced[1]} but has {count} of "
             f"width {columns}; it is truncated or modified, fetch it again"
         )
-    if not np.isfinite(vectors).all():
-        odd = next(name for name, row in rows.items() if not np.isfinite(vectors[row]).all())
-        raise UserError(f"{path}: the vector of '{odd}' is not finite; fix it")
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        word_of_row = list(rows)[int(finite.argmin())]
+        raise UserError(f"{path}: the vector of '{word_of_row}' is not finite; fix it")
     return WordVectors(list(rows), vectors)

@@ -245,14 +245,13 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
     return folder
 
 
-def probing_file(name: str, data: Path) -> Path:
-    """Return the file `DATA/probing/NAME.txt` of SentEval, which the hub's archive lacks; download
-    it from GitHub if `fetch_senteval` made `data`.
+def probing_file(path: Path) -> None:
+    """Check that the file `DATA/probing/NAME.txt` of SentEval, which the hub's archive lacks, is
+    there; download it from GitHub if `fetch_senteval` made DATA.
 
     Raises:
         UserError: the file does not exist, and cannot be downloaded or differs from its pin.
     """
-    path = Path(data) / "probing" / f"{name}.txt"
     is_ours = path.parents[2].resolve() == cache_folder().resolve() and local_folder() is None
     if not is_ours:
         if not path.is_file():
@@ -260,7 +259,7 @@ def probing_file(name: str, data: Path) -> Path:
                 f"{path} does not exist; copy data/probing/{path.name} of {SENTEVAL} there, or "
                 "choose other tasks"
             )
-        return path
+        return
     pin = read_json(PINS)["repositories"][SENTEVAL]
     source = f"data/probing/{path.name}"
     expected = pin["files"][source]["blob"]
@@ -276,7 +275,6 @@ def probing_file(name: str, data: Path) -> Path:
             )
         with atomic_file(path) as temporary:
             temporary.write_bytes(content)
-    return path
 
 
 @retrying

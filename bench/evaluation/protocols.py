@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.datasets.labelled import KFOLD, NESTED
+from bench.datasets.tasks import KFOLD, NESTED
 from bench.evaluation.classifier import BLOCK, HELD_OUT, Fold, Settings, fit
 from bench.evaluation.heads import SEED, Head
 from bench.utils.errors import UserError

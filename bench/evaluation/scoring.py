@@ -12,11 +12,21 @@ from typing import Any
 
 import torch
 
-from bench.datasets import probing, sts, transfer
-from bench.datasets.labelled import KFOLD, NESTED, LabelledTask
+from bench.datasets import labelled, sts
+from bench.datasets.labelled import LabelledTask
 from bench.datasets.manifest import Vectors
+from bench.datasets.metrics import metrics_of
 from bench.datasets.sums import task_sums
-from bench.datasets.tasks import GROUPS, averages, expand_tasks, is_probing, kind_of
+from bench.datasets.tasks import (
+    GROUPS,
+    KFOLD,
+    NESTED,
+    PAIRS,
+    PROBING,
+    averages,
+    expand_tasks,
+    task_of,
+)
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES, Settings
 from bench.evaluation.embedding_store import VectorStore
@@ -41,13 +51,10 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
         raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
     for name in expand_tasks(names):
-        match kind_of(name):
-            case "sts":
-                tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
-            case "transfer":
-                tasks.append(transfer.read(name, data))
-            case _:
-                tasks.append(probing.read(name, data))
+        if task_of(name).protocol == PAIRS:
+            tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
+        else:
+            tasks.append(labelled.read(name, data))
     return tasks
 
 
@@ -133,15 +140,15 @@ def score(
     """
     settings = MODES[mode]
     records: list[Record] = []
-    labelled = [task for task in tasks if isinstance(task, LabelledTask)]
+    classification = [task for task in tasks if isinstance(task, LabelledTask)]
     files = {
         task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
-        for task in labelled
+        for task in classification
         if finished
     }
     classified = {name: read_json(file) for name, file in files.items() if file.is_file()}
-    done = sum(_work(task, settings) for task in labelled if task.name in classified)
-    total = sum(_work(task, settings) for task in labelled)
+    done = sum(_work(task, settings) for task in classification if task.name in classified)
+    total = sum(_work(task, settings) for task in classification)
 
     @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
     def mapped(target: tuple[str, ...]) -> Vectors:
@@ -157,7 +164,7 @@ def score(
                 records += sts.score(task, final(task))
                 continue
             if task.name not in classified:
-                waiting = [item for item in labelled if item.name not in classified]
+                waiting = [item for item in classification if item.name not in classified]
                 together = _trained_together(task, waiting, device)
                 lookups = [final(item) for item in together]
                 scored = _score_labelled(together, lookups, settings, device, progress)
@@ -189,7 +196,7 @@ def _training_samples(task: LabelledTask) -> int:
 
 def _work(task: LabelledTask, settings: Settings) -> int:
     """Heads times training samples, which is roughly proportional to the duration."""
-    networks = len(protocols.HIDDEN) * len(protocols.DROPOUTS) if is_probing(task.name) else 0
+    networks = len(protocols.HIDDEN) * len(protocols.DROPOUTS) if task.protocol == PROBING else 0
     return (protocols.heads(task.protocol, settings) + networks) * _training_samples(task)
 
 
@@ -199,10 +206,10 @@ def _trained_together(
     """The tasks whose classifiers train with those of `task`: on a GPU all probing tasks with
     equally many training samples, else it alone. A processor would gain nothing, and hold the
     features of all."""
-    if device == "cpu" or not is_probing(task.name):
+    if device == "cpu" or task.protocol != PROBING:
         return [task]
-    size = _training_samples(task)
-    return [item for item in waiting if is_probing(item.name) and _training_samples(item) == size]
+    probing, size = [item for item in waiting if item.protocol == PROBING], _training_samples(task)
+    return [item for item in probing if _training_samples(item) == size]
 
 
 def _score_labelled(
@@ -228,7 +235,7 @@ def _score_labelled(
             for name, samples in task.splits.items()
         }
         splits.append(protocols.Split(parts, task.classes))
-    if is_probing(tasks[0].name):
+    if tasks[0].protocol == PROBING:
         results = protocols.probing(splits, settings, advance)
         return [
             [*_accuracies(task, plain), *_accuracies(task, network, "accuracy_mlp")]
@@ -242,11 +249,10 @@ def _score_labelled(
     else:
         result = protocols.split(splits[0], settings, advance)
     records = _accuracies(task, result)
-    if task.name == "MRPC":
-        from sklearn.metrics import f1_score
-
-        value = round(100 * float(f1_score(task.splits["test"].labels, result.predicted)), 2)
-        records.append(_record(task.name, "test", "f1", value))
+    for name, metric in metrics_of(task.protocol, task.name).items():
+        if metric.formula and result.predicted is not None:
+            value = metric.formula(task.splits["test"].labels, result.predicted)
+            records.append(_record(task.name, "test", name, round(100 * value, 2)))
     return [records]
 
 

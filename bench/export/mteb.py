@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.datasets.tasks import CHINESE_TASKS, KNOWN_TASKS, STS_TASKS, is_described
+from bench.datasets.tasks import PAIRS, task_of
 from bench.export.card import deviations
 from bench.export.runs import ExportedRun
 from bench.results.records import Record
@@ -45,7 +45,7 @@ def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
     model = {
         "name": f"sentbench/{name}",
         "revision": run.id,
-        "languages": sorted({_language(task) for task, _ in parts}),
+        "languages": sorted({task_of(task).language for task, _ in parts}),
         "framework": ["PyTorch"],
         "similarity_fn_name": "cosine",
         "use_instructions": False,
@@ -58,27 +58,21 @@ def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
         write_json(folder / f"{title}.json", _result(run, title, task, split, records))
 
 
-def _language(task: str) -> str:
-    """ISO 639-3 code and script; undetermined for a user's own data set."""
-    if task in CHINESE_TASKS:
-        return "cmn-Hans"
-    return "eng-Latn" if task in KNOWN_TASKS else "und-Zyyy"
-
-
 def _result(
     run: ExportedRun, title: str, task: str, split: str, records: Sequence[Record]
 ) -> dict[str, Any]:
-    scores: dict[str, Any] = {"hf_subset": "default", "languages": [_language(task)]}
+    entry = task_of(task)
+    scores: dict[str, Any] = {"hf_subset": "default", "languages": [entry.language]}
     for record in records:
         metric, is_whole = str(record["metric"]), record["aggregation"] == "all"
         name = METRICS.get(metric, metric) + ("" if is_whole else f"_{record['aggregation']}")
         scores[name] = record["value"] / 100
         if is_whole and metric in MAIN:
             scores["main_score"] = scores[name]
-    is_sts = task in STS_TASKS or is_described(task)
     code, reasons = run.part("code"), deviations(run)
+    classifier = f"{CLASSIFIER}, trained in mode {run.provenance.get('mode')}"
     protocol = [
-        STS_PROTOCOL if is_sts else f"{CLASSIFIER}, trained in mode {run.provenance.get('mode')}",
+        STS_PROTOCOL if entry.protocol == PAIRS else classifier,
         f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
         "not mteb's task of this name",
     ]

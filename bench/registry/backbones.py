@@ -34,16 +34,6 @@ class Backbone:
         by_path = self.source == "folder" and self.name not in local_models()
         return self.location if by_path else self.name
 
-    def is_here(self) -> bool:
-        """Return whether nothing is left to download."""
-        from bench.download import present
-
-        if self.source != "hub":
-            return True
-        if self.kind == "words":
-            return self.name in local_models() or present.has_archive(_TABLES[self.name][1][0])
-        return present.has_model(self.location)
-
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed."""
         if self.kind == "words":

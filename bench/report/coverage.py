@@ -15,7 +15,7 @@ from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
-from bench.reported import LABEL, MEASURES, SOURCES, mapped
+from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name
 from bench.reported.number import numbers
 from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResults, read_suite
@@ -107,9 +107,13 @@ def verdicts_in(counts: pd.DataFrame) -> list[Kind]:
 def without_recipe() -> pd.DataFrame:
     """The printed rows without a recipe: the columns `LABEL`, `reason`, `measures` and `numbers`
     (how many)."""
-    numbers = mapped().query("run == ''")
-    numbers["measures"] = numbers["metric"].isin(MEASURES)
-    rows = numbers.groupby([*LABEL, "reason", "measures"], sort=False)
+    names = [*LABEL, "reason", "measures"]
+    left_out = [
+        (*number.label, number.reason, number.is_measurement)
+        for number in numbers()
+        if not number.run
+    ]
+    rows = pd.DataFrame(left_out, columns=names).groupby(names, sort=False)
     return rows.size().reset_index(name="numbers")
 
 

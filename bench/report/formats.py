@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bench.datasets.tasks import TASK_ORDER, is_described, is_probing
+from bench.datasets.tasks import is_task
 from bench.utils.files import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,7 +25,7 @@ WIDTH = 100  # letters in a line of running text in the terminal
 
 def holds_numbers(column: str) -> bool:
     """Whether a column holds scores or counts, which are right-aligned."""
-    return column in TASK_ORDER or column == "n" or is_described(column) or is_probing(column)
+    return column in ("Avg", "n") or is_task(column)
 
 
 def score_text(mean: float, sd: float, digits: int = 2) -> str:

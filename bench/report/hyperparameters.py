@@ -9,8 +9,9 @@ import pandas as pd
 
 from bench.registry.methods import method_class
 from bench.report.formats import write_table
-from bench.reported import MEASURES, SOURCES, printed, printed_text
+from bench.reported import SOURCES, printed, printed_text
 from bench.reported.address import slug
+from bench.reported.number import numbers
 from bench.results.suite_results import NEUTRAL_CHANGES, SuiteResults
 from bench.runs.resolve import resolve
 
@@ -128,8 +129,9 @@ def hyperparameters() -> pd.DataFrame:
         them is another than print, or empty.
     """
     rows = []
-    numbers = printed()
-    for number in numbers[~numbers["metric"].isin(MEASURES)].itertuples(index=False):
+    for number in numbers():
+        if number.is_measurement:
+            continue
         method, name = run_name(number.source, number.method), number.task
         names = backbones(number.source, number.backbone) if name in FIELDS else []
         paper, official = (

@@ -375,7 +375,7 @@ def commands(suite: str) -> Json:
     of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
     file = f"config/{suite}.yaml" if suite in of_project else "FILE"
     return {
-        "run": f"python -m bench runs --suite {shlex.quote(f'results/{suite}')} --only",
+        "run": f"python -m bench job --suite {shlex.quote(f'results/{suite}')}",
         # A --configfile takes several files; another option ends the list.
         "workflow": f"snakemake --configfile {file} --cores 4",
         "scores": shlex.quote(f"results/{suite}/scores/"),

@@ -22,10 +22,9 @@ import pandas as pd
 import yaml
 from pydantic import TypeAdapter
 
-from bench.datasets.tasks import BOARDS, CHINESE_TASKS, PROBING_TASKS, STS_TASKS
+from bench.datasets.tasks import BOARDS, CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TASKS
 from bench.reported import COLUMNS, FOLDER, SCORES
 from bench.reported import printed as all_printed
-from bench.utils.files import read_json
 from bench.utils.text import listed
 from bench.utils.validation import Model
 
@@ -71,8 +70,7 @@ TRAINING = {
 }  # fmt: skip
 
 # SentEval's published sizes: task -> split, or class for cross-validated tasks -> items.
-_SENTEVAL = read_json(Path(__file__).parents[1] / "datasets" / "senteval.json")
-SIZES: dict[str, dict[str, int]] = _SENTEVAL["transfer"] | _SENTEVAL["probing"]
+SIZES = {task.name: task.sizes for task in TASKS.values() if task.kind != "sts"}
 # Items of the most frequent class in test sets with a fixed split, counted in SentEval's files.
 MOST_FREQUENT = {"SST2": 912, "TREC": 138, "MRPC": 1147}
 # Number of classes of the probing tasks, which SentEval describes as balanced; two of all others.

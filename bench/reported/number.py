@@ -73,3 +73,8 @@ class Number:
 def numbers() -> tuple[Number, ...]:
     """Every printed number, in the order of print."""
     return tuple(Number(**row) for row in mapped().to_dict("records"))
+
+
+def measurements() -> list[Number]:
+    """The printed numbers that measure something, in the order of print."""
+    return [number for number in numbers() if number.is_measurement]

@@ -8,20 +8,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from bench.datasets.metrics import AGGREGATIONS, METRICS, SHARE, aggregated, quantities
 from bench.datasets.tasks import (
-    AGGREGATIONS,
     DEV_AVERAGE,
     STS_TASKS,
     WITH_SUBSETS,
     Board,
-    aggregated,
     average,
     average_of_all,
     boards_of,
     expand_tasks,
 )
 from bench.results.readers import read_analyses
-from bench.results.records import FAILURE, SHARES, Record, read_scores
+from bench.results.records import FAILURE, Record, read_scores
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
@@ -44,14 +43,8 @@ class RunResults:
         status: "finished", "diverged", "skipped", or "missing" if it was not scored yet.
         reason: why it did not finish; empty if it did.
         data: the evaluation data it was scored on.
-        scores: points by (task, split, metric), with the subsets of a task as one list ("all").
-            Also the means over subsets ("STS12", "test", "spearman_wmean") and their average over
-            the STS tasks, into which a task without subsets enters with its only score. Also the
-            mean of the dev sets ("Avg", "dev", "spearman"), the best step of a training
-            ("STS-B", "dev", "best_step"), and the uniformity on all sentences of STS-B
-            ("uniformity", "", "uniformity"), the mean similarity of neighbouring layers ("SetSim",
-            "test", "layer_similarity") and that of the tokens in the last layer in percent
-            ("TokSim", "test", "token_similarity") if they were analysed.
+        scores: points by (task, split, metric): those of tasks, their means over subsets and
+            averages, and `bench.datasets.metrics.quantities`.
         provenance: of its scores; empty if there are none.
         analyses: results of `bench.stages.analyse`, by name.
         analysed: provenance of the analyses; empty if there are none.
@@ -202,10 +195,9 @@ class SuiteResults:
         )
 
 
-def _derived(
-    scores: Mapping[Key, float], outcome: Mapping[str, Any], analyses: Mapping[str, Any]
-) -> Iterator[tuple[Key, float]]:
-    """Numbers that papers report beside scores, from a run's scores, outcome and analyses."""
+def _averages(scores: Mapping[Key, float]) -> Iterator[tuple[Key, float]]:
+    """Averages of a run's scores that papers report: over the STS tasks by means over subsets, and
+    over the dev sets."""
     for aggregation in AGGREGATIONS:
         metric = aggregated("spearman", aggregation)
         keys = [
@@ -216,25 +208,10 @@ def _derived(
     dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
     if all(key in scores for key in dev):
         yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
-    if outcome.get("best_step") is not None:
-        yield ("STS-B", "dev", "best_step"), float(outcome["best_step"])
-    alignment = analyses.get("alignment", {})
-    if "STS-B" in alignment:  # otherwise the analysis holds why it was not possible
-        yield ("uniformity", "", "uniformity"), alignment["STS-B"]["all"]["uniformity"]
-    layers = analyses.get("layers", {})
-    if layers.get("setsim", {}).get("cls"):  # none without layers, or with a single one
-        yield ("SetSim", "test", "layer_similarity"), fmean(layers["setsim"]["cls"])
-        last = layers["toksim"]["without_special"][-1]
-        yield ("TokSim", "test", "token_similarity"), 100 * float(last)
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
-    """Read the results of a planned run.
-
-    Args:
-        run: the run.
-        suite_dir: the suite's folder.
-        mode: of the classifiers, as planned.
+    """Read the results of a planned run; `mode` is that of the plan's classifiers.
 
     Raises:
         UserError: a file is damaged, or holds results of another run or mode.
@@ -248,17 +225,13 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     fault = _fault(provenance, records, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
-    scores = {
-        (
-            record["task"],
-            record["split"],
-            aggregated(record["metric"], record["aggregation"]),
-        ): float(record["value"])
-        for record in records
-    }
+    scores = {}
+    for record in records:
+        metric = aggregated(record["metric"], record["aggregation"])
+        scores[record["task"], record["split"], metric] = float(record["value"])
     outcome = provenance["outcome"]
     analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
-    scores |= dict(_derived(scores, outcome, analyses))
+    scores |= dict(_averages(scores)) | quantities(outcome, analyses)
     return RunResults(
         run,
         outcome["status"],
@@ -285,7 +258,7 @@ def _fault(
         if scored.get(name) != planned:
             return f"the {name} of its run is another ({scored.get(name)}, planned is {planned})"
     scored_mode = provenance.get("mode", mode)
-    if scored_mode != mode and any(record["metric"] in SHARES for record in records):
+    if scored_mode != mode and any(METRICS[record["metric"]].kind == SHARE for record in records):
         return f"its classifiers have mode '{scored_mode}', which is '{mode}' in the plan"
     return ""
 

@@ -2,13 +2,12 @@
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.manifest import check_listed
@@ -108,6 +107,25 @@ class MethodEntry(BackboneOptions):
         "combination",
     )
 
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        unmatched = set(re.findall(r"\{(\w+)\}", self.method)) ^ set(self.sweep)
+        if unmatched:
+            name = min(unmatched)
+            raise ValueError(f"'{{{name}}}' must be both in '{self.method}' and in its sweep")
+        return self
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """Every combination of the sweep in each of the settings."""
+        settings = [f"@{setting}" for setting in self.settings] or [""]
+        for values in itertools.product(*self.sweep.values()):
+            text = self.method
+            for name, value in zip(self.sweep, values, strict=True):
+                text = text.replace(f"{{{name}}}", str(value))
+            for setting in settings:
+                yield text + setting
+
 
 class Compare(Model):
     """Which methods are compared, seed by seed."""
@@ -181,6 +199,22 @@ class Suite(Model):
         options = self.backbones.get(backbone_name)
         return options.tasks if options and options.tasks else self.tasks
 
+    @model_validator(mode="after")
+    def _names_its_backbones(self) -> Self:
+        named = {name: f"'{name}' in 'stand_ins'" for name in self.stand_ins}
+        for entry in self.methods:
+            if entry.backbones != ["all"]:
+                named |= {name: f"'{name}' of '{entry.method}'" for name in entry.backbones}
+        for name, source in named.items():
+            if name not in self.backbones:
+                hint = did_you_mean(name, self.backbones)
+                raise ValueError(f"{source} is not in 'backbones'{hint}")
+        try:
+            _distinct([printed for printed, _ in self.printed_backbones])
+        except ValueError as error:
+            raise ValueError(f"stand_ins: {error}") from None
+        return self
+
     @property
     def printed_backbones(self) -> list[tuple[str, str]]:
         """Pairs of a backbone in print and the suite's backbone that stands in for it."""
@@ -252,26 +286,18 @@ def validate(values: Any) -> Suite:
 
 
 def _check_stand_ins(suite: Suite) -> None:
-    """Check that each stand-in is a backbone of the suite and replaces one that a paper reports."""
+    """Check that each stand-in replaces a backbone that a paper reports."""
     from bench.reported import mapped  # imports pandas, which other configurations do not need
 
     rows = mapped().query("run != ''")
     suite_names = rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])
     reported = set(suite_names) - {"none"}
-    counts = Counter(printed for printed, _ in suite.printed_backbones)
     for printed, name in suite.printed_backbones:
-        if name not in suite.backbones:
-            raise UserError(
-                f"'stand_ins.{name}' is not among the suite's backbones"
-                f"{did_you_mean(name, suite.backbones)}"
-            )
         if printed not in reported:
             raise UserError(
                 f"'stand_ins.{name}' is '{printed}', which no paper reports"
                 f"{did_you_mean(printed, reported)}"
             )
-        if counts[printed] > 1:
-            raise UserError(f"two backbones stand in for '{printed}'; keep one in 'stand_ins'")
 
 
 # Expansion
@@ -386,7 +412,7 @@ def dump(suite: Suite) -> str:
 
 def _runs(suite: Suite) -> Iterator[tuple[Run, MethodEntry]]:
     for entry in suite.methods:
-        for text in _texts(entry):
+        for text in entry.texts:
             for name in _backbones(entry, text, suite):
                 for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
                     run = resolve(
@@ -403,12 +429,6 @@ def _runs(suite: Suite) -> Iterator[tuple[Run, MethodEntry]]:
 def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
     """Those that an entry lists, else all of a matching kind without tasks of their own."""
     if entry.backbones != ["all"]:
-        for name in entry.backbones:
-            if name not in suite.backbones:
-                raise UserError(
-                    f"'{entry.method}' names the backbone '{name}', which is not in "
-                    f"'backbones'{did_you_mean(name, suite.backbones)}"
-                )
         return entry.backbones
     method = method_class(parse(text)[0][0][0])
     matching = [
@@ -421,22 +441,6 @@ def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:
         needed = BACKBONE_KINDS[method.backbone_kind]
         raise UserError(f"'{text}' needs {needed}; add one to 'backbones'")
     return matching
-
-
-def _texts(entry: MethodEntry) -> Iterator[str]:
-    """The texts of an entry: every combination of its sweep in each of its settings."""
-    unmatched = set(re.findall(r"\{(\w+)\}", entry.method)) ^ set(entry.sweep)
-    if unmatched:
-        raise UserError(f"'{{{min(unmatched)}}}' must be both in '{entry.method}' and in its sweep")
-    if entry.settings and parse(entry.method)[1]:
-        raise UserError(f"'{entry.method}' already names its setting; remove 'settings'")
-    settings = [f"@{setting}" for setting in entry.settings] or [""]
-    for values in itertools.product(*entry.sweep.values()):
-        text = entry.method
-        for name, value in zip(entry.sweep, values, strict=True):
-            text = text.replace(f"{{{name}}}", str(value))
-        for setting in settings:
-            yield text + setting
 
 
 def plan(suite: Suite) -> Plan:

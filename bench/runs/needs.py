@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from bench.models.transformer import load_tokenizer
 from bench.registry.backbones import NO_BACKBONE, Backbone
 from bench.runs.run import PlannedRun, Run, model_fields
 from bench.utils.errors import UserError
@@ -95,17 +94,6 @@ class Needs:
             raise UserError(
                 f"{subject} needs a transformer with the pooler '{needed}', and "
                 f"'{run.method}' {has}; {remedy}"
-            )
-        # Vocabularies are compared as far as both backbones are on this machine.
-        backbones = run.pretrained, self.chosen
-        if run.pretrained == self.chosen or not all(used.is_here() for used in backbones):
-            return
-        tokenizers = [load_tokenizer(used.folder()) for used in backbones]
-        if tokenizers[0].get_vocab() != tokenizers[1].get_vocab():
-            raise UserError(
-                f"{subject} reads the tokens of '{self.chosen.name}', and "
-                f"'{run.backbone}' has another vocabulary; "
-                "name a run on a backbone with the same one"
             )
 
     def of(self, parts: Iterable[tuple[type[Method], Mapping[str, Any]]]) -> dict[str, Run]:

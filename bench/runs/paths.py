@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import download, world
-from bench.datasets import corpora, probing
+from bench.datasets import corpora
 from bench.datasets.manifest import check_listed, manifest
-from bench.datasets.tasks import expand_tasks
+from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
@@ -125,8 +125,8 @@ def describe_input(
         folder, names = data_folder(name, suite_dir), expand_tasks(tasks)
         check_listed(names, folder)
         for task in names:
-            if task in probing.FILES:
-                download.probing_file(probing.FILES[task], folder)
+            if task in PROBING_TASKS:
+                download.probing_file(folder / TASKS[task].path)
         return {"kind": kind, "name": manifest(folder).name, **data_sums(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}

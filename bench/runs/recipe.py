@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench.datasets.tasks import CHINESE_TASKS, is_described
+from bench.datasets.tasks import TASKS, is_task, task_of
 from bench.models.poolers import POSITIONS
 from bench.utils.errors import did_you_mean
 from bench.utils.validation import Model
@@ -140,10 +140,10 @@ class Recipe(HyperParameters, Model):
                 f"unknown schedule '{self.schedule}'{did_you_mean(self.schedule, SCHEDULES)}; for "
                 "blocks give rising shares of the steps, such as 0.2+0.4"
             )
-        known = ("STS-B", "SICK-R", *CHINESE_TASKS)
-        for task in self.selection:
-            if task not in known and not is_described(task):
-                raise ValueError(f"cannot select on '{task}'{did_you_mean(task, known)}")
+        for name in self.selection:
+            if not is_task(name) or not task_of(name).has_dev:
+                known = [task.name for task in TASKS.values() if task.has_dev]
+                raise ValueError(f"cannot select on '{name}'{did_you_mean(name, known)}")
         if len(set(self.selection)) < len(self.selection):
             raise ValueError(f"'select_on' is '{self.select_on}'; name each set once")
         if self.dimension is not None and self.pooler != "cls_mlp":

@@ -10,10 +10,9 @@ one spelling in a suite.
 
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,7 +21,7 @@ from bench.registry.methods import method_class, method_classes, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
 from bench.runs.needs import Needs
-from bench.runs.recipe import Recipe, convert_recipe
+from bench.runs.recipe import Recipe
 from bench.runs.run import Run, cut_shape, identified
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import explain
@@ -91,7 +90,7 @@ def resolve(
         shape = cut_shape(chosen, merged.final)
         for cls, (_, keys) in zip(classes, parsed, strict=True):
             given = _hyper_keys(cls, keys, host, is_host=not parts)
-            rows = setting_rows(cls, setting, chosen.name)
+            rows = setting_row(cls, setting, chosen.name)
             recipe_keys = {} if parts else merged.shown_of_text
             parts.append(_build_part(cls, given, recipe_keys, rows, shape, not parts, needs))
         refuse_composition([(part.cls, part.requested) for part in parts])
@@ -237,31 +236,40 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
 # Settings: the methods' tables `paper` and `official`
 
 
-@contextmanager
-def _refused(model: type[BaseModel]) -> Iterator[None]:
-    """Let invalid values of a model be a `Refusal`."""
+Valid = TypeVar("Valid", bound=BaseModel)
+
+
+def _valid(model: type[Valid], values: Mapping[str, Any]) -> Valid:
+    """A model of some values; `Refusal` if one is invalid."""
     try:
-        yield
+        return model(**values)
     except ValidationError as error:
         raise Refusal(explain(error, model.model_fields)) from None
 
 
-def setting_rows(cls: type[Method], setting: str, backbone_name: str) -> Row:
+def _valid_recipe(values: Mapping[str, Any]) -> Row:
+    """Recipe fields as their types; `Refusal` if one is invalid."""
+    recipe = _valid(Recipe, values)
+    return {name: getattr(recipe, name) for name in values}
+
+
+def setting_row(cls: type[Method], setting: str, backbone_name: str) -> Row:
     """Return the hyper-parameters and recipe fields of a setting for a backbone, else those for
     BERT base."""
-    table = checked_tables(cls)["paper" if cls.official is None else setting]
+    setting = "paper" if cls.official is None else setting
+    table = getattr(cls, setting)
     for name in (backbone_name, "bert-base-uncased", "*"):
         if name in table:
-            return table[name]
+            return valid_row(cls, setting, name)
     return {}
 
 
-def checked_tables(cls: type[Method]) -> dict[str, dict[str, Row]]:
-    """Return the tables of a method by setting and row, with the values of "*" in every row.
+def valid_row(cls: type[Method], setting: str, name: str) -> Row:
+    """Return a row of a method's table, with the values of "*" under its own.
 
     Raises:
-        UserError: a table has an unknown key or an invalid value, or a hyper-parameter has the name
-            of a recipe field, which it would hide.
+        UserError: it has an unknown key or an invalid value, or a hyper-parameter has the name of a
+            recipe field, which it would hide.
     """
     origin = method_origin(cls.name)
     source = f"{origin.place}: " if origin else ""
@@ -271,25 +279,20 @@ def checked_tables(cls: type[Method]) -> dict[str, dict[str, Row]]:
             f"{source}'{hidden[0]}' of {cls.Hyper.__name__} is a recipe field; use that, or "
             "another name"
         )
-    tables: dict[str, dict[str, Row]] = {"paper": {}, "official": {}}
+    table = getattr(cls, setting)
+    row = {**table.get("*", {}), **table[name]}
+    given = {key: row[key] for key in row if key in cls.Hyper.model_fields}
+    rest = {key: row[key] for key in row if key not in given}
     known = {**cls.Hyper.model_fields, **Recipe.model_fields}
-    for setting, table in (("paper", cls.paper), ("official", cls.official or {})):
-        for name, values in table.items():
-            row = {**table.get("*", {}), **values}
-            given = {key: value for key, value in row.items() if key in cls.Hyper.model_fields}
-            try:
-                for key in row:
-                    if key not in known:
-                        raise Refusal(f"unknown key '{key}'{did_you_mean(key, known)}")
-                with _refused(cls.Hyper):
-                    hyper = cls.Hyper(**given)
-                with _refused(Recipe):
-                    recipe = convert_recipe({key: row[key] for key in row if key not in given})
-            except Refusal as refusal:
-                where = f"the row '{name}' of '{setting}' of {cls.__name__}"
-                raise UserError(f"{source}{where} is invalid: {refusal}") from None
-            tables[setting][name] = {key: getattr(hyper, key) for key in given} | recipe
-    return tables
+    try:
+        for key in rest.keys() - Recipe.model_fields:
+            raise Refusal(f"unknown key '{key}'{did_you_mean(key, known)}")
+        hyper = _valid(cls.Hyper, given)
+        return {key: getattr(hyper, key) for key in given} | _valid_recipe(rest)
+    except Refusal as refusal:
+        raise UserError(
+            f"{source}the row '{name}' of '{setting}' of {cls.__name__} is invalid: {refusal}"
+        ) from None
 
 
 # Recipe
@@ -318,12 +321,11 @@ def _merge_recipe(
     host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
 ) -> _Merged:
     """Merge the recipes of the method, the suite and the text; `Refusal` for what cannot be."""
-    rows = setting_rows(host, setting, chosen.name)
+    rows = setting_row(host, setting, chosen.name)
     own = Recipe(**{key: value for key, value in rows.items() if key in Recipe.model_fields})
     recipe_keys = Recipe.model_fields.keys() - host.Hyper.model_fields
     keys = {key: value for key, value in keys.items() if key in recipe_keys and host.trained}
-    with _refused(Recipe):
-        of_suite, of_text = convert_recipe(suite_recipe), convert_recipe(keys)
+    of_suite, of_text = _valid_recipe(suite_recipe), _valid_recipe(keys)
     # A cut that changes nothing is None: all layers kept, or a method that trains no transformer.
     depth, can_cut = chosen.shape.depth, host.trained and chosen.kind == "transformer"
     layers = {**of_suite, **of_text}.get("layers") or depth
@@ -331,8 +333,7 @@ def _merge_recipe(
         for name, whole in (("layers", depth), ("scored_layers", layers), ("dimension", None)):
             if name in given and (given[name] == whole or not can_cut):
                 given[name] = None
-    with _refused(Recipe):
-        final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
+    final = _valid(Recipe, {**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
     _check_cuts(final, host, chosen)
 
     def differing(given: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
@@ -418,12 +419,10 @@ def _build_part(
     defaults = {key: value for key, value in rows.items() if key in cls.Hyper.model_fields}
 
     def hyper_of(keys: Keys) -> Any:
-        with _refused(cls.Hyper):
-            return needs.spelled(cls, cls.Hyper(**{**defaults, **keys}))
+        return needs.spelled(cls, _valid(cls.Hyper, {**defaults, **keys}))
 
     def clamp(hyper: Any) -> Any:
-        with _refused(cls.Hyper):
-            return cls.Hyper(**dict(cls.clamp_to_backbone(hyper, shape)))
+        return _valid(cls.Hyper, dict(cls.clamp_to_backbone(hyper, shape)))
 
     requested = hyper_of(given)
     clamped = clamp(requested)

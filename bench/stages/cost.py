@@ -14,8 +14,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from bench.datasets import manifest
-from bench.datasets.tasks import expand_tasks, is_probing, kind_of
+from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, task_of
 from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
 from bench.models.poolers import POSITIONS
@@ -24,7 +23,6 @@ from bench.results.records import read_scores
 from bench.runs.config import Suite
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError
-from bench.utils.files import read_json
 
 # FLOP/s of products in half precision, in TF32 (trainings in float32, and selection) and in float32
 # (scores): dense, from NVIDIA's data sheets of the SXM modules. "cpu" is one thread, as the runs of
@@ -112,19 +110,19 @@ def training_flop(run: Run) -> tuple[float, float]:
 def scoring_work(run: Run, tasks: Sequence[str], mode: str, device: str) -> tuple[float, int]:
     """FLOP of encoding the sentences of tasks in float32, and the steps of their classifiers."""
     shared: set[tuple[int, bool]] = set()  # of probing tasks that one loop trains on a GPU
-    senteval = read_json(Path(manifest.__file__).with_name("senteval.json"))
     sentences = classifier_steps = 0
-    for task in expand_tasks(tasks):
-        sizes = senteval.get(kind_of(task), {}).get(task, {"test": 3000})  # assumed for others
-        if kind_of(task) == "sts":
+    for task in map(task_of, expand_tasks(tasks)):
+        sizes = task.sizes or {"test": 3000}  # assumed for user-defined tasks
+        if task.protocol == PAIRS:
             sentences += 2 * sum(sizes.values())
             continue
         sentences += sum(sizes.values())
-        loop = sizes.get("train", 0), task == "WordContent"  # which has too many labels
-        if is_probing(task) and device != "cpu" and loop in shared:
+        loop = sizes.get("train", 0), task.name == "WordContent"  # which has too many labels
+        is_probing = task.protocol == PROBING
+        if is_probing and device != "cpu" and loop in shared:
             continue
         shared.add(loop)
-        classifier_steps += fewest_steps(sizes, MODES[mode], device, is_probing(task))
+        classifier_steps += fewest_steps(sizes, MODES[mode], device, is_probing)
     tokens = POSITIONS.get(run.recipe.pooler, TASK_TOKENS) * sentences
     return 2 * weights(run) * tokens, classifier_steps
 

@@ -227,11 +227,12 @@ def run_plan(
     device: str,
     stages: Sequence[str] = STAGES,
     retry: bool = False,
+    again: bool = False,
 ) -> Iterator[PlannedRun]:
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
-    Results that exist are not repeated, and a run that fails does not stop the others. The jobs of
-    the workflow do this, and machines without it.
+    Results that exist are not repeated, unless `again`, and a run that fails does not stop the
+    others. The jobs of the workflow do this, and machines without it.
 
     Args:
         suite: the suite's folder, which has its world, backbones and inputs.
@@ -240,6 +241,7 @@ def run_plan(
         device: torch device.
         stages: a subset of `STAGES`.
         retry: whether runs whose last attempt failed for good are not tried again.
+        again: whether runs are scored and analysed again.
 
     Raises:
         UserError: some runs failed.
@@ -249,7 +251,7 @@ def run_plan(
         try:
             if retry:
                 check_retry(suite, run.id, stages)
-            _run_stages(suite, plan, run, device, stages)
+            _run_stages(suite, plan, run, device, stages, again)
             yield run
         except Exception as error:
             if len(runs) == 1:
@@ -263,7 +265,7 @@ def run_plan(
 
 
 def _run_stages(
-    suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Sequence[str]
+    suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Sequence[str], again: bool
 ) -> None:
     """Take a planned run through those of its stages that have no result yet."""
     if identity_of(run) != run.identity:  # its results would be nobody's
@@ -276,10 +278,10 @@ def _run_stages(
     if "train" in stages and run.trained and not trained.exists():
         with working(suite, run.id, "train"):
             write_json(trained, train_run(run, suite, device))
-    if "score" in stages and not scores.exists():
+    if "score" in stages and (again or not scores.exists()):
         with working(suite, run.id, "score"):
             score_run(run, suite, run.tasks, plan.mode, scores, device)
-    if "analyse" in stages and run.analyses and not analyses.exists():
+    if "analyse" in stages and run.analyses and (again or not analyses.exists()):
         with working(suite, run.id, "analyse"):
             analyse_run(run, suite, run.analyses, plan.corpus, analyses, device)
 

@@ -22,7 +22,7 @@ from bench.checks.regression import (
     widenings,
     write,
 )
-from bench.datasets import probing, transfer
+from bench.datasets import labelled
 from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
 from bench.runs import config
@@ -155,8 +155,7 @@ def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path):
 
 
 def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(world):
-    tasks = [*(transfer.read(name, world) for name in TRANSFER_TASKS)]
-    tasks += [probing.read(name, world) for name in PROBING_TASKS]
+    tasks = [labelled.read(name, world) for name in (*TRANSFER_TASKS, *PROBING_TASKS)]
     # The only part, or the test part.
     fewest = min(len(list(task.splits.values())[-1].labels) for task in tasks)
     assert LEAST["accuracy"] == LEAST["accuracy_mlp"] == LEAST["f1"] == 2 * 100 / fewest

@@ -62,8 +62,36 @@ def test_evaluate_prints_a_table_and_writes_records(
 
 def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:
     suite = tmp_path / "suite"
-    assert main(["train", "gs-infonce+is-cse", *run_words, "--suite", str(suite)]) == 0
-    assert main(["score", "gs-infonce+is-cse", *run_words, "--suite", str(suite)]) == 0
+    assert (
+        main(
+            [
+                "job",
+                "--run",
+                "gs-infonce+is-cse",
+                *run_words,
+                "--suite",
+                str(suite),
+                "--stages",
+                "train",
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(
+            [
+                "job",
+                "--run",
+                "gs-infonce+is-cse",
+                *run_words,
+                "--suite",
+                str(suite),
+                "--stages",
+                "score",
+            ]
+        )
+        == 0
+    )
     (trained,), (scores,) = (suite / "trained").iterdir(), (suite / "scores").iterdir()
     assert trained.name == scores.name
     provenance, records = read_scores(scores)
@@ -90,8 +118,14 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(
         SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
     )
     suite = tmp_path / "suite"
-    assert main(["train", "simcse", *run_words, "--suite", str(suite)]) == 0
-    assert main(["score", "simcse", *run_words, "--suite", str(suite)]) == 0
+    assert (
+        main(["job", "--run", "simcse", *run_words, "--suite", str(suite), "--stages", "train"])
+        == 0
+    )
+    assert (
+        main(["job", "--run", "simcse", *run_words, "--suite", str(suite), "--stages", "score"])
+        == 0
+    )
     provenance, records = read_scores(next((suite / "scores").iterdir()))
     assert records == []
     assert provenance["outcome"]["status"] == "diverged"
@@ -123,7 +157,7 @@ def test_full_memory_in_a_scoring_is_a_sentence(
         raise error
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
-    words = ["score", "word-overlap", *run_words, "--suite", str(tmp_path)]
+    words = ["job", "--run", "word-overlap", *run_words, "--suite", str(tmp_path)]
     if said is None:
         with pytest.raises(RuntimeError, match="shapes differ"):
             main(words)
@@ -134,8 +168,36 @@ def test_full_memory_in_a_scoring_is_a_sentence(
 
 def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
     suite = tmp_path / "suite"
-    assert main(["train", "sscl[layer=11]", *run_words, "--suite", str(suite)]) == 0
-    assert main(["score", "sscl[layer=11]", *run_words, "--suite", str(suite)]) == 0
+    assert (
+        main(
+            [
+                "job",
+                "--run",
+                "sscl[layer=11]",
+                *run_words,
+                "--suite",
+                str(suite),
+                "--stages",
+                "train",
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(
+            [
+                "job",
+                "--run",
+                "sscl[layer=11]",
+                *run_words,
+                "--suite",
+                str(suite),
+                "--stages",
+                "score",
+            ]
+        )
+        == 0
+    )
     provenance, records = read_scores(next((suite / "scores").iterdir()))
     assert records == []
     assert provenance["outcome"] == {
@@ -205,7 +267,7 @@ def test_a_model_is_looked_for_before_data_are_fetched(
         assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "resumes"), [("runs", True), ("tables", False)])
+@pytest.mark.parametrize(("command", "resumes"), [("job", True), ("render", False)])
 def test_an_interrupt_says_whether_work_is_kept(
     command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

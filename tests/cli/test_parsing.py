@@ -17,7 +17,7 @@ from bench.cli.program import CONTEXT, commands
 from bench.utils.version import __version__
 
 ROOT = Path(__file__).parents[2]
-RUN = ["simcse", "--backbone", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
+RUN = ["--run", "simcse", "--backbone", "b", "--corpus", "c", "--data", "d", "--suite", "s"]
 OUT = ["--suite", "s", "--out", "o"]
 
 
@@ -34,21 +34,21 @@ def bench(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("words", "name", "values"),
     [
-        (["score", *RUN], "tasks", ["sts"]),
-        (["score", *RUN, "--tasks", "STS12", "TREC", "MR"], "tasks", ["STS12", "TREC", "MR"]),
-        (["score", *RUN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
-        (["score", *RUN[1:], "--tasks", "STS12", "MR", "--", "simcse"], "tasks", ["STS12", "MR"]),
-        (["score", *RUN, "--tasks=STS12"], "tasks", ["STS12"]),
-        (["score", *RUN, "--tasks", "MR", "--tasks", "CR", "TREC"], "tasks", ["MR", "CR", "TREC"]),
-        (["score", *RUN, "--tasks", "a b", "", "ö", "x=y"], "tasks", ["a b", "", "ö", "x=y"]),
-        (["train", *RUN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
-        (["train", *RUN, "--recipe"], "recipe", []),
-        (["train", *RUN, "--recipe", "--seed", "1"], "recipe", []),
+        (["job", *RUN], "tasks", ["sts"]),
+        (["job", *RUN, "--tasks", "STS12", "TREC", "MR"], "tasks", ["STS12", "TREC", "MR"]),
+        (["job", *RUN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
+        (["job", *RUN[2:], "--tasks", "STS12", "MR", "--", "id"], "tasks", ["STS12", "MR"]),
+        (["job", *RUN, "--tasks=STS12"], "tasks", ["STS12"]),
+        (["job", *RUN, "--tasks", "MR", "--tasks", "CR", "TREC"], "tasks", ["MR", "CR", "TREC"]),
+        (["job", *RUN, "--tasks", "a b", "", "ö", "x=y"], "tasks", ["a b", "", "ö", "x=y"]),
+        (["job", *RUN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
+        (["job", *RUN, "--recipe"], "recipe", []),
+        (["job", *RUN, "--recipe", "--seed", "1"], "recipe", []),
         (["fetch", "data", "senteval", "--tasks", *OUT], "tasks", []),
         (["fetch", "data", "senteval", "--tasks", "sts", *OUT], "tasks", ["sts"]),
-        (["analyse", *RUN, "--analyses", "memory", "layers"], "analyses", ["memory", "layers"]),
-        (["runs", "--suite", "s"], "stages", ["train", "score", "analyse"]),
-        (["runs", "--stages", "train", "score", "--suite", "s"], "stages", ["train", "score"]),
+        (["job", *RUN, "--analyses", "memory", "layers"], "analyses", ["memory", "layers"]),
+        (["job", "--suite", "s"], "stages", ["train", "score", "analyse"]),
+        (["job", "--stages", "train", "score", "--suite", "s"], "stages", ["train", "score"]),
         (["evaluate", "m", "n", "--out", "o"], "model", ["m", "n"]),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
         (["verify", "a.json", "--device", "cpu"], "result", [Path("a.json")]),
@@ -111,9 +111,9 @@ def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("sentbench ta", ["tables"]),
-        ("sentbench score x --mode ", ["test", "dev"]),
-        ("sentbench runs --att", ["--attempt"]),
+        ("sentbench cov", ["coverage"]),
+        ("sentbench job x --mode ", ["test", "dev"]),
+        ("sentbench job --att", ["--attempt"]),
     ],
 )
 def test_shells_complete_commands_options_and_values(line: str, words: list[str]) -> None:
@@ -127,8 +127,8 @@ def test_shells_complete_commands_options_and_values(line: str, words: list[str]
     [
         (["--version"], {"typer"}),
         (["--help"], {"pydantic"}),
-        (["train", "--help"], set()),  # typer itself loads pydantic to parse a command
-        (["train"], set()),
+        (["job", "--help"], set()),  # typer itself loads pydantic to parse a command
+        (["job"], set()),
     ],
 )
 def test_the_program_starts_without_loading_heavy_libraries(

@@ -9,7 +9,6 @@ import pytest
 from bench.cli import main
 from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
-from bench.download import present
 from bench.report import printed_table
 from bench.reported import SOURCES, printed
 from bench.reported.address import find_paper, find_table
@@ -96,27 +95,6 @@ def test_a_dry_run_prints_a_configuration(
     assert not (tmp_path / "results").exists()
 
 
-def test_what_is_missing_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(ROW) == 2
-    error = capsys.readouterr().err
-    lacks = "SentEval's data, the corpus wiki1m and the backbone bert-base-uncased"
-    assert error.startswith(f"error: this machine lacks {lacks}, and the Hugging Face hub does")
-    assert "set BENCH_DATA to" in error
-    assert "set HF_HOME to" in error
-    assert error.count("\n") == 1
-    (tmp_path / "data" / "downstream").mkdir(parents=True)
-    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
-    assert main(ROW) == 2
-    error = capsys.readouterr().err
-    lacks = f"BENCH_DATA, {tmp_path / 'data'}, lacks the corpus wiki1m; add what is missing"
-    assert error.startswith(f"error: {lacks}")
-    assert "and this machine lacks the backbone bert-base-uncased, and the Hugging" in error
-    assert "or set BENCH_DATA to" not in error
-    assert not (tmp_path / "results").exists()
-
-
 def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,15 +111,13 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
 
     monkeypatch.setattr(workflow.subprocess, "Popen", Process)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setattr(present, "hub_answers", lambda: True)
     assert main([*ROW, "--seeds", "3", "--cores", "4"]) == 0
     (words,) = started
     file = f"results/{NAME}/config.yaml"
     assert words[4:] == [str(workflow.SNAKEFILE), "--configfile", file, "--cores", "4",
                          "--resources", "gpu=2"]  # fmt: skip
     assert config.load(Path(file)).seeds == [42, 43, 44]
-    out, err = capsys.readouterr()
-    assert "the corpus wiki1m will be downloaded" in err
+    out = capsys.readouterr().out
     assert "77.75 ± 0.25" in out
     assert "roberta" not in out
     assert "SimCSE-BERT_base" not in out
@@ -150,7 +126,6 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
 def test_a_stopped_or_failed_workflow_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bench.runs.inputs.check_inputs", lambda *_: [])
     monkeypatch.setattr(workflow, "run_workflow", lambda *_: 1)
     assert main(ROW) == 1
     assert f"python -m bench status --suite results/{NAME}" in capsys.readouterr().err

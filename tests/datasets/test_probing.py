@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.datasets import probing
+from bench.datasets import labelled
 from bench.datasets.labelled import Samples
 from bench.datasets.manifest import manifest
-from bench.datasets.tasks import GROUPS, KNOWN_TASKS, PROBING_TASKS, XPROBE_TASKS
+from bench.datasets.tasks import GROUPS, KNOWN_TASKS, PROBING_TASKS, TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import cases, put
@@ -48,8 +48,8 @@ def rows(samples: Samples) -> list[tuple[str, int]]:
 
 def test_labels_are_numbered_in_the_order_of_their_names(folder: Path) -> None:
     """10, 5, 9: they are names, and in every split the numbers are those of training."""
-    read = probing.read("Depth", folder)
-    assert (read.name, read.protocol, read.classes) == ("Depth", "split", 3)
+    read = labelled.read("Depth", folder)
+    assert (read.name, read.protocol, read.classes) == ("Depth", "probing", 3)
     assert list(read.splits) == ["train", "dev", "test"]
     assert rows(read.splits["train"]) == [("h", 1), ("a b", 0), ("z y", 0), ("c d", 2)]
     assert rows(read.splits["dev"]) == [("e", 0), ("j k", 1)]
@@ -57,19 +57,19 @@ def test_labels_are_numbered_in_the_order_of_their_names(folder: Path) -> None:
 
 
 def test_the_sentence_is_the_last_column(folder: Path) -> None:
-    read = probing.read("CoordinationInversion", folder)
+    read = labelled.read("CoordinationInversion", folder)
     assert rows(read.splits["train"]) == [("b", 0), ("slept", 1)]
 
 
 def test_xprobe_is_cross_validated_on_its_validation_part(folder: Path) -> None:
-    read = probing.read("xprobe-Length", folder)
+    read = labelled.read("xprobe-Length", folder)
     assert (read.protocol, read.classes, list(read.splits)) == ("kfold", 2, ["train", "test"])
     assert rows(read.splits["train"]) == [("d e", 0), ("f g", 1), ("a b c", 1)]
     assert rows(read.splits["test"]) == [("i", 0), ("h", 1)]
 
 
 def test_xprobe_depth_has_one_part(folder: Path) -> None:
-    read = probing.read("xprobe-Depth", folder)
+    read = labelled.read("xprobe-Depth", folder)
     assert (read.protocol, read.classes, list(read.splits)) == ("nested", 2, ["all"])
     assert rows(read.splits["all"]) == [("c", 0), ("d", 1), ("a b", 1)]
 
@@ -79,10 +79,10 @@ def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
     assert len(XPROBE_TASKS) == 9
     assert not set(XPROBE_TASKS) & set(GROUPS["all"])
     assert len(set(KNOWN_TASKS)) == len(KNOWN_TASKS) == 34
-    assert len(set(probing.FILES.values())) == 10
+    assert len({TASKS[name].path for name in PROBING_TASKS}) == 10
     (folder / "probing" / "tree_depth.txt").unlink()
     with pytest.raises(UserError, match=r"probing/tree_depth\.txt does not exist"):
-        probing.read("Depth", folder)
+        labelled.read("Depth", folder)
 
 
 SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.txt.gz"
@@ -123,7 +123,7 @@ def test_wrong_files_are_named(
     task, name = file
     put(folder, name, content)
     with pytest.raises(UserError, match=re.escape(problem)):
-        probing.read(task, folder)
+        labelled.read(task, folder)
 
 
 # --- the real files
@@ -146,7 +146,7 @@ def test_the_real_files_of_xprobe() -> None:
         pytest.skip("BENCH_DATA holds no X-Probe")
     classes = {}
     for task in XPROBE_TASKS:
-        read = probing.read(task, data)
+        read = labelled.read(task, data)
         found = {split: len(samples.labels) for split, samples in read.splits.items()}
         if task == "xprobe-Depth":
             assert (read.protocol, found) == ("nested", {"all": 10000})

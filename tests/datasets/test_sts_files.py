@@ -139,7 +139,7 @@ def test_the_shipped_manifest_adds_up() -> None:
     """Totals as the shared tasks publish them."""
     listed = manifest(Path("nowhere"))
     totals = {task: sum(counts.values()) for task, counts in listed.sts.items()}
-    assert tuple(totals) == (*STS_TASKS, "CNSD-STS-B") == tuple(listed.source)[:8]
+    assert tuple(totals) == (*STS_TASKS, "CNSD-STS-B")
     assert list(totals.values()) == [3108, 1500, 3750, 3000, 1186, 8628, 9927, 8050]
 
 

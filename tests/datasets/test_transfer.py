@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.datasets import transfer
+from bench.datasets import labelled
 from bench.datasets.labelled import LabelledTask, Samples, ordered
 from bench.datasets.manifest import manifest
 from bench.datasets.tasks import TRANSFER_TASKS
@@ -93,13 +93,13 @@ def described(task: LabelledTask) -> tuple[str, str, int, str]:
 def test_binary_tasks(task: str, texts: str, labels: list[int], folder: Path) -> None:
     """By number of tokens, then label, else as in the file: not by the alphabet. Blank lines are
     samples."""
-    read = transfer.read(task, folder)
+    read = labelled.read(task, folder)
     assert described(read) == (task, "nested", 2, "all")
     assert rows(read.splits["all"]) == list(zip(texts.split("|"), labels, strict=True))
 
 
 def test_sst_has_three_splits(folder: Path) -> None:
-    read = transfer.read("SST2", folder)
+    read = labelled.read("SST2", folder)
     assert described(read) == ("SST2", "split", 2, "train dev test")
     assert rows(read.splits["train"]) == [("so bad", 0), ("no café", 1), ("a fine film", 1)]
     assert rows(read.splits["dev"]) == [("a b", 0), ("b a", 1)]
@@ -107,7 +107,7 @@ def test_sst_has_three_splits(folder: Path) -> None:
 
 
 def test_trec_numbers_its_coarse_classes_by_the_alphabet(folder: Path) -> None:
-    read = transfer.read("TREC", folder)
+    read = labelled.read("TREC", folder)
     assert described(read) == ("TREC", "kfold", 6, "train test")
     assert rows(read.splits["train"]) == [("Café ?", 3), *(("what is it ?", i) for i in range(6))]
     assert rows(read.splits["test"]) == [("Where ?", 4), ("What : this ?", 0)]
@@ -115,7 +115,7 @@ def test_trec_numbers_its_coarse_classes_by_the_alphabet(folder: Path) -> None:
 
 def test_mrpc_is_ordered_by_both_sentences_then_label(folder: Path) -> None:
     """The header goes, quotes are no quoting, and the byte-order mark is no part of anything."""
-    read = transfer.read("MRPC", folder)
+    read = labelled.read("MRPC", folder)
     assert described(read) == ("MRPC", "kfold", 2, "train test")
     assert rows(read.splits["train"]) == [
         ("j", "k l m n", 1),
@@ -215,18 +215,18 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
     ],
     ("SUBJ", "SUBJ/subj.objective"): [("dull\n" * 20, "20 lines, the manifest expects 2")],
     ("SST2", "SST/binary/sentiment-dev"): [
-        ("a\t1\n", "sentiment-dev: 1 samples, the manifest expects 2"),
+        ("a\t1\n", "sentiment-dev: 1 dev samples, the manifest expects 2"),
         ("a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
-        ("a\t1\nb\t\n", "sentiment-dev, line 2: 1 tab-separated fields"),
-        ("a\t1\nb\t2\n", "line 2: label '2' is not 0 or 1; fix"),
+        ("a\t1\nb\t\n", "sentiment-dev, line 2: no label"),
+        ("a\t1\nb\t2\n", "line 2: unknown label '2' (known: 0, 1); fix"),
     ],
     ("SST2", "SST/binary/sentiment-train"): [
         ("a\t1\nb\t1\nc\t1\n", "sentiment-train: SST2 has no training sample of label 0 of 2")
     ],
     ("TREC", "TREC/TREC_10.label"): [
-        ("LOC:x a ?\n", "TREC_10.label: 1 samples, the manifest expects 2"),
-        ("LOC:x a ?\nLOK:y b ?\n", "line 2: unknown question class 'LOK'; did you mean 'LOC'?"),
-        ("LOC:x a ?\n\n", "TREC_10.label, line 2: unknown question class ''"),
+        ("LOC:x a ?\n", "TREC_10.label: 1 test samples, the manifest expects 2"),
+        ("LOC:x a ?\nLOK:y b ?\n", "line 2: unknown label 'LOK'; did you mean 'LOC'?"),
+        ("LOC:x a ?\n:x b ?\n", "TREC_10.label, line 2: no label"),
     ],
     ("TREC", "TREC/train_5500.label"): [
         (  # the test part has label 0
@@ -237,10 +237,10 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
     ("MRPC", "MRPC/msr_paraphrase_test.txt"): [
         (
             MRPC_HEADER + "1\t1\t2\ta\tb\n",
-            "msr_paraphrase_test.txt: 1 samples, the manifest expects 2",
+            "msr_paraphrase_test.txt: 1 test samples, the manifest expects 2",
         ),
         (MRPC_HEADER + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
-        (MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: 4 tab-separated fields"),
+        (MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: no label"),
     ],
 }
 
@@ -252,7 +252,7 @@ def test_wrong_files_are_named(
     task, name = file
     put(folder, f"downstream/{name}", content)
     with pytest.raises(UserError, match=re.escape(problem)):
-        transfer.read(task, folder)
+        labelled.read(task, folder)
 
 
 # --- the real files
@@ -284,7 +284,7 @@ def test_the_real_files() -> None:
     if manifest(data).name != "senteval":
         pytest.skip("BENCH_DATA holds another data set")
     counts = manifest(data).transfer
-    tasks = {task: transfer.read(task, data) for task in TRANSFER_TASKS}
+    tasks = {task: labelled.read(task, data) for task in TRANSFER_TASKS}
     for task, read in tasks.items():
         sizes = {split: len(samples.labels) for split, samples in read.splits.items()}
         assert sizes == PUBLISHED[task]

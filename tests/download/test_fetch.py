@@ -19,7 +19,6 @@ from huggingface_hub import constants
 
 from bench import download
 from bench.download import hub as downloads
-from bench.download import present
 from bench.download.hub import fetch_file, lock_file
 from bench.models.load import load_encoder
 from bench.runs.resolve import resolve
@@ -53,7 +52,6 @@ def fetched(hub: FakeHub) -> list[str]:
 
 
 def test_first_download_is_recorded_and_cached(hub: FakeHub, cache: Path) -> None:
-    assert not present.has_corpus("wiki1m")
     path = download.fetch_corpus("wiki1m")
     assert path.name == CORPUS
     assert path.read_bytes() == TEXT
@@ -62,7 +60,6 @@ def test_first_download_is_recorded_and_cached(hub: FakeHub, cache: Path) -> Non
     assert json.loads((cache / "pins.lock.json").read_text()) == {download.DATASET: entry}
     asked = len(hub.requests)
     assert download.fetch_corpus("wiki1m") == path
-    assert present.has_corpus("wiki1m")
     assert len(hub.requests) == asked
     assert not list(Path(download.__file__).parent.glob("*.lock*"))
 
@@ -93,7 +90,6 @@ def test_other_bytes_than_pinned_are_refused(hub: FakeHub) -> None:
     words = f"{CORPUS} of .* has the SHA-256 {sha256(TEXT)}, expected {'0' * 64}; fetch it"
     with pytest.raises(UserError, match=words):
         download.fetch_corpus("wiki1m")
-    assert not present.has_corpus("wiki1m")
 
 
 def test_altered_file_in_the_cache_is_refused_then_downloaded(hub: FakeHub) -> None:
@@ -247,7 +243,6 @@ def test_table_of_an_archive(hub: FakeHub) -> None:
     assert path.read_bytes() == b"dog 1 2\n"
     asked = len(hub.requests)
     assert download.fetch_words("all.zip", "a/vectors", "glove.300d.txt") == path
-    assert present.has_archive("all.zip")
     assert len(hub.requests) == asked
 
 
@@ -378,7 +373,6 @@ def test_offline_with_a_filled_cache(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert everything() == paths
     assert load_encoder(BERT, pooler="avg").encode(["a dog"]).shape == (1, 32)
-    assert (present.has_model(BERT), present.has_senteval()) == (True, True)
     assert len(hub.requests) == requests
     # Other programs find the model, too.
     options = {"revision": hub.commit(BERT), "cache_dir": tmp_path / "models"}
@@ -388,17 +382,6 @@ def test_offline_with_a_filled_cache(
     if os.geteuid():
         cache.chmod(0o555)
         assert everything() == paths
-
-
-def test_whether_the_hub_answers(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert present.hub_answers()
-    hub.faults["*"] = Fault(status=403)  # a refusal is an answer
-    assert present.hub_answers()
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert not present.hub_answers()
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    use_endpoint(monkeypatch, "http://127.0.0.1:9")
-    assert not present.hub_answers()
 
 
 def test_token_is_sent_to_the_hub_only(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,15 @@ from huggingface_hub import constants
 
 from bench import download
 from bench.__main__ import main
-from bench.datasets import probing
-from bench.datasets.tasks import PROBING_TASKS, STS_TASKS
+from bench.datasets import labelled
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TASKS
 from bench.download.hub import SENTEVAL, git_blob
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, sha256_text
 from tests.support.fake_hub import FakeHub, fake_hub
 
+FILES = [Path(TASKS[name].path).stem for name in PROBING_TASKS]
 COMMIT = "5d6dc117d1ac30357ddaeb7347fb5684e9b87015"
 ROWS = [(split, row % 2, split, row) for split in (b"tr", b"va", b"te") for row in range(4)]
 TEXT = b"".join(b"%s\tP%d\tWords of %s %d .\n" % row for row in ROWS)
@@ -33,7 +34,7 @@ def path_of(name: str) -> str:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """A server with all ten files, which have the same content."""
     with fake_hub() as running:
-        running.raw = {path_of(name): TEXT for name in probing.FILES.values()}
+        running.raw = {path_of(name): TEXT for name in FILES}
         monkeypatch.setenv("GITHUB_RAW_ENDPOINT", running.endpoint)
         yield running
 
@@ -41,9 +42,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 @pytest.fixture(autouse=True)
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A data folder in the cache as after a download, with pins of the test's own and no server."""
-    files = {
-        f"data/probing/{name}.txt": {"blob": git_blob(TEXT)} for name in probing.FILES.values()
-    }
+    files = {f"data/probing/{name}.txt": {"blob": git_blob(TEXT)} for name in FILES}
     content = {"repositories": {SENTEVAL: {"revision": COMMIT, "files": files}}}
     (tmp_path / "pins.json").write_text(json.dumps(content))
     monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
@@ -61,15 +60,16 @@ def present(folder: Path) -> list[str]:
 
 
 def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) -> None:
-    task = probing.read("Depth", fetched)
+    task = labelled.read("Depth", fetched)
     assert task.splits["test"].columns == (tuple(f"Words of te {row} ." for row in (0, 2, 1, 3)),)
     assert task.splits["test"].labels.tolist() == [0, 0, 1, 1]
     assert server.requests == [f"GET {path_of('tree_depth')}"]
     assert (fetched / "probing" / "tree_depth.txt").read_bytes() == TEXT
-    probing.read("Depth", fetched)
+    labelled.read("Depth", fetched)
     assert len(server.requests) == 1
     (fetched / "probing" / "tree_depth.txt").write_bytes(TEXT[:-1])  # damaged: fetched again
-    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
+    labelled.read("Depth", fetched)
+    assert (fetched / "probing" / "tree_depth.txt").read_bytes() == TEXT
     assert len(server.requests) == 2
     assert present(fetched) == ["tree_depth.txt"]
 
@@ -90,7 +90,7 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
     sums = [f"{sha256_file(fetched / 'downstream' / 'a.txt')}  downstream/a.txt"]
     assert described() == described("sts", "MR") == {"files": 1, "sha256": sha256_text(sums[0])}
     assert not server.requests
-    digest, names = hashlib.sha256(TEXT).hexdigest(), sorted(probing.FILES.values())
+    digest, names = hashlib.sha256(TEXT).hexdigest(), sorted(FILES)
     sums += [f"{digest}  probing/{name}.txt" for name in names]
     assert described("sts", "probing") == {"files": 11, "sha256": sha256_text("\n".join(sums))}
     assert sorted(server.requests) == sorted(f"GET {path_of(name)}" for name in names)
@@ -102,10 +102,11 @@ def test_wrong_content_is_refused(server: FakeHub, fetched: Path) -> None:
     server.served["tree_depth.txt"] = altered
     words = rf"tree_depth\.txt has the git blob id {git_blob(altered)}, but {git_blob(TEXT)} is"
     with pytest.raises(UserError, match=words):
-        probing.read("Depth", fetched)
+        labelled.read("Depth", fetched)
     assert present(fetched) == []
     server.served.clear()
-    assert download.probing_file("tree_depth", fetched).read_bytes() == TEXT
+    labelled.read("Depth", fetched)
+    assert (fetched / "probing" / "tree_depth.txt").read_bytes() == TEXT
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_faults_are_one_sentence(
     with pytest.raises(
         UserError, match=f"cannot fetch http.*tree_depth.txt: {problem}.* BENCH_DATA"
     ):
-        probing.read("Depth", fetched)
+        labelled.read("Depth", fetched)
     assert present(fetched) == []
 
 
@@ -140,7 +141,7 @@ def test_local_folder_is_never_changed(
     path = folder / "probing" / "tree_depth.txt"
     name = "senteval" if named else str(folder)
     described = partial(paths.describe_input, "data", name, tmp_path, ["Depth"])
-    for ask in (partial(probing.read, "Depth", folder), described):
+    for ask in (partial(labelled.read, "Depth", folder), described):
         with pytest.raises(UserError) as raised:
             ask()
         assert str(raised.value) == (
@@ -150,7 +151,7 @@ def test_local_folder_is_never_changed(
         )
     path.parent.mkdir()
     path.write_bytes(TEXT)
-    assert probing.read("Depth", folder).classes == 2
+    assert labelled.read("Depth", folder).classes == 2
     assert not server.requests
 
 
@@ -164,5 +165,5 @@ def test_all_ten_files_are_pinned() -> None:
     content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
     pin = content["repositories"][SENTEVAL]
     assert pin["revision"] == COMMIT
-    assert set(pin["files"]) == {f"data/probing/{name}.txt" for name in probing.FILES.values()}
+    assert set(pin["files"]) == {f"data/probing/{name}.txt" for name in FILES}
     assert len({file["blob"] for file in pin["files"].values()}) == len(PROBING_TASKS) == 10

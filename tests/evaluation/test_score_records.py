@@ -151,7 +151,7 @@ CASES: dict[str, tuple[LabelledTask, Callable[..., dict[tuple[str, str], float]]
     "Length": (
         LabelledTask(
             "Length",
-            "split",
+            "probing",
             5,
             {
                 name: samples(name, labels(n, 5, n))

@@ -22,7 +22,7 @@ from bench.report.render import render
 from bench.runs.run import Run
 from bench.stages.status import status
 from tests.support.kills import PHASES, ROOT, Sitting, Trainings
-from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run
+from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
 from tests.training.test_checkpoint import fit, left
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
@@ -45,16 +45,12 @@ def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
     return partial(tiny_run, bert=tiny_bert, data=tiny_data, corpus=tiny_corpus)
 
 
-def words(run: Run, suite: Path) -> list[str]:
-    return ["train", *run.arguments, "--suite", str(suite)]
-
-
 class Victim:
     """One run that is killed again and again, and begun anew when it has ended."""
 
     def __init__(self, run: Run, trainings: Trainings, folder: Path) -> None:
         self.run, self.trainings, self.folder, self.number = run, trainings, folder, 0
-        assert trainings.run(words(run, folder / "whole"), NEVER).status == 0
+        assert trainings.run(training_words(run, folder / "whole"), NEVER).status == 0
         self.expected = left(folder / "whole" / "runs" / run.id)
         # How many events each phase has: of a training up to its last file, and of one from there.
         first, second = self.sit(0, "end", 1), self.sit(0)
@@ -84,7 +80,9 @@ class Victim:
         return None
 
     def sit(self, interval: float, phase: str = "", event: int = 0, delay: float = -1) -> Sitting:
-        return self.trainings.run(words(self.run, self.suite), interval, phase, event, delay)
+        return self.trainings.run(
+            training_words(self.run, self.suite), interval, phase, event, delay
+        )
 
     def check(self) -> None:
         """The training has ended, as if nothing had been; the next sitting begins another one."""
@@ -102,7 +100,9 @@ def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(
     make: Make, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     draw, hit, tries = random.Random(KILLS), Counter[str](), 0
-    with Trainings(words(make("simcse"), tmp_path / "first"), tmp_path / "output.txt") as trainings:
+    with Trainings(
+        training_words(make("simcse"), tmp_path / "first"), tmp_path / "output.txt"
+    ) as trainings:
         victims = [Victim(make(text), trainings, tmp_path / text[:3]) for text in METHODS]
         entries = ["checkpoint", "resume", "selection", "step", "export", "end", "time"]
         place = 0
@@ -156,8 +156,8 @@ def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(
     run = make("is-cse[buffer=12,neighbours=3]", epochs=10)
     suites = [tmp_path / "stopped", tmp_path / "whole"]
     folders = [suite / "runs" / run.id for suite in suites]
-    whole = command(*words(run, suites[1]), SENTBENCH_CHECKPOINT_SECONDS="1000")
-    stopped = command(*words(run, suites[0]))
+    whole = command(*training_words(run, suites[1]), SENTBENCH_CHECKPOINT_SECONDS="1000")
+    stopped = command(*training_words(run, suites[0]))
     wait_for_checkpoint(stopped, folders[0], 3)
     stopped.send_signal(signal.SIGTERM)
     _, said = stopped.communicate(timeout=120)
@@ -168,7 +168,7 @@ def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(
         said.splitlines()[-1],
     )
     assert last, said
-    again = command(*words(run, suites[0]), SENTBENCH_CHECKPOINT_SECONDS="1000")
+    again = command(*training_words(run, suites[0]), SENTBENCH_CHECKPOINT_SECONDS="1000")
     _, said = again.communicate(timeout=120)
     assert again.returncode == 0
     assert f"{run.id} resumes after step {last[1]} of 40" in said
@@ -215,7 +215,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
     os.kill(worker, signal.SIGSTOP)
     try:
         second = snakemake(target, "--configfile", "config.yaml", cwd=tmp_path)
-        same = command(*words(run, tmp_path / "results" / "tiny"))
+        same = command(*training_words(run, tmp_path / "results" / "tiny"))
         said, _ = second.communicate(timeout=120)
         assert second.returncode != 0
         assert re.search(r"(?s)Directory cannot be locked.*snakemake.*--unlock", said)

@@ -37,7 +37,7 @@ def test_a_folder_may_name_its_own_pooler(train_tiny: Any, tiny_data: Path, tmp_
 def test_hub_ids_and_labels() -> None:
     run = run_of("published[model=johngiorgi/declutr-base,pooler=avg]")
     assert run.label == "Published checkpoint (model=johngiorgi/declutr-base, pooler=avg)"
-    assert run_of(run.arguments[0]).id == run.id
+    assert run_of(run.text).id == run.id
     assert "/" not in run.id
     model = "princeton-nlp/unsup-simcse-roberta-large"
     label = f"Published checkpoint (model={model}, pooler=cls_before_pooler)"

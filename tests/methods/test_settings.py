@@ -157,10 +157,10 @@ VALUES: list[tuple[str, str, dict[str, Any]]] = [
           ("paper", {"clip": 1.0}), ("official", {"clip": 4.0, "epsilon": 4e-8}))
       for name, rate, width in ((BERT, 5e-5, 768), (ROBERTA, 5e-5, 768), (LARGE, 1e-5, 1024),
                                 (ROBERTA_LARGE, 1e-5, 1024))),
-    ("skip-thought@paper", "toy-bert", {**SKIP_THOUGHT, "backbone.name": "none"}),
+    ("skip-thought@paper", "toy-bert", {**SKIP_THOUGHT, "backbone": "none"}),
     ("skip-thought@official", "toy-bert",
      {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
-      "backbone.name": "none"}),
+      "backbone": "none"}),
     ("word-noise", "bert-base-chinese",
      {**WORD_NOISE, "corpus": "cnsd", "select_on": "CNSD-STS-B", "pooler": "avg_first_last_64"}),
     ("word-noise", BERT,
@@ -268,8 +268,8 @@ def test_labels_names_and_texts() -> None:
     # A template is no part of a label.
     text = "promptbert[sentences=9,template=it says <sentence> so <mask> .]"
     run = run_of(text)
-    assert (run.label, run.text) == ("PromptBERT (sentences=9)", text)
-    assert run_of(run.arguments[0]).id == run.id
+    assert (run.label, run.method) == ("PromptBERT (sentences=9)", text)
+    assert run_of(run.text).id == run.id
     # Earlier runs keep their names.
     plain = run_of("is-cse", seed=42).id
     assert plain == "is-cse_official_bert-base-uncased_s42_04e689638d"

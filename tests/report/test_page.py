@@ -280,7 +280,7 @@ def test_each_side_has_the_commands_that_make_it(page):
     _, outline = page
     commands = {name: shlex.split(text) for name, text in outline.data["commands"].items()}
     suite = f"results/s {NASTY}"
-    assert commands["run"] == ["python", "-m", "bench", "runs", "--suite", suite, "--only"]
+    assert commands["run"] == ["python", "-m", "bench", "job", "--suite", suite]
     assert commands["workflow"] == ["snakemake", "--configfile", "FILE", "--cores", "4"]
     assert commands["scores"] == [f"{suite}/scores/"]
     assert all(re.fullmatch(r"[a-z0-9.+_-]+", run["id"]) for run in outline.data["runs"])

@@ -5,7 +5,8 @@ import shlex
 
 import pytest
 
-from bench.reported import LABEL, MEASURES, mapped, printed
+from bench.datasets.metrics import PRINTED
+from bench.reported import LABEL, mapped, printed
 from bench.reported.address import (
     address,
     find_paper,
@@ -34,7 +35,7 @@ def test_addresses_are_distinct_and_stay() -> None:
 def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
     """Of every row that has a run; a search by slugs alone takes IS-CSE's `+ DCLR` for `DCLR`."""
     numbers = mapped()
-    for number in numbers[numbers["metric"].isin(MEASURES)].drop_duplicates(LABEL).itertuples():
+    for number in numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(LABEL).itertuples():
         words = shlex.split(reproduce_command(number))
         assert words[:4] == ["python", "-m", "bench", "reproduce"]
         source, table, _, row, _, backbone = words[4:]

@@ -200,7 +200,7 @@ def test_sizes_and_majorities():
 @pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
 @pytest.mark.parametrize("task", TRANSFER_TASKS)
 def test_majorities_are_those_of_the_files(task):
-    from bench.datasets.transfer import read
+    from bench.datasets.labelled import read
 
     splits = read(task, Path(os.environ["BENCH_DATA"])).splits
     counts = Counter(list((splits.get("test") or splits["all"]).labels)).values()

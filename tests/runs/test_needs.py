@@ -142,10 +142,6 @@ OWN = "has an encoder of its own kind; name another"
         ("rankcse[teacher=run:skip-thought]", OWN),
         ("rankcse[teacher=run:ct-bert]", "'ct-bert' has the pooler 'avg'; set teacher_pooler=avg"),
         ("rankcse[teacher=run:simcse,teacher_pooler=avg]", "set teacher_pooler=cls_before_pooler"),
-        (
-            "rankcse[teacher=run:simcse on toy-roberta]",
-            "'teacher' in .* reads the tokens of 'toy-bert', and 'toy-roberta' has another vocab",
-        ),
         ("dclr[complement=run:simcse]", "with the pooler 'cls', and .*; name another"),
         ("diffcse[generator=run:simcse]", "'generator' in .* needs a masked language model"),
     ],

@@ -241,7 +241,7 @@ def test_a_failed_run_does_not_stop_the_others(
 ) -> None:
     suite, train = of_seeds([1, 2]), jobs.train_run
     monkeypatch.setattr(jobs, "train_run", failing(1, error))
-    assert main(["runs", "--suite", str(suite)]) == 2
+    assert main(["job", "--suite", str(suite)]) == 2
     assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
     found = status(suite)
     assert found.done == {"finished": 1}
@@ -250,17 +250,17 @@ def test_a_failed_run_does_not_stop_the_others(
     assert failed.final
     monkeypatch.setattr(jobs, "train_run", train)
     # The workflow's retry: nothing is tried again, and the message is the same.
-    assert main(["runs", "--suite", str(suite), "--attempt", "2"]) == 2
+    assert main(["job", "--suite", str(suite), "--attempt", "2"]) == 2
     assert f"error: {failed.id}: {failed.error}\n" in (said := capsys.readouterr().err)
     assert ("Traceback" in said) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
         patch.setattr(device, "lease", lambda: pytest.fail("a device is leased"))
-        alone = ["runs", "--suite", str(suite), "--only", failed.id, "--attempt", "2"]
+        alone = ["job", "--suite", str(suite), failed.id, "--attempt", "2"]
         assert main(alone) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.error}"
     assert status(suite) == found
     # Its next start.
-    assert main(["runs", "--suite", str(suite)]) == 0
+    assert main(["job", "--suite", str(suite)]) == 0
     assert status(suite).done == {"finished": 2}
 
 
@@ -270,7 +270,7 @@ def test_a_job_scores_what_it_trained_beside_a_failed_run(
     """The workflow starts no scoring after a training job that failed."""
     suite = of_seeds([1, 2, 3])
     ids = [run.id for run in read_plan(suite / "plan.json").runs]
-    job = ["runs", "--suite", str(suite), "--stages", "train", "--only", *ids]
+    job = ["job", *ids, "--suite", str(suite), "--stages", "train"]
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(2, UserError("it is broken; mend it")))
         assert main(job) == 2

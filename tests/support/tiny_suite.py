@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.runs.resolve import resolve
+from bench.runs.resolve import resolve, suite_recipe
 from bench.runs.run import Run
 
 SMALL = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, "sentences": 28}  # four steps
@@ -22,3 +22,11 @@ def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) 
     """A suite of one seed on one backbone; `content` has its methods and may change the rest."""
     own = {"suite": "tiny", "data": str(data), "corpus": str(corpus), "tasks": ["sts"]}
     return own | {"seeds": [1], "backbones": {str(bert): None}} | content
+
+
+def training_words(run: Run, suite: Path) -> list[str]:
+    """The command that trains a run, given by its text."""
+    recipe = [f"{key}={value}" for key, value in sorted(suite_recipe(run).items())]
+    words = ["job", "--run", run.text, "--suite", str(suite), "--backbone", run.reference]
+    words += ["--corpus", run.corpus, "--data", run.data, "--seed", str(run.seed)]
+    return [*words, "--recipe", *recipe, "--stages", "train"]

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.probing import FILES
-from bench.datasets.tasks import PROBING_TASKS
-from bench.datasets.transfer import QUESTIONS
+from bench.datasets.tasks import PROBING_TASKS, TASKS
 from bench.utils.files import read_json, write_json
 
 WIDTH = 24
@@ -72,7 +70,8 @@ def write_tasks(sts: Path, folder: Path) -> Path:
         rows = [f"{text}\t{label}" for text, label in labelled(draw, 2, size)]
         put(down / f"SST/binary/sentiment-{split}", rows)
     for name, size in {"train_5500": 72, "TREC_10": 24}.items():
-        rows = [f"{QUESTIONS[label]}:x {text}" for text, label in labelled(draw, 6, size)]
+        classes = TASKS["TREC"].labels
+        rows = [f"{classes[label]}:x {text}" for text, label in labelled(draw, 6, size)]
         put(down / f"TREC/{name}.label", rows)
     for split, size in {"train": 60, "test": 30}.items():
         pairs = zip(labelled(draw, 2, size), labelled(draw, 2, size), strict=True)
@@ -82,13 +81,13 @@ def write_tasks(sts: Path, folder: Path) -> Path:
         ]
         put(down / f"MRPC/msr_paraphrase_{split}.txt", ["header", *rows])
     sizes = {"tr": 60, "va": 20, "te": 20}
-    for name in FILES.values():
+    for name in PROBING_TASKS:
         rows = [
             f"{code}\tL{label}\t{text}"
             for code, size in sizes.items()
             for text, label in labelled(draw, 3, size)
         ]
-        put(folder / "probing" / f"{name}.txt", rows)
+        put(folder / TASKS[name].path, rows)
     listed = read_json(folder / "manifest.json")
     listed["transfer"] = {
         **{task: {"positive": 20, "negative": 20} for task in ("MR", "CR", "MPQA")},

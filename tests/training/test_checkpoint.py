@@ -18,6 +18,7 @@ import bench.training.checkpoint
 import bench.training.loop
 import bench.utils.progress
 from bench.__main__ import main
+from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
@@ -30,7 +31,7 @@ from bench.utils.files import sha256_file, write_json
 from bench.utils.progress import Progress
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
-from tests.support.tiny_suite import SMALL, tiny_run
+from tests.support.tiny_suite import SMALL, tiny_run, training_words
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -369,10 +370,6 @@ def told(monkeypatch: Patch, at: int, *numbers: signal.Signals) -> None:
     monkeypatch.setattr(SimCSE, "loss", loss)
 
 
-def words(run: Run, suite: Path) -> list[str]:
-    return ["train", *run.arguments, "--suite", str(suite)]
-
-
 @pytest.mark.parametrize(
     "numbers", [(signal.SIGTERM,), (signal.SIGUSR1,), (signal.SIGUSR1, signal.SIGTERM)]
 )
@@ -389,14 +386,14 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
     handlers = [signal.getsignal(number) for number in interrupts.SIGNALS]
     with monkeypatch.context() as patch:
         told(patch, 1, *numbers)
-        assert main(words(run, tmp_path)) == 75
+        assert main(training_words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
     kept = f"{run.id} has a checkpoint after step 2 of 4"
     assert last == f"stopped by {numbers[-1].name}: {kept}; {CONTINUE}"
     assert [path.name[:8] for path in generations(folder)] == ["00000002"]
     assert not (tmp_path / "trained").exists()
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
-    assert main(words(run, tmp_path)) == 0
+    assert main(training_words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
 
 
@@ -414,11 +411,11 @@ def test_signals_while_a_checkpoint_is_written(
     with monkeypatch.context() as patch:
         patch.setattr(bench.training.checkpoint, "save_file", save)
         told(patch, 0, signal.SIGUSR1)
-        assert main(words(run, tmp_path)) == 75
+        assert main(training_words(run, tmp_path)) == 75
     folder = tmp_path / "runs" / run.id
     (path,) = generations(folder)
     assert path.name == f"00000001-{sha256_file(path)}.safetensors"
-    assert main(words(run, tmp_path)) == 0
+    assert main(training_words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
 
 
@@ -434,10 +431,10 @@ def test_outside_of_the_steps_a_signal_stops_at_once(
     run = make()
     with monkeypatch.context() as patch:
         patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        assert main(words(run, tmp_path)) == 75
+        assert main(training_words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"stopped by SIGTERM; {CONTINUE}"
-    assert main(words(run, tmp_path)) == 0
+    assert main(training_words(run, tmp_path)) == 0
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
 
 
@@ -461,9 +458,9 @@ def test_several_runs_in_one_process_go_on(
         "methods": ["gs-infonce[multiple=1]", "simcse", "sscl"],
     }
     planned = plan(validate(content))
-    write_json(tmp_path / "plan.json", planned)
-    first, second, third = (entry["id"] for entry in planned["runs"])
-    command = ["runs", "--suite", str(tmp_path), "--stages", "train"]
+    planned.write(tmp_path / "plan.json")
+    first, second, third = (run.id for run in planned.runs)
+    command = ["job", "--suite", str(tmp_path), "--stages", "train"]
     with monkeypatch.context() as patch:
         told(patch, 2, signal.SIGTERM)
         assert main(command) == 75
@@ -519,16 +516,16 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
             "due",
             lambda self: not filler.exists() or named.startswith("0000"),
         )
-        assert main(words(run, disk)) == 2
+        assert main(training_words(run, disk)) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"error: no space left on the device for {folder}")
     assert named in last
     assert last.endswith("; free some and start again, finished work is kept")
-    assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints"}
+    assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints", FAILURE}
     assert [path.name[:8] for path in generations(folder)] == ["00000001"]
     assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
     filler.unlink()
-    assert main(words(run, disk)) == 0
+    assert main(training_words(run, disk)) == 0
     assert f"{run.id} resumes after step 1 of 4" in capsys.readouterr().err
     assert_left(folder, unstopped(run))
 

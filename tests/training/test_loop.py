@@ -23,7 +23,8 @@ from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.runs.recipe import Recipe
-from bench.runs.resolve import resolve, run_of
+from bench.runs.resolve import resolve
+from bench.runs.run import Run
 from bench.training.context import Head, RunContext
 from bench.training.loop import train
 from bench.training.optimiser import make_optimiser, set_learning_rate
@@ -407,7 +408,7 @@ def test_an_encoder_that_is_gone_is_trained_again(
     folder = train_tiny("simcse", fresh=True)
     before = (folder / "encoder" / "model.safetensors").read_bytes()
     shutil.rmtree(folder / "encoder")
-    run = run_of(json.loads((folder / "outcome.json").read_text())["run"])
+    run = Run.model_validate(json.loads((folder / "outcome.json").read_text())["run"])
     assert bench.training.loop.train(run, tmp_path, folder)["outcome"]["status"] == "finished"
     assert (folder / "encoder" / "model.safetensors").read_bytes() == before
     assert "is gone" in capsys.readouterr().err

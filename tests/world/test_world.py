@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from bench import world as world_files
-from bench.datasets import corpora, probing, sts, transfer
-from bench.datasets.tasks import PROBING_FILES, STS_TASKS, TRANSFER_TASKS
+from bench.datasets import corpora, labelled, sts
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TASKS, TRANSFER_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.word_noise import CHINESE
@@ -32,7 +32,7 @@ def lines_of(world: Path, file: str, encoding: str = "utf-8") -> list[str]:
 
 def probe(world: Path, name: str) -> list[tuple[str, str]]:
     """(label, sentence) of all splits."""
-    lines = lines_of(world, f"../probing/{PROBING_FILES[name]}.txt")
+    lines = lines_of(world, f"../{TASKS[name].path}")
     return [(label, text) for _, label, text in (line.split("\t") for line in lines)]
 
 
@@ -59,10 +59,10 @@ def test_sts_sets_read_with_the_readers_of_the_real_ones(world: Path, task: str)
     assert len(gold) == sizes.get("test", sum(sizes.values()))
 
 
-@pytest.mark.parametrize("name", [*TRANSFER_TASKS, *PROBING_FILES])
+@pytest.mark.parametrize("name", [*TRANSFER_TASKS, *PROBING_TASKS])
 def test_labelled_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str) -> None:
-    reader, group = (transfer, "transfer") if name in TRANSFER_TASKS else (probing, "probing")
-    read = reader.read(name, world)
+    group = "transfer" if name in TRANSFER_TASKS else "probing"
+    read = labelled.read(name, world)
     sizes = read_json(world / "manifest.json")[group][name]
     assert sum(len(samples.labels) for samples in read.splits.values()) == sum(sizes.values())
     for samples in read.splits.values() if group == "probing" else ():
@@ -86,7 +86,7 @@ def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
 
 
 def test_no_sentence_is_in_two_splits(world: Path) -> None:
-    for name in PROBING_FILES:
+    for name in PROBING_TASKS:
         assert len({text for _, text in probe(world, name)}) == 1200
     for task in ("STS-B", "CNSD-STS-B"):
         parts = [sts.read(task, world, split).subsets[0] for split in ("train", "dev", "test")]
@@ -111,7 +111,7 @@ def test_the_documents_cover_the_corpus(world: Path) -> None:
 
 def test_every_token_occurs_in_the_corpus(world: Path) -> None:
     known = {word.lower() for word in (world / "world.txt").read_text("utf-8").split()}
-    texts = [text for name in PROBING_FILES for _, text in probe(world, name)]
+    texts = [text for name in PROBING_TASKS for _, text in probe(world, name)]
     for folder in ("MR", "CR", "MPQA", "SUBJ"):
         texts += [path.read_text("latin-1") for path in (world / "downstream" / folder).iterdir()]
     assert {word for text in texts for word in text.lower().split()} <= known

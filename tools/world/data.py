@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.datasets.tasks import PROBING_FILES
+from bench.datasets.tasks import TASKS
 from bench.utils.files import sha256_file
 from tools.world.language import (
     FACTORS,
@@ -474,7 +474,7 @@ def write_probing(folder: Path) -> Sizes:
         for split, size in SPLITS.items():
             rows = collect(rng, draw, evenly(labels, size), seen)
             lines += [f"{_CODES[split]}\t{label}\t{text}" for label, text in rows]
-        write_lines(folder / f"{PROBING_FILES[name]}.txt", lines)
+        write_lines(folder / Path(TASKS[name].path).name, lines)
     return {name: dict(SPLITS) for name in PROBING}
 
 
