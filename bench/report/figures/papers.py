@@ -38,6 +38,7 @@ from bench.report.figures.style import (
     grid,
     key,
     looks,
+    seen,
 )
 from bench.results.records import with_stand_ins
 from bench.results.suite_results import SuiteResults
@@ -61,12 +62,6 @@ def counted(table: pd.DataFrame, label: str) -> str:
 def keys(table: pd.DataFrame, series: Series, **changes: Any) -> list[Artist]:
     """Legend entries of the series of a figure."""
     return [key(counted(table, label), look | changes) for label, look in series.items()]
-
-
-def seen(*entries: tuple[Any, Artist]) -> list[Artist]:
-    """Of pairs of what is drawn (rows as booleans, or one) and a legend entry, the entries of what
-    there is."""
-    return [entry for drawn, entry in entries if np.any(drawn)]
 
 
 def several_seeds(table: pd.DataFrame) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -81,6 +82,12 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 def key(label: str, look: Look | None = None, **more: Any) -> Line2D:
     """A handle of a legend."""
     return Line2D([], [], **(look or {}), **more, label=label)
+
+
+def seen(*entries: tuple[Any, Artist]) -> list[Artist]:
+    """Of pairs of what is drawn (rows as booleans, or one) and a legend entry, the entries of what
+    there is."""
+    return [entry for drawn, entry in entries if np.any(drawn)]
 
 
 def wrapped(text: str, width: int) -> str:
