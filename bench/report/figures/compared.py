@@ -347,13 +347,9 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     if "Method" in names:
         ours = "every trained method" if len(trained) else "every method"
         frame = trained if len(trained) else frame
-    notes = [
-        suite.remark_on(frame["backbone"]),
-        CORRECTED if len(frame) > 1 else "",
-        "Printed differences are shown for their size only."
-        if len(claims) and suite.remark
-        else "",
-    ]
+    notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
+    if len(claims) and suite.remark:
+        notes.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     handles = [
