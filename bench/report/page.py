@@ -441,14 +441,12 @@ def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     """Each field of the scores' provenance with its distinct values; with several, how many runs
     have each."""
     provenances = [run.provenance for run in suite.runs if run.provenance]
-    counts: dict[str, Counter[str]] = {}
-    for provenance in provenances:
-        for title, text in _origin(provenance):
-            counts.setdefault(title, Counter())[text] += 1
-    rows = {title: list(texts) for title, texts in counts.items()}
-    for title, texts in counts.items():
-        if len(texts) > 1:
-            rows[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
+    facts = [fact for provenance in provenances for fact in _origin(provenance)]
+    rows = {}
+    for title in dict.fromkeys(title for title, _ in facts):
+        counts = Counter(text for name, text in facts if name == title)
+        texts = [f"{text} ({counted(n, 'run')})" for text, n in counts.most_common()]
+        rows[title] = texts if len(counts) > 1 else list(counts)
     dates = [str(provenance["date"]) for provenance in provenances if provenance.get("date")]
     if dates:
         rows["Scored"] = [" to ".join(dict.fromkeys((min(dates), max(dates))))]

@@ -260,7 +260,7 @@ def test_from_a_suite_to_its_grown_tables(
     render_tables(grown, cells, tmp_path / "tables")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-    render_page(grown, cells, tmp_path / "figures", tmp_path / "report")
+    render_page(grown, cells, tmp_path / "figures", tmp_path / "report", tmp_path / "tables")
     page = next((tmp_path / "report").glob("*.html"))
     for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
         assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")

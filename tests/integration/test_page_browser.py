@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from bench.comparison.reproduction import leaderboard
-from bench.report.page import render_page
 from bench.results.suite_results import read_suite
 from tests.support.browser import MISSING, Browser, chromium
 from tests.support.cells import cells
-from tests.support.page_project import NASTY, write_project
+from tests.support.page_project import NASTY, write_page, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
@@ -21,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=s
 @pytest.fixture(scope="module")
 def out(tmp_path_factory) -> Path:
     out = write_project(tmp_path_factory.mktemp("project"))
-    render_page(out.parent, out.parents[2] / "figures" / "s", out)
+    write_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out
 
 

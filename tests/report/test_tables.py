@@ -20,7 +20,6 @@ from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
 from bench.report.formats import Bold, html, latex
-from bench.report.page import render_page
 from bench.report.printed_table import (
     ShownCell,
     ShownRow,
@@ -39,6 +38,7 @@ from bench.reported.address import row_name, slug
 from bench.results import suite_results
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
+from tests.support.page_project import write_page
 from tests.support.synthetic_suite import seeds, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
@@ -426,9 +426,8 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
     found = frame.set_index(["board", "task"])["difference"]
     assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
-    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])
-    render_figures(suite, cells, tmp_path / "figures")
+    render_figures(suite, [], tmp_path / "figures")
     assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
-    render_page(suite, cells, tmp_path / "figures", tmp_path / "report", tables)
+    write_page(folder, tmp_path / "figures", tmp_path / "report")
     assert "Own STS" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")

@@ -2,15 +2,16 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from math import inf
 from pathlib import Path
+from statistics import fmean
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -38,72 +39,95 @@ from bench.utils.errors import UserError
 ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
 # An axis ends at the last mark within this many median deviations, or these points, of the median.
-DEVIATIONS, NEAR = 10, 3.0
+DEVIATIONS, NEAR = 10, 15.0
 MARGIN, ARROW = 0.05, 0.14  # shares of the axis: beside the marks, and for an arrow with its value
+BAND = {"color": "#D5D8DD", "lw": 0}
 
-Panels = list[tuple[Axes, str, pd.DataFrame]]
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a figure.
+
+    Attributes:
+        panel: heading of its panel.
+        name: at the left.
+        text: at the right.
+        marks: scores, their distance from the middle of the row, and their look; later ones are
+            drawn over earlier ones.
+        band: ends of a range that is shaded.
+        color, bold: of the text.
+    """
+
+    panel: str
+    name: str
+    text: str
+    marks: Sequence[tuple[Sequence[float], float, style.Look]]
+    band: tuple[float, float] | None = None
+    color: str = style.INK
+    bold: bool = False
 
 
-def panels(
-    table: pd.DataFrame,
-    names: Sequence[str],
+def figure_of_rows(
+    rows: Sequence[Row],
     title: str,
     note: str,
     handles: Sequence[Artist],
     scale: str,
-) -> tuple[Figure, Panels]:
-    """A figure with a panel per backbone.
+    always: Sequence[float] | None = None,
+) -> Figure:
+    """A figure with the panels of its rows below each other.
 
     Args:
-        table: has a column `backbone`, and one row per row of a panel.
-        names: of the rows. All have the same size, and rows are as high as the longest needs.
+        rows: all have the same height, which the longest name needs.
         title, note: texts above and below the panels.
         handles: of the legend, between title and panels.
-        scale: label of the axis.
-
-    Returns:
-        The figure, and each panel, headed by its backbone, with the backbone and its rows.
+        scale: label of the axis that all panels share.
+        always: if given, the axis shows the marks that lie together, and these scores.
     """
-    lines = pd.Series([style.wrapped(name, NAME_WIDTH) for name in names], index=table.index)
-    row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
-    parts = dict(list(table.groupby("backbone", sort=False)))
-    counts = [len(part) for part in parts.values()]
-    figure = style.sheet(title, note, handles, sum(counts) * row + len(parts) * PANEL + BELOW)
-    if not parts:  # the suite has no data
-        return figure, []
-    axes = figure.subplots(
-        len(parts), sharex=True, squeeze=False, gridspec_kw={"height_ratios": counts}
-    ).ravel()
-    for panel, (backbone, part) in zip(axes, parts.items(), strict=True):
+    names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
+    height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row.panel, []).append(row)
+    whole = len(rows) * height + len(parts) * PANEL + BELOW
+    figure = style.sheet(title, note, handles, whole)
+    if not rows:  # the suite has no data
+        return figure
+    ratios = [len(part) for part in parts.values()]
+    figure.subplots(len(parts), sharex=True, gridspec_kw={"height_ratios": ratios})
+    for panel, (heading, part) in zip(figure.axes, parts.items(), strict=True):
         panel.set_ylim(len(part) - 0.5, -0.5)
-        panel.set_yticks(range(len(part)), lines[part.index], size=NAME_SIZE)
+        panel.set_yticks(range(len(part)), [names[row.name] for row in part], size=NAME_SIZE)
         panel.tick_params(axis="y", length=0)
         panel.tick_params(axis="x", length=2, color=style.GREY)
-        panel.grid(axis="x", color="#F0F0F0", lw=0.6)
-        panel.grid(axis="y", color=style.PALE, lw=0.6)
+        panel.grid(color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        style.heading(panel, heading(backbone, part))
+        style.heading(panel, heading)
+        for y, row in enumerate(part):
+            if row.band:
+                panel.fill_between(row.band, y - 0.3, y + 0.3, **BAND)
+            for scores, distance, look in row.marks:
+                panel.plot(scores, [y + distance] * len(scores), **look)
+            panel.text(
+                1.02, y, row.text, transform=panel.get_yaxis_transform(), va="center",
+                color=row.color, weight="bold" if row.bold else "normal",
+            )  # fmt: skip
     panel.locator_params(axis="x", nbins=8)
     panel.set_xlabel(scale)
-    return figure, list(zip(axes, parts, parts.values(), strict=True))
+    if always is not None:
+        _zoom(figure, parts, always)
+    return figure
 
 
-def heading(backbone: str, rows: pd.DataFrame) -> str:
-    """A backbone, or what its rows are that have none."""
+def heading(backbone: str, labels: Iterable[str]) -> str:
+    """A backbone, or what the rows are that have none."""
     if backbone != NO_BACKBONE.name:
         return backbone
-    outside = [is_outside(label) for label in rows.get("label", ())]
-    kinds = [] if outside and all(outside) else ["no backbone"]
+    outside = list(map(is_outside, labels))
+    kinds = [] if all(outside) else ["no backbone"]
     if any(outside):
         kinds.append("outside encoder" if sum(outside) == 1 else "outside encoders")
     return ", ".join(kinds)
-
-
-def aside(panel: Axes, y: float, text: str, *, color: str = style.INK, bold: bool = False) -> None:
-    """A text to the right of a row."""
-    weight = "bold" if bold else "normal"
-    across = panel.get_yaxis_transform()
-    panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
 
 
 def core(values: pd.Series) -> tuple[float, float]:
@@ -117,53 +141,48 @@ def core(values: pd.Series) -> tuple[float, float]:
     return float(kept.min()), float(kept.max())
 
 
-def zoom(drawn: Panels, always: Sequence[float] = ()) -> None:
-    """Zoom on the marks that lie together, and on the scores `always`. Where a row has marks
-    beyond, an arrow at the edge shows their mean. Call it when all marks are drawn."""
-    # What is drawn at scores, not at positions of a panel.
-    marks = pd.DataFrame(
-        [
-            (panel, round(y), line, x)
-            for panel, *_ in drawn
-            for line in panel.get_lines()
-            if line.get_transform() is panel.transData
-            for x, y in line.get_xydata()
-        ],
-        columns=["panel", "y", "line", "x"],
-    ).dropna()
-    if marks.empty:
+def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float]) -> None:
+    """Zoom on the marks that lie together. Where a row has marks beyond, an arrow at the edge shows
+    their means."""
+    marks = [scores for part in parts.values() for row in part for scores, *_ in row.marks]
+    xs = pd.Series(list(chain(*marks)), dtype=float).dropna()
+    if xs.empty:
         return
-    xs = marks["x"]
     low, high = core(xs)
     low, high = min([low, *always]), max([high, *always])
-    margin, room = np.array([MARGIN, ARROW]) * ((high - low) or 1.0)
-    low, high = (
-        low - margin - room * (xs < low - margin).any(),
-        high + margin + room * (xs > high + margin).any(),
-    )
-    drawn[0][0].set_xlim(low, high)
-    sides = [(xs < low, "<", "left", 0.012, 0.032), (xs > high, ">", "right", 0.988, 0.968)]
-    for hidden, marker, align, at, text_at in sides:
-        for (panel, y), row in marks[hidden].groupby(["panel", "y"], sort=False):
-            means = row.groupby("line", sort=False)["x"].mean()
-            text = ", ".join(dict.fromkeys(f"{x:.2f}".replace("-", "−") for x in means))
-            look = {"color": means.index[0].get_color(), "transform": panel.get_yaxis_transform()}
-            panel.plot([at], [y], marker=marker, ms=5, ls="", zorder=5, **look)
-            panel.text(text_at, y, text, size=NAME_SIZE, va="center_baseline", ha=align, **look)
+    margin, room = MARGIN * ((high - low) or 1.0), ARROW * ((high - low) or 1.0)
+    low -= margin + (room if xs.min() < low - margin else 0)
+    high += margin + (room if xs.max() > high + margin else 0)
+    figure.axes[0].set_xlim(low, high)
+    # Sides of the axis: marker, alignment of its value, and where both are.
+    edges = [((-inf, low), "<", "left", 0.012, 0.032), ((high, inf), ">", "right", 0.988, 0.968)]
+    for panel, part in zip(figure.axes, parts.values(), strict=True):
+        for (y, row), (ends, marker, align, at, text_at) in product(enumerate(part), edges):
+            means: dict[str, str] = {}
+            for scores, _, look in row.marks:
+                hidden = [score for score in scores if ends[0] < score < ends[1]]
+                if hidden:
+                    means.setdefault(f"{fmean(hidden):.2f}".replace("-", "−"), look["color"])
+            if means:
+                color, across = next(iter(means.values())), panel.get_yaxis_transform()
+                panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
+                panel.text(
+                    text_at, y, ", ".join(means), transform=across, size=NAME_SIZE, color=color,
+                    va="center_baseline", ha=align,
+                )  # fmt: skip
 
 
 # --- Printed and measured ---
 
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-TOLERANCE = {"color": "#DCDCDC", "lw": 0}
 OUR_MEAN, ONE_RUN = {"lw": 2.4, "alpha": 0.5}, {"lw": 0.9}
 MEAN_KEY = "our mean: 90 % interval if =, else 95 %"
 RUN_KEY = "95 % of single runs of ours"
 LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRAINED}
 COLORS = {"lower": style.ORANGE, "higher": style.ORANGE, "not run": style.GREY}
 HOLLOW: style.Look = {"mfc": "none"}
-MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
+MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": ""}
 
 
 def _scored(cell: Cell) -> list[Line]:
@@ -194,24 +213,30 @@ def _intervals(verdict: Verdict) -> list[tuple[float, style.Look]]:
     return [mean, (verdict.half_width, ONE_RUN)] if verdict.within is False else [mean]
 
 
-def _draw_cell(panel: Axes, y: float, cell: Cell) -> None:
+def _row(cell: Cell, panel: str) -> Row:
     """The printed value as a stroke, our seeds as marks beside it, the verdict at the right."""
-    printed, verdict, lines = cell.number.value, cell.ours.verdict, _scored(cell)
-    panel.plot(printed, y, **style.PRINTED, zorder=2)
+    printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
+    shift = 0.18 if cell.other else 0.0
+    marks: list[tuple[Sequence[float], float, style.Look]] = []
+    for half_width, look in _intervals(verdict):
+        ends = (ours.mean - half_width, ours.mean + half_width)
+        marks.append((ends, -shift, look | {"color": LOOKS[_kind(ours)]["color"]}))
+    marks.append(([printed], 0, style.PRINTED))
+    for line in _scored(cell):
+        look = LOOKS[_kind(line)] | (HOLLOW if line.verdict.kind == "not comparable" else {})
+        marks.append((line.scores, -shift if line is ours else shift, look))
+    band = None
     if verdict.tolerance is not None:
         band = (printed - verdict.tolerance, printed + verdict.tolerance)
-        panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
-    shift = 0.18 if cell.other else 0.0
-    for line in lines:
-        at = y - shift if line is cell.ours else y + shift
-        hollow = HOLLOW if line.verdict.kind == "not comparable" else {}
-        panel.plot(line.scores, [at] * line.n, **LOOKS[_kind(line)] | hollow, zorder=3)
-    for half_width, look in _intervals(verdict):
-        ends = (cell.ours.mean - half_width, cell.ours.mean + half_width)
-        color = LOOKS[_kind(cell.ours)]["color"]
-        panel.plot(ends, [y - shift] * 2, **look | {"color": color}, zorder=1)
-    color, strong = COLORS.get(verdict.kind, style.INK), verdict.kind in ("lower", "higher")
-    aside(panel, y, f"{verdict.mark} {verdict.kind}", color=color, bold=strong)
+    return Row(
+        panel,
+        row_name(cell.number.method, cell.number.variant),
+        f"{verdict.mark} {verdict.kind}",
+        marks,
+        band,
+        COLORS.get(verdict.kind, style.INK),
+        verdict.kind in ("lower", "higher"),
+    )
 
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
@@ -228,7 +253,7 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     lines = [line for cell in cells for line in _scored(cell)]
     handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
     if any(verdict.tolerance is not None for verdict in verdicts):
-        handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
+        handles.append(Patch(**BAND, label="printed ± tolerance"))
     handles += _keys("ours, {} settings", set(map(_kind, lines)))
     if any(line.verdict.kind == "not comparable" for line in lines):
         open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
@@ -241,17 +266,18 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     said |= {"outside" for verdict in verdicts if verdict.within is False}
     notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
     notes += [text for kind, text in NOTES.items() if kind in said]
-    names = [row_name(cell.number.method, cell.number.variant) for cell in cells]
-    title = f"{paper_name(first.source)}, {first.table}: printed and measured"
-    rows = pd.DataFrame({"backbone": [cell.number.backbone for cell in cells], "cell": cells})
-    note, scale = " ".join(filter(None, notes)), first.our_metric.axis
-    figure, drawn = panels(rows, names, title, note, handles, scale)
-    for panel, backbone, part in drawn:
-        measured_on = [cell.ours.measured_on for cell in part["cell"] if _scored(cell)]
-        style.heading(panel, with_stand_ins(backbone, measured_on))
-        for y, cell in enumerate(part["cell"]):
-            _draw_cell(panel, y, cell)
-    return figure
+    measured_on: dict[str, list[str]] = {}
+    for cell in cells:
+        seen = measured_on.setdefault(cell.number.backbone, [])
+        seen += [cell.ours.measured_on] if _scored(cell) else []
+    panels = {backbone: with_stand_ins(backbone, seen) for backbone, seen in measured_on.items()}
+    return figure_of_rows(
+        [_row(cell, panels[cell.number.backbone]) for cell in cells],
+        f"{paper_name(first.source)}, {first.table}: printed and measured",
+        " ".join(filter(None, notes)),
+        handles,
+        first.our_metric.axis,
+    )
 
 
 def board_stem(board: str) -> str:
@@ -263,24 +289,24 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed, over
     the planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = suite.planned(name)
-    title = f"Suite {suite.name}: every seed of every method, {about.title}"
-    board = board.assign(kind=board["setting"].where(board["corpus"] != "", SEEDLESS))
-    handles = _keys("a seed, {} settings", set(board.loc[board["averages"].astype(bool), "kind"]))
-    if handles:
-        handles.append(style.key("mean", MEAN, ls=""))
-    names = list(map(named, board["label"], board["setting"]))
-    scale = f"average {about.title}" if about.overall == "Avg" else about.title
-    note = suite.remark_on(board["backbone"].unique())
-    figure, drawn = panels(board, names, title, note, handles, scale)
-    for panel, _, table in drawn:
-        for y, row in enumerate(table.itertuples()):
+    rows, kinds = [], set()
+    for backbone, part in board.groupby("backbone", sort=False):
+        for row in part.itertuples():
+            kind = row.setting if row.corpus else SEEDLESS
             mean, sd = mean_and_sd(row.averages)
-            panel.plot(row.averages, [y] * len(row.averages), **LOOKS[row.kind], zorder=3)
-            if row.averages:
-                panel.plot(mean, y, **MEAN, zorder=2)
-            aside(panel, y, score_text(mean, sd))
-    zoom(drawn, always=sorted(chain(*board["averages"]))[-1:])
-    return figure
+            kinds |= {kind} if row.averages else set()
+            marks = [([mean], 0, MEAN), (row.averages, 0, LOOKS[kind])] if row.averages else []
+            panel, text = heading(backbone, part["label"]), score_text(mean, sd)
+            rows.append(Row(panel, named(row.label, row.setting), text, marks))
+    handles = _keys("a seed, {} settings", kinds)
+    return figure_of_rows(
+        rows,
+        f"Suite {suite.name}: every seed of every method, {about.title}",
+        suite.remark_on(board["backbone"].unique()),
+        [*handles, style.key("mean", MEAN)] if handles else [],
+        f"average {about.title}" if about.overall == "Avg" else about.title,
+        always=sorted(chain(*board["averages"]))[-1:],
+    )
 
 
 def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -329,26 +355,28 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     ]
     if claims["claimed"].notna().any():
         handles.append(style.key("printed difference", claim | style.IN_LEGEND))
-    labels = [", ".join(line_of(row)[name] for name in names) for row in frame.to_dict("records")]
-    figure, drawn = panels(frame, labels, title, " ".join(notes).strip(), handles, scale)
-    for panel, _, rows in drawn:
-        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
-        for y, row in enumerate(rows.to_dict("records")):
-            claimed = claims_of(row, claims)["claimed"].dropna()
-            panel.plot(claimed, [y] * len(claimed), **claim, zorder=2)
-            panel.plot(row["differences"], [y + 0.16] * row["n"], **seed, zorder=3)
+    rows = []
+    for backbone, part in frame.groupby("backbone", sort=False):
+        for row in part.to_dict("records"):
             half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
             ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
-            panel.plot(ends, [y - 0.1] * 3, **mean, zorder=4)
+            marks = [
+                (claims_of(row, claims)["claimed"].dropna().to_list(), 0, claim),
+                (row["differences"], 0.16, seed),
+                (ends, -0.1, mean),
+            ]
+            name = ", ".join(line_of(row)[name] for name in names)
             text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-            aside(panel, y, text, bold=row["verdict"] != "undecided")
-    zoom(drawn, always=[0])
+            bold = row["verdict"] != "undecided"
+            rows.append(Row(heading(backbone, part["label"]), name, text, marks, bold=bold))
+    figure = figure_of_rows(rows, title, " ".join(notes).strip(), handles, scale, always=[0])
+    for panel in figure.axes:
+        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
 
 
 # --- Printed gains over SimCSE, beside what seeds alone make of SimCSE ---
 
-REACH = {"color": "#C9CED6", "lw": 0}
 GAIN: style.Look = {"color": style.ORANGE, "marker": "|", "ms": 13, "mew": 2.4, "ls": ""}
 GAINS_NOTE = (
     "Grey: 95 % of the differences of two of 50 public runs (hppRC/simple-simcse), as 1.96 √2 "
@@ -360,25 +388,28 @@ GAINS_NOTE = (
 def gains_figure() -> Figure:
     """A panel per method and a row per backbone; gains outside the range of seeds stand out."""
     table = printed_gains()
-    within = table["gain"] < table["reach"]
-    count = f"{within.sum()} of {len(table)}"
-    title = f"{count} printed gains over SimCSE are within the spread of its seeds"
+    beyond = table["gain"] >= table["reach"]
+    rows = [
+        Row(
+            row.method,
+            row.backbone,
+            f"{100 * row.share:.0f} % of pairs",
+            [([row.gain], 0, GAIN)],
+            (0, row.reach),
+            style.ORANGE if is_beyond else style.INK,
+            is_beyond,
+        )
+        for row, is_beyond in zip(table.itertuples(), beyond, strict=True)
+    ]
     handles = [
         style.key("printed gain", GAIN | style.IN_LEGEND),
-        Patch(**REACH, label="differences of two runs of SimCSE, by the seed alone"),
+        Patch(**BAND, label="differences of two runs of SimCSE, by the seed alone"),
     ]
-    names = list(table["backbone"])
+    count = f"{(~beyond).sum()} of {len(table)}"
+    title = f"{count} printed gains over SimCSE are within the spread of its seeds"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    rows = table.assign(backbone=table["method"])
-    figure, drawn = panels(rows, names, title, GAINS_NOTE, handles, scale)
-    for panel, _, part in drawn:
-        for y, row in enumerate(part.itertuples()):
-            panel.fill_between((0, row.reach), y - 0.32, y + 0.32, **REACH, zorder=1)
-            panel.plot(row.gain, y, **GAIN, zorder=3)
-            beyond = row.gain >= row.reach
-            color = style.ORANGE if beyond else style.INK
-            aside(panel, y, f"{100 * row.share:.0f} % of pairs", color=color, bold=beyond)
-    drawn[0][0].set_xlim(0, 1.04 * table["reach"].max())
+    figure = figure_of_rows(rows, title, GAINS_NOTE, handles, scale)
+    figure.axes[0].set_xlim(0, 1.04 * table["reach"].max())
     return figure
 
 

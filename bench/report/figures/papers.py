@@ -1,6 +1,7 @@
 """The papers' figures, redrawn from a suite's own measurements: a function for each kind."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -41,6 +42,9 @@ from bench.report.figures.style import (
 from bench.results.records import with_stand_ins
 from bench.results.suite_results import SuiteResults
 
+Series = Mapping[str, Look]  # label -> look
+Sheet = Callable[..., tuple[Figure, list[Axes]]]  # `grid` with title and note
+
 # --- Texts that depend on a figure's data ---
 
 
@@ -54,9 +58,19 @@ def counted(table: pd.DataFrame, label: str) -> str:
     return f"{label}, n = {most}" if least == most else f"{label}, n = {least} to {most}"
 
 
-def keys(table: pd.DataFrame, series: Mapping[str, Look], **changes: Any) -> list[Artist]:
+def keys(table: pd.DataFrame, series: Series, **changes: Any) -> list[Artist]:
     """Legend entries of the series of a figure."""
     return [key(counted(table, label), look | changes) for label, look in series.items()]
+
+
+def seen(*entries: tuple[Any, Artist]) -> list[Artist]:
+    """Of pairs of what is drawn (rows as booleans, or one) and a legend entry, the entries of what
+    there is."""
+    return [entry for drawn, entry in entries if np.any(drawn)]
+
+
+def several_seeds(table: pd.DataFrame) -> bool:
+    return bool(table["seed"].nunique() > 1)
 
 
 def place_of(table: pd.DataFrame, backbone: str) -> str:
@@ -88,21 +102,17 @@ MARKED: Look = {"ms": 4, "mew": 0.8, "lw": 1.3}  # lines with markers
 HOLLOW: Look = {"mew": 0.9, "mfc": "none"}
 
 
-def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_sweep(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Scores against a swept value, equally spaced: every seed, a line through the means, printed
     values as strokes."""
-    series = looks(table["series"].unique())
     several = table[table["origin"] == OURS].groupby("series")["x"].nunique() > 1
     shown = {label: look if several[label] else look | POINTS for label, look in series.items()}
     handles = keys(table, shown, **MARKED | HOLLOW)
-    if (table["origin"] == PRINT).any():
-        handles.append(key("printed", PRINTED_STROKE, ms=15))
+    handles += seen((table["origin"] == PRINT, key("printed", PRINTED_STROKE, ms=15)))
     xs = sorted(table["x"].unique())
     at = {x: position for position, x in enumerate(xs)}
     names = [split_name(*score) for score in figure.scores]
-    drawn, axes = grid(
-        title, note, handles, names, height=2.9, xlabel=figure.x, ylabel="Spearman x 100"
-    )
+    drawn, axes = sheet(handles, names, height=2.9, xlabel=figure.x, ylabel="Spearman x 100")
     crowded = len(xs) > 12 and len(axes) > 1
     stroke = PRINTED_STROKE | {"ms": min(15, 320 / len(xs) / len(axes))}  # strokes do not touch
     for panel, (task, split) in zip(axes, figure.scores, strict=True):
@@ -124,28 +134,24 @@ def draw_sweep(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
     return drawn
 
 
-def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_curves(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Dev score against the step: mean and range over seeds, the kept checkpoints, and released
     logs."""
-    backbones, series = table["backbone"].unique(), looks(table["series"].unique())
     handles = keys(table, series, **LINE, lw=1.3)
-    if table["seed"].nunique() > 1:
-        handles.append(Patch(color=INK, alpha=0.2, lw=0, label="all seeds"))
-    if (table["best"].eq(True) & (table["origin"] == OURS)).any():
-        handles.append(key("kept checkpoint", color=INK, marker="o", mfc="white", ms=4, ls=""))
-    if (table["origin"] == PRINT).any():
-        handles.append(key("printed best step", color=INK, lw=0.9, ls=":"))
-    if (table["origin"] == LOG).any():
-        handles.append(key("released log (same dashes)", color=GREY, lw=0.9))
-    drawn, axes = grid(
-        title, note, handles, headings(figure, table), height=2.6,
+    kept = table["best"].eq(True) & (table["origin"] == OURS)
+    handles += seen(
+        (several_seeds(table), Patch(color=INK, alpha=0.2, lw=0, label="all seeds")),
+        (kept, key("kept checkpoint", color=INK, marker="o", mfc="white", ms=4, ls="")),
+        (table["origin"] == PRINT, key("printed best step", color=INK, lw=0.9, ls=":")),
+        (table["origin"] == LOG, key("released log (same dashes)", color=GREY, lw=0.9)),
+    )
+    drawn, axes = sheet(
+        handles, headings(figure, table), height=2.6,
         xlabel="step", ylabel="dev, Spearman x 100",
     )  # fmt: skip
-    for (panel, backbone), label in product(zip(axes, backbones, strict=True), series):
-        rows, look = (
-            table[(table["backbone"] == backbone) & (table["series"] == label)],
-            series[label],
-        )
+    panels = dict(zip(table["backbone"].unique(), axes, strict=True))
+    for (backbone, label), rows in table.groupby(["backbone", "series"], sort=False):
+        panel, look = panels[backbone], series[label]
         ours, log = rows[rows["origin"] == OURS], rows[rows["origin"] == LOG]
         panel.plot(log["step"], log["dev"], color=GREY, ls=look["ls"], lw=0.9, zorder=1)
         for step in rows.loc[rows["origin"] == PRINT, "step"]:
@@ -155,8 +161,8 @@ def draw_curves(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
         panel.fill_between(ends.index, ends["min"], ends["max"], **shade, zorder=2)
         mean = common_mean(ours, "step", ["dev"])
         panel.plot(mean.index, mean["dev"], **look | LINE, lw=1.3, zorder=3)
-        kept = ours[ours["best"].eq(True)]
-        panel.plot(kept["step"], kept["dev"], **look | POINTS, mfc="white", ms=4, zorder=4)
+        best = ours[ours["best"].eq(True)]
+        panel.plot(best["step"], best["dev"], **look | POINTS, mfc="white", ms=4, zorder=4)
     return drawn
 
 
@@ -168,16 +174,14 @@ READINGS = {
 }
 
 
-def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_layers(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """A similarity by layer, or by pair of adjacent layers, a panel per pooling: means over seeds,
     and every seed."""
-    pairs, series = figure.kind == "setsim", looks(table["series"].unique())
-    readings = table["reading"].unique()
+    pairs, readings = figure.kind == "setsim", table["reading"].unique()
     handles = keys(table, series, **MARKED)
-    if table["seed"].nunique() > 1:
-        handles.append(key("a seed", SEED_STROKE, color=INK))
-    drawn, axes = grid(
-        title, note, handles, [READINGS.get(reading, reading) for reading in readings], height=2.9,
+    handles += seen((several_seeds(table), key("a seed", SEED_STROKE, color=INK)))
+    drawn, axes = sheet(
+        handles, [READINGS.get(reading, reading) for reading in readings], height=2.9,
         xlabel="pair of layers" if pairs else "layer", ylabel="mean cosine",
     )  # fmt: skip
     low, high = table["value"].min(), table["value"].max()
@@ -194,7 +198,7 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
             rows = table[(table["series"] == label) & (table["reading"] == reading)]
             mean = rows.groupby("layer")["value"].mean()
             panel.plot(mean.index, mean, **look | MARKED, zorder=3)
-            if rows["seed"].nunique() > 1:
+            if several_seeds(rows):
                 panel.plot(rows["layer"], rows["value"], **look | SEED_STROKE)
     return drawn
 
@@ -202,7 +206,7 @@ def draw_layers(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
 RANKS = {1: "nearest", 2: "2nd", 3: "3rd"}
 
 
-def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Cosines of the nearest neighbours in a batch, and of the nearest noise vectors, against the
     batch size."""
     sentences, noise = SERIES[0] | MARKED, SERIES[1] | MARKED
@@ -213,9 +217,7 @@ def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, title: str, note: st
     ]
     count = counted(table.assign(series="sentences"), "sentences")
     handles += [key(count, sentences | LINE), key("Gaussian noise", noise | LINE)]
-    drawn, (panel,) = grid(
-        title, note, handles, height=3.1, xlabel="batch size", ylabel="mean cosine"
-    )
+    drawn, (panel,) = sheet(handles, height=3.1, xlabel="batch size", ylabel="mean cosine")
     means = table.groupby(["batch", "rank"])[["sentences", "noise"]].mean()
     panel.set_xscale("log", base=2)
     sizes = sorted(table["batch"].unique())
@@ -234,18 +236,16 @@ LOWER = "{} (lower is better)"
 FEWEST_BOXED = 5  # seeds; quartiles of fewer mean little
 
 
-def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_seeds(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Every seed, a panel per task; all panels span the same range in points, so that spreads can
     be compared."""
-    series = looks(table["series"].unique())
     mark = POINTS | HOLLOW | {"ms": 4}
     handles = [*keys(table, series, **mark), key("mean", color=INK, lw=1.2)]
-    if (table["origin"] == PRINT).any():
-        handles.append(key("printed", color=GREY, lw=3))
+    handles += seen((table["origin"] == PRINT, key("printed", color=GREY, lw=3)))
     by_score = dict(list(table.groupby(["task", "split"])))
     parts = {score: by_score[score] for score in figure.scores if score in by_score}
     names = ["average, test" if task == "Avg" else split_name(task, split) for task, split in parts]
-    drawn, axes = grid(title, note, handles, names, columns=4, height=1.8, ylabel="Spearman x 100")
+    drawn, axes = sheet(handles, names, columns=4, height=1.8, ylabel="Spearman x 100")
     span = 1.2 * max(*(np.ptp(rows["value"]) for rows in parts.values()), 1.0)
     for panel, task_rows in zip(axes, parts.values(), strict=True):
         middle = (task_rows["value"].max() + task_rows["value"].min()) / 2
@@ -265,19 +265,20 @@ def draw_seeds(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) 
     return drawn
 
 
-def draw_alignment(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_alignment(
+    figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet
+) -> Figure:
     """Alignment against uniformity: the marker is the method, its colour and the number are the
     average STS score."""
     values = ["uniformity", "alignment", "average"]
     means = table.groupby(["series", "backbone"], sort=False)[values].mean()
-    series = looks(table["series"].unique())
     handles = keys(table, series, color=INK, mfc=PALE, ms=7, ls="")
-    if len(table) > len(means):
-        handles.append(key("a seed", color=GREY, marker=".", ms=3, ls=""))
-    if len(means) > means.index.get_level_values("backbone").nunique():
-        handles.append(key("one backbone", color=GREY, lw=0.9))
-    drawn, (panel,) = grid(
-        title, note, handles, height=3.7,
+    handles += seen(
+        (len(table) > len(means), key("a seed", color=GREY, marker=".", ms=3, ls="")),
+        (len(means) > table["backbone"].nunique(), key("one backbone", color=GREY, lw=0.9)),
+    )
+    drawn, (panel,) = sheet(
+        handles, height=3.7,
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
     averages = means["average"].dropna()
@@ -330,25 +331,21 @@ def _annotate(panel: Axes, texts: Sequence[tuple[float, float, str]], seeds: np.
         taken.append(box)
 
 
-def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_path(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Alignment against uniformity at each evaluation of a training, from a hollow marker to a
     filled one."""
-    backbones, series = table["backbone"].unique(), looks(table["series"].unique())
     handles = keys(table, series, ms=4, lw=1.1)
-    if table["seed"].nunique() > 1:
-        handles.append(key("a seed", color=INK, lw=0.4, alpha=0.45))
+    handles += seen((several_seeds(table), key("a seed", color=INK, lw=0.4, alpha=0.45)))
     handles.append(key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""))
     handles.append(key("last", color=INK, marker="o", ms=5, ls=""))
-    drawn, axes = grid(
-        title, note, handles, headings(figure, table), height=3.4,
+    drawn, axes = sheet(
+        handles, headings(figure, table), height=3.4,
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
-    for (panel, backbone), label in product(zip(axes, backbones, strict=True), series):
-        rows, look = (
-            table[(table["backbone"] == backbone) & (table["series"] == label)],
-            series[label],
-        )
-        if rows["seed"].nunique() > 1:
+    panels = dict(zip(table["backbone"].unique(), axes, strict=True))
+    for (backbone, label), rows in table.groupby(["backbone", "series"], sort=False):
+        panel, look = panels[backbone], series[label]
+        if several_seeds(rows):
             thin = {"color": look["color"], "lw": 0.4, "alpha": 0.45}
             for _, seed in rows.groupby("seed", sort=False):
                 panel.plot(seed["uniformity"], seed["alignment"], **thin)
@@ -363,10 +360,11 @@ def draw_path(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -
     return drawn
 
 
-def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_densities(
+    figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet
+) -> Figure:
     """Densities of cosines, a row per range of gold scores with the highest at the top; all on the
     same scale."""
-    series = looks(table["series"].unique())
     handles = [
         Patch(
             facecolor=(look["color"], 0.18), edgecolor=look["color"], ls=look["ls"], lw=1.2,
@@ -374,7 +372,7 @@ def draw_densities(figure: PaperFigure, table: pd.DataFrame, title: str, note: s
         )
         for label, look in series.items()
     ]  # fmt: skip
-    drawn, (panel,) = grid(title, note, handles, height=3.9, xlabel="cosine", ylabel="gold score")
+    drawn, (panel,) = sheet(handles, height=3.9, xlabel="cosine", ylabel="gold score")
     low, high = table["cosine"].min(), table["cosine"].max()
     room = 0.08 * (high - low) + 0.01
     xs = np.linspace(max(low - room, -1), min(high + room, 1), 400)
@@ -408,12 +406,12 @@ def _density(values: np.ndarray, xs: np.ndarray) -> np.ndarray:
     return np.asarray(density(xs) + density(2 - xs) + density(-2 - xs))
 
 
-def draw_tokens(figure: PaperFigure, table: pd.DataFrame, title: str, note: str) -> Figure:
+def draw_tokens(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """The cosines between the tokens of one sentence as matrices, side by side on the same colour
     scale."""
     parts = dict(list(table.groupby("series", sort=False)))
     names = [f"{label}, layer {rows['layer'].iloc[0]}" for label, rows in parts.items()]
-    drawn, axes = grid(title, note, [], names, height=3.4)
+    drawn, axes = sheet([], names, height=3.4)
     scale = Normalize(np.floor(10 * table["cosine"].min()) / 10, 1)
     for panel, rows in zip(axes, parts.values(), strict=True):
         matrix = rows.pivot(index="row", columns="column", values="cosine").to_numpy()
@@ -430,7 +428,7 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, title: str, note: str)
 
 # --- All figures ---
 
-DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, str, str], Figure]] = {
+DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, Series, Sheet], Figure]] = {
     "sweep": draw_sweep,
     "seeds": draw_seeds,
     "curves": draw_curves,
@@ -457,4 +455,5 @@ def draw(suite: SuiteResults, figure: PaperFigure, data: FigureData) -> Figure:
     if not headed(figure):
         title += f", {place_of(table, figure.series[0].backbone)}"
     notes = [figure.note, *data.remarks, suite.remark_on(table["measured_on"])]
-    return DRAW[figure.kind](figure, table, title, " ".join(filter(None, notes)))
+    sheet = partial(grid, title, " ".join(filter(None, notes)))
+    return DRAW[figure.kind](figure, table, looks(table["series"].unique()), sheet)

@@ -6,22 +6,17 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const SVG = "http://www.w3.org/2000/svg";
   const DASH = "–";
+  const dialog = document.getElementById("entry");
 
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-  function element(name, attributes = {}, ...children) {
-    const made = document.createElement(name);
+  function built(made, attributes, children) {
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     made.append(...children.map((child) => (typeof child === "number" ? String(child) : child)));
     return made;
   }
-
-  function drawn(name, attributes = {}, text = "") {
-    const made = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.textContent = text;
-    return made;
-  }
+  const element = (name, attributes = {}, ...children) => built(document.createElement(name), attributes, children);
+  const drawn = (name, attributes, ...children) => built(document.createElementNS(SVG, name), attributes, children);
 
   // Wrap the content of a cell in a button.
   function pressable(cell, action) {
@@ -85,8 +80,6 @@
 
   // --- The dialog with the runs behind a number ---
 
-  const two = (value) => (value == null ? DASH : value.toFixed(2));
-
   function facts(pairs) {
     const list = element("dl");
     for (const [title, text] of pairs) list.append(element("dt", {}, title), element("dd", {}, text));
@@ -97,17 +90,15 @@
     return element("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
   }
 
-  const minute = (date) => date.slice(0, 16).replace("T", " ");
-
   // Columns of a table of runs: name -> text for a run and its score.
   const COLUMNS = {
     Seed: (run) => run.seed,
-    Score: (run, score) => (run.status === "finished" ? two(score) : [run.status, run.reason].filter(Boolean).join(": ")),
+    Score: (run, score) => (run.status === "finished" ? score?.toFixed(2) : [run.status, run.reason].filter(Boolean).join(": ")),
     Run: (run) => (run.file ? element("a", { href: run.file }, run.id) : run.id),
     Steps: (run) => run.steps,
     "Best step": (run) => run.best_step,
     Seconds: (run) => run.seconds,
-    Scored: (run) => run.date && minute(run.date),
+    Scored: (run) => run.date?.slice(0, 16).replace("T", " "),
   };
 
   function runsTable(side) {
@@ -131,44 +122,35 @@
     return facts(texts.map(([title, text]) => [title, element("code", {}, text)]));
   }
 
-  const look = (index) => `curve-${index % 6} dash-${Math.floor(index / 6) % 3}`;
+  const COLOURS = ["#3a8fd0", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#808890"]; // seen on white and on black
+  const DASHES = ["none", "5 3", "1.5 2.5"];
+  const look = (index) => ({ stroke: COLOURS[index % 6], "stroke-dasharray": DASHES[Math.floor(index / 6) % 3] });
 
   // One quantity over the steps, for several runs.
   function chart(name, title, runs) {
-    const [width, height, left, bottom, top] = [280, 130, 40, 16, 8];
-    const points = runs.map((run) =>
-      (run.curve[name] ?? []).map((value, index) => [run.curve.step[index], value]).filter(([, value]) => value !== null));
-    const flat = points.flat();
-    if (!flat.length) return null;
-    const [xs, ys] = [flat.map(([x]) => x), flat.map(([, y]) => y)];
+    const lines = runs.map((run) =>
+      (run.curve[name] ?? []).map((y, index) => [run.curve.step[index], y]).filter(([, y]) => y !== null));
+    const [xs, ys] = [0, 1].map((axis) => lines.flat().map((point) => point[axis]));
+    if (!xs.length) return null;
     const [x0, x1, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const across = (x) => left + ((width - left - 6) * (x - x0)) / (x1 - x0 || 1);
-    const up = (y) => height - bottom - ((height - bottom - top) * (y - low)) / (high - low || 1);
+    const across = (x) => ((280 * (x - x0)) / (x1 - x0 || 1)).toFixed(1);
+    const up = (y) => (120 - (120 * (y - low)) / (high - low || 1)).toFixed(1);
+    const polylines = lines.map((line, index) =>
+      drawn("polyline", { ...look(index), points: line.map(([x, y]) => `${across(x)},${up(y)}`).join(" ") }));
     const label = `${title}: from ${low.toPrecision(4)} to ${high.toPrecision(4)}, steps ${x0} to ${x1}`;
-    const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-    svg.append(
-      drawn("line", { class: "axis", x1: left, x2: width, y1: height - bottom, y2: height - bottom }),
-      drawn("line", { class: "axis", x1: left, x2: left, y1: 0, y2: height - bottom }),
-      drawn("text", { x: left - 4, y: up(high) + 4, "text-anchor": "end" }, high.toPrecision(4)),
-      drawn("text", { x: left, y: height - 3 }, String(x0)),
-      drawn("text", { x: width, y: height - 3, "text-anchor": "end" }, `step ${x1}`));
-    if (low !== high) svg.append(drawn("text", { x: left - 4, y: up(low), "text-anchor": "end" }, low.toPrecision(4)));
-    points.forEach((line, index) => {
-      const path = line.map(([x, y]) => `${across(x).toFixed(1)},${up(y).toFixed(1)}`).join(" ");
-      svg.append(drawn("polyline", { class: look(index), points: path }));
-    });
-    return element("figure", {}, element("figcaption", {}, title), svg);
+    const svg = drawn("svg", { viewBox: "-3 -3 286 126", role: "img", "aria-label": label }, ...polylines);
+    return element("figure", {}, element("figcaption", {}, label), svg);
   }
 
   function curves(runs) {
-    const charts = data.curve.map(([name, title]) => chart(name, title, runs)).filter(Boolean);
-    const key = element("ul", { class: "key" });
-    runs.forEach((run, index) => {
-      const mark = drawn("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" });
-      mark.append(drawn("polyline", { class: look(index), points: "0,5 30,5", "stroke-width": 2 }));
-      key.append(element("li", {}, mark, `seed ${run.seed ?? DASH}, ${run.setting}`));
+    const key = runs.map((run, index) => {
+      const line = drawn("polyline", { ...look(index), points: "0,5 30,5" });
+      const mark = drawn("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" }, line);
+      return element("li", {}, mark, `seed ${run.seed ?? DASH}, ${run.setting}`);
     });
-    return [element("h3", {}, "Training"), key, element("div", { class: "charts" }, ...charts)];
+    const charts = data.curve.map(([name, title]) => chart(name, title, runs)).filter(Boolean);
+    const parts = [element("ul", { class: "key" }, ...key), element("div", { class: "charts" }, ...charts)];
+    return [element("h3", {}, "Training"), ...parts];
   }
 
   function origins(runs) {
@@ -180,27 +162,22 @@
     });
   }
 
-  // The command that runs a printed row, and the address of the number.
-  function place(entry) {
-    const pairs = [];
-    if (entry.command) pairs.push(["Command for this row", element("code", {}, entry.command)]);
-    if (entry.address) pairs.push(["Address", element("a", { href: `#${entry.address}` }, `#${entry.address}`)]);
-    return facts(pairs);
-  }
-
   function open(number) {
     const entry = data.entries[number];
     const runs = [...new Set(entry.sides.flatMap((side) => side.runs))].map((index) => data.runs[index]);
     const trained = runs.filter((run) => run.curve);
+    const where = []; // of a printed number
+    if (entry.command) where.push(["Command for this row", element("code", {}, entry.command)]);
+    if (entry.address) where.push(["Address", element("a", { href: `#${entry.address}` }, `#${entry.address}`)]);
     document.getElementById("entry-title").textContent = entry.title;
     document.getElementById("entry-body").replaceChildren(
       facts(entry.facts),
-      place(entry),
+      facts(where),
       ...entry.sides.flatMap(runsTable),
       ...(trained.length ? curves(trained) : []),
       ...origins(runs));
-    if (!document.getElementById("entry").open) document.getElementById("entry").showModal();
-    document.getElementById("entry").scrollTop = 0;
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
   }
 
   // The number that the page's address names, in its table.
@@ -274,7 +251,6 @@
     filter(form, false);
   }
   for (const hint of all(".scripted")) hint.hidden = false;
-  const dialog = document.getElementById("entry");
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click on the backdrop
   window.addEventListener("hashchange", openAddressed);
   openAddressed();
