@@ -88,11 +88,7 @@ def test_rendering_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> N
     suite = read_suite(folder)
     stems = {path.stem for path in (first / "figures").glob("*.png")}
     averages = figure_stems(judge(suite))
-<<<<<<< HEAD
     drawn = {stem for stem in averages if any(cell.is_measured for cell in averages[stem])}
-=======
-    drawn = {stem for stem, of in averages.items() if any(cell.is_measured for cell in of)}
->>>>>>> F
     assert stems >= drawn | {"leaderboard", "compare"}
     for figure, measured in paper_figures(suite):
         assert (first / "figures" / f"{figure.stem}.pdf").is_file()
