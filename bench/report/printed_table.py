@@ -245,11 +245,7 @@ def _lines(row: ShownRow, printed: Line, *, in_sweep: bool) -> list[Line]:
     stated = _stated(verdict)
     if verdict.kind in ("not run", "inconclusive", "diverged"):
         stated += f": {verdict.reason}"
-    if in_sweep:
-        has_ours = n > 0 or any(cell.ours.verdict.kind != "not run" for cell in cells.values())
-    else:
-        has_ours = n > 0 or verdict.kind == "diverged"
-    if has_ours:
+    if any(cell.ours.verdict.kind != "not run" for cell in cells.values()):
         ours = {column: _ours(shown, n, in_sweep) for column, shown in row.cells.items()}
         settings = [cell.ours.setting for cell in cells.values() if cell.number.run]
         lines.append(ours | {"Line": _whose(settings, n), "Verdict": stated})
@@ -259,7 +255,7 @@ def _lines(row: ShownRow, printed: Line, *, in_sweep: bool) -> list[Line]:
         printed["Verdict"] = stated
 
     other = {column: cell.other for column, cell in cells.items() if cell.other}
-    if other and (has_ours or not in_sweep):
+    if other:
         most = max(line.n for line in other.values())
         n = decisive.other.n if decisive.other and not in_sweep else most
         texts = dict.fromkeys(cells, "–")
