@@ -2,7 +2,8 @@
 are made."""
 
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,109 +99,109 @@ def printed_tables(cells: Sequence[Cell]) -> dict[str, ShownTable]:
 
 def shown_table(cells: Sequence[Cell]) -> ShownTable:
     """The cells of a printed table as texts: a row per printed row, of a sweep one per line."""
-    sweep = is_sweep(cells)
-    lines = sweep_lines(cells) if sweep else [""] * len(cells)
-    printed = best([cell.number.value for cell in cells], cells, lines)
-    ours = best([_candidate(cell) for cell in cells], cells, lines)
-    shown = {
-        cell.number: _shown_cell(cell, *is_best)
-        for cell, *is_best in zip(cells, printed, ours, strict=True)
-    }
-    if sweep:
-        columns = list(dict.fromkeys(cell.number.variant for cell in cells))
-        line_of = dict(zip([cell.number for cell in cells], lines, strict=True))
-        groups = grouped(
-            cells, lambda cell: (line_of[cell.number], cell.number.backbone, cell.number.task)
+    lines = _sweep_lines(cells)
+    printed = _best(cells, lambda cell: cell.number.value, lines)
+    ours = _best(cells, _shown_mean, lines)
+    shown: dict[Number, ShownCell] = {}
+    for cell in cells:
+        number, line = cell.number, cell.ours
+        score = score_text(line.mean, line.sd, number.our_metric.digits) if line.n else ""
+        # Which mean of fewer seeds is best would be chance.
+        enough = line.deterministic or line.n >= FEWEST_SEEDS
+        shown[number] = ShownCell(
+            cell,
+            _text(printed_text(number), number in printed),
+            _text(score, enough and number in ours),
         )
-        rows = []
-        for (line, backbone, task), row in groups.items():
-            texts = {cell.number.variant: shown[cell.number] for cell in row}
-            rows.append(ShownRow(line, backbone, task, texts, row[-1]))
-        return ShownTable(cells, columns, rows, sweep)
+    if lines:
+        return _sweep(cells, lines, shown)
 
     tasks = dict.fromkeys(cell.number.task for cell in cells)
     columns = sorted(tasks, key=lambda task: task == "Avg")
-    splits = len({cell.number.split for cell in cells}) > 1
+    splits = {cell.number.split for cell in cells}
     directions = {cell.number.form.direction for cell in cells} - {""}
     rows = []
-    for (label, split), row in grouped(
-        cells, lambda cell: (cell.number.label, cell.number.split)
-    ).items():
+    for row in grouped(cells, lambda cell: (cell.number.label, cell.number.split)).values():
         number = row[0].number
-        name = printed_names().get(label) or row_name(number.method, number.variant)
-        name += f" {split}" if splits and split else ""
+        name = printed_names().get(number.label) or row_name(number.method, number.variant)
+        name += f" {number.split}" if len(splits) > 1 and number.split else ""
         by_task = {cell.number.task: cell for cell in row}
         decisive = by_task.get(columns[-1], row[-1])
         if len(directions) > 1 and decisive.number.form.direction:
             name += f", {decisive.number.form.direction}"
         texts = {task: shown[cell.number] for task, cell in by_task.items()}
         rows.append(ShownRow(name, number.backbone, "", texts, decisive))
-    return ShownTable(cells, columns, rows, sweep)
+    return ShownTable(cells, columns, rows, is_sweep=False)
 
 
-def _shown_cell(cell: Cell, best_printed: bool, best_ours: bool) -> ShownCell:
-    printed, ours = printed_text(cell.number), ""
-    if cell.ours.n:
-        ours = score_text(cell.ours.mean, cell.ours.sd, cell.number.our_metric.digits)
-    # Which mean of fewer seeds is best would be chance.
-    if best_ours and (cell.ours.deterministic or cell.ours.n >= FEWEST_SEEDS):
-        ours = Bold(ours)
-    return ShownCell(cell, Bold(printed) if best_printed else printed, ours)
+def _sweep(
+    cells: Sequence[Cell], lines: Mapping[Number, str], shown: Mapping[Number, ShownCell]
+) -> ShownTable:
+    """A table that varies one quantity as a grid: a column per value."""
+    columns = list(dict.fromkeys(cell.number.variant for cell in cells))
+    groups = grouped(
+        cells, lambda cell: (lines[cell.number], cell.number.backbone, cell.number.task)
+    )
+    rows = []
+    for (line, backbone, task), row in groups.items():
+        texts = {cell.number.variant: shown[cell.number] for cell in row}
+        rows.append(ShownRow(line, backbone, task, texts, row[-1]))
+    return ShownTable(cells, columns, rows, is_sweep=True)
 
 
-# --- The best values, which print shows in bold ---
+def _text(text: str, is_best: bool) -> str:
+    return Bold(text) if is_best else text
 
 
-def _candidate(cell: Cell) -> float | None:
+def _shown_mean(cell: Cell) -> float | None:
     """Our mean as it is shown; none over the seeds that did not diverge."""
     ours = cell.ours
     return round(ours.mean, 2) if ours.n and ours.verdict.kind != "diverged" else None
 
 
-def best(values: Sequence[float | None], cells: Sequence[Cell], lines: Sequence[str]) -> list[bool]:
-    """Whether each value is the highest of its column, among the rows of its backbone, in a sweep
-    of its line. Where all are equal, none is."""
-    columns: dict[tuple[str, ...], set[float]] = {}
-    keys = []
-    for value, cell, line in zip(values, cells, lines, strict=True):
+def _best(
+    cells: Sequence[Cell], value: Callable[[Cell], float | None], lines: Mapping[Number, str]
+) -> set[Number]:
+    """The numbers with the highest value of their column, among the rows of their backbone, in a
+    sweep of their line. Where all are equal, none is."""
+
+    def column(cell: Cell) -> tuple[str, ...]:
         number = cell.number
-        key = (number.backbone, number.task, number.split, number.metric, line)
-        keys.append(key)
-        if value is not None and number.is_score:
-            columns.setdefault(key, set()).add(value)
-    return [
-        value is not None and len(columns.get(key, ())) > 1 and value == max(columns[key])
-        for value, key in zip(values, keys, strict=True)
-    ]
+        line = lines.get(number, "")
+        return number.backbone, number.task, number.split, number.metric, line
+
+    best: set[Number] = set()
+    for group in grouped([cell for cell in cells if cell.number.is_score], column).values():
+        values = [value(cell) for cell in group]
+        known = {number for number in values if number is not None}
+        if len(known) > 1:
+            pairs = zip(group, values, strict=True)
+            best |= {cell.number for cell, number in pairs if number == max(known)}
+    return best
 
 
-# --- Sweeps ---
+def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
+    """The line of a sweep to which each number belongs, named by its method; empty if the table is
+    no sweep: its rows vary one quantity, named by `variant`, in at least three values of each line,
+    and are scored on one or two tasks.
 
-
-def is_sweep(cells: Sequence[Cell]) -> bool:
-    """Whether the rows of a printed table vary one quantity, named by `variant`, in at least three
-    values of each line, and are scored on one or two tasks."""
+    Methods without a variant in common make up one line: in print, one of them is the other at
+    zero.
+    """
     numbers = [cell.number for cell in cells]
     tasks, metrics = ({getattr(number, name) for number in numbers} for name in ("task", "metric"))
     if not all(number.variant for number in numbers) or len(tasks) > 2 or len(metrics) > 1:
-        return False
-    values: dict[str, set[str]] = {}
-    for line, number in zip(sweep_lines(cells), numbers, strict=True):
-        values.setdefault(line, set()).add(number.variant)
-    return all(len(variants) > 2 for variants in values.values())
-
-
-def sweep_lines(cells: Sequence[Cell]) -> list[str]:
-    """The line of a sweep to which each number belongs, named by its method. Methods without a
-    variant in common make up one line: in print, one of them is the other at zero."""
-    methods = [cell.number.method for cell in cells]
-    rows = {(cell.number.variant, cell.number.method): None for cell in cells}
-    shared = len({variant for variant, _ in rows}) < len(rows)
-    if len(set(methods)) == 1 or shared:
-        return methods
-    most = max(methods, key=methods.count)
-    notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
-    return [f"{most} ({notes})"] * len(cells)
+        return {}
+    lines = {number: number.method for number in numbers}
+    methods = list(lines.values())
+    rows = dict.fromkeys((number.variant, number.method) for number in numbers)
+    if len(set(methods)) > 1 and len({variant for variant, _ in rows}) == len(rows):
+        most = max(methods, key=methods.count)
+        notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
+        lines = dict.fromkeys(numbers, f"{most} ({notes})")
+    values = {(line, number.variant) for number, line in lines.items()}
+    counts = Counter(line for line, _ in values)
+    return lines if min(counts.values()) > 2 else {}
 
 
 # --- As lines, for files and the terminal ---
@@ -244,11 +245,7 @@ def _lines(row: ShownRow, printed: Line, *, in_sweep: bool) -> list[Line]:
     stated = _stated(verdict)
     if verdict.kind in ("not run", "inconclusive", "diverged"):
         stated += f": {verdict.reason}"
-    if in_sweep:
-        has_ours = n > 0 or any(cell.ours.verdict.kind != "not run" for cell in cells.values())
-    else:
-        has_ours = n > 0 or verdict.kind == "diverged"
-    if has_ours:
+    if any(cell.ours.verdict.kind != "not run" for cell in cells.values()):
         ours = {column: _ours(shown, n, in_sweep) for column, shown in row.cells.items()}
         settings = [cell.ours.setting for cell in cells.values() if cell.number.run]
         lines.append(ours | {"Line": _whose(settings, n), "Verdict": stated})
@@ -258,7 +255,7 @@ def _lines(row: ShownRow, printed: Line, *, in_sweep: bool) -> list[Line]:
         printed["Verdict"] = stated
 
     other = {column: cell.other for column, cell in cells.items() if cell.other}
-    if other and (has_ours or not in_sweep):
+    if other:
         most = max(line.n for line in other.values())
         n = decisive.other.n if decisive.other and not in_sweep else most
         texts = dict.fromkeys(cells, "–")

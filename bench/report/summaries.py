@@ -32,36 +32,26 @@ AVERAGES_CAPTION = (
 
 
 def _where(source: str, table: str) -> str:
-    """A printed table with its paper, without the arXiv number."""
     return f"{paper_name(source) if source else 'All papers'}, {table}"
 
 
-def _rows_text(row: dict[str, Any]) -> str:
+def _rows_text(row: Any) -> str:
     """`12 rows`, with how many of them are not comparable."""
-    rows, differ = row["rows"], row["not_comparable"]
-    if not differ:
-        return f"{rows} rows"
-    return f"{rows} rows ({'all' if differ == rows else differ} not comparable)"
+    if not row.not_comparable:
+        return f"{row.rows} rows"
+    differ = "all" if row.not_comparable == row.rows else row.not_comparable
+    return f"{row.rows} rows ({differ} not comparable)"
 
 
 def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
-    """The order of a printed table as a sentence of its caption; empty if it has none.
-
-    Args:
-        orders: as returned by `bench.comparison.order.orders`.
-        source, table: names of the printed table.
-    """
+    """The order of a printed table as a sentence of its caption; empty if it has none."""
     rows = orders[(orders["source"] == source) & (orders["table"] == table)]
     parts = []
-    for row in rows.to_dict("records"):
-        tau = with_interval(row["tau"], row["low"], row["high"])
-        text = f"tau = {tau} over {_rows_text(row)}"
-        if rows["backbone"].nunique() > 1:
-            text += f" on {row['backbone']}"
-        if rows["split"].nunique() > 1:
-            text += f", {row['split']} set"
-        if pd.notna(row["expected"]):
-            text += f", expected from {row['expected']:.2f}"
+    for row in rows.itertuples():
+        text = f"tau = {with_interval(row.tau, row.low, row.high)} over {_rows_text(row)}"
+        text += f" on {row.backbone}" if rows["backbone"].nunique() > 1 else ""
+        text += f", {row.split} set" if rows["split"].nunique() > 1 else ""
+        text += f", expected from {row.expected:.2f}" if pd.notna(row.expected) else ""
         parts.append(text)
     return f"Order: {'; '.join(parts)}." if parts else ""
 
@@ -69,16 +59,15 @@ def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
 def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
     """`bench.comparison.order.orders` as texts."""
     lines = []
-    for row in orders.to_dict("records"):
-        split = f", {row['split']}" if row["split"] == "dev" else ""
+    for row in orders.itertuples():
         lines.append({
-            "Table": _where(row["source"], row["table"] or suite.boards[row["board"]].title),
-            "Backbone": row["backbone"] + split,
+            "Table": _where(row.source, row.table or suite.boards[row.board].title),
+            "Backbone": row.backbone + (", dev" if row.split == "dev" else ""),
             "Rows": _rows_text(row).replace(" rows", ""),
-            "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
-            "tau": with_interval(row["tau"], row["low"], row["high"]),
-            "Expected": score_text(row["expected"], nan),
-            "Remark": row["remark"],
+            "n": "–" if pd.isna(row.seeds) else str(row.seeds),
+            "tau": with_interval(row.tau, row.low, row.high),
+            "Expected": score_text(row.expected, nan),
+            "Remark": row.remark,
         })  # fmt: skip
     shown = pd.DataFrame(lines)
     return shown if orders["remark"].any() else shown.drop(columns="Remark", errors="ignore")
@@ -163,22 +152,20 @@ def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
     for row in quoted(board).to_dict("records"):
         runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
         differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
-        label = {name: row[name] for name in ("name", "run", "backbone", "quoted_from")}
         for task in (*about.tasks, "Avg"):
             points = [run.points(about, task) for run in runs]
-            ours = [value for value in points if value is not None]
+            ours = tuple(value for value in points if value is not None)
             mean, sd = mean_and_sd(ours)
-            numbers = {
+            rows.append({name: row[name] for name in ("name", "run", "backbone", "quoted_from")} | {
                 "task": task,
                 "quoted": row[task],
                 "measured_on": runs[0].plan.backbone if ours else "",
-                "ours": tuple(ours),
+                "ours": ours,
                 "n": len(ours),
                 "mean": mean,
                 "sd": sd,
                 "mark": NOT_COMPARABLE if ours and differ else "",
-            }
-            rows.append(label | numbers)
+            })  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -16,7 +16,6 @@ from bench.report.formats import Bold, html, latex, markdown
 from bench.report.printed_table import (
     ShownTable,
     in_lines,
-    is_sweep,
     legend,
     printed_tables,
     shown_table,
@@ -129,7 +128,7 @@ def test_bold_averages_are_those_of_print(tables, backbone, average):
 
 
 def test_sweeps_are_grids(tables):
-    sweeps = {stem for stem, table in tables.items() if is_sweep(table.cells)}
+    sweeps = {stem for stem, table in tables.items() if table.is_sweep}
     of_iscse = {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)}
     others = {"gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6"}
     assert sweeps == of_iscse | others
