@@ -277,10 +277,8 @@ def draw_alignment(
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
     averages = means["average"].dropna()
-    scale = ScalarMappable(None, "cividis")
+    scale = ScalarMappable(Normalize(averages.min() - 0.3, averages.max() + 0.3), "cividis")
     if len(averages):
-        room = 0.1 if np.ptp(averages) > 1 else 0.5
-        scale.set_clim(averages.min() - room, averages.max() + room)
         color_bar(drawn, [panel], scale, "average STS, test")
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):
