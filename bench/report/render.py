@@ -6,7 +6,7 @@ from bench.comparison.against_baseline import NothingToCompare
 from bench.comparison.reproduction import judged
 from bench.report.audit import write as write_audit
 from bench.report.comparison_table import render_versus
-from bench.report.coverage import render_coverage
+from bench.report.coverage import report as report_coverage
 from bench.report.figures import render_figures
 from bench.report.page import render_page
 from bench.report.tables import render_tables
@@ -22,16 +22,13 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
 
     Captions, notes and page say how many runs are missing, if any are. The comparison with the
     baseline is left out while it has no scores. If anything fails, nothing is written.
-
-    Raises:
-        UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
     suite = read_suite(suite_dir)
     cells = judged(suite)
     with files_together(out) as made, files_together(figures_dir) as figures:
         tables, report = made / "tables", made / "report"
         render_tables(suite, cells, tables)
-        render_coverage([suite_dir], out=tables / "coverage.md")
+        report_coverage(suite, cells, tables / "coverage.md")
         write_audit(findings(), tables / "audit.md")
         render_figures(suite, cells, figures)
         if suite.baseline:
