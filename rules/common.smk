@@ -23,11 +23,11 @@ try:
     # Adds the configuration's method_paths to BENCH_METHODS, which every job inherits.
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
         SUITE = suites.validate(config)
-        RUNS = {run.id: run for run in suites.planned(SUITE)}
-        COMPARISON = suites.comparison(SUITE, list(RUNS.values()))
+        PLAN = suites.plan(SUITE)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+RUNS = {run.id: run for run in PLAN.runs}
 # The name or path of each backbone, by its name in tables.
 BACKBONES = {run.backbone: run.reference for run in RUNS.values()}
 # Every corpus that a run reads, by its name in file names.
@@ -119,9 +119,7 @@ def inputs_of(stage, ids):
     before = needed if stage == "train" else runs_of("train", ids)
     # A job trains its own runs in the order of the plan, each after those that it needs.
     trained = [run for run in before if stage != "train" or run not in ids]
-    inputs += [f"{FOLDERS['train']}/{run}.json" for run in trained]
-    # Its time does not count: the plan is written again when a run is added.
-    return [ancient(f"{RESULTS}/plan.json"), *inputs]
+    return inputs + [f"{FOLDERS['train']}/{run}.json" for run in trained]
 
 
 def jobs_of(stage):
@@ -157,11 +155,10 @@ def probing_tasks(wildcards):
 
 def what_to_do(stage, ids):
     """What a job does besides what the ids of its runs say. If it changes, it is done again."""
-    if stage == "train":
-        return []
-    if stage == "score":
-        return [SUITE.mode, *(RUNS[run].tasks for run in ids)]
-    return [RUNS[run].analyses for run in ids]
+    todo = {"train": "", "score": "tasks", "analyse": "analyses"}[stage]
+    done = {run: getattr(RUNS[run], todo) for run in ids if todo}
+    # As text: Snakemake compares no nested parameters.
+    return json.dumps([SUITE.mode if stage == "score" else "", done])
 
 
 def suite_folder(wildcards):
@@ -170,10 +167,3 @@ def suite_folder(wildcards):
 
 def outputs_of(stage):
     return [f"{FOLDERS[stage]}/{run}.json" for run in runs_of(stage, RUNS)]
-
-
-def compared(wildcards):
-    """The outputs of the comparison, if the configuration names a baseline."""
-    if SUITE.compare is None:
-        return []
-    return [f"{RESULTS}/tables/{COMPARISON}.csv", f"{FIGURES}/{COMPARISON}.png"]

@@ -17,7 +17,7 @@ from bench.registry.backbones import backbone
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
-from bench.training.loop import Diverged, Training
+from bench.training.loop import Diverged, Training, batches
 from methods.base import Method, Step, Transform, seed_torch, stream_seed
 
 STEPS, HALF = 6, 3  # steps of a training, and the step at which one is interrupted
@@ -101,7 +101,7 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
 
     `count` is the number of items that are used; `still` turns off the dropout of transformers.
     """
-    rows = next(training.batches())[:count]
+    rows = next(batches(training.items, training.run.recipe, training.seed))[:count]
     training.modules.train()
     for module in training.modules.modules():
         if still and hasattr(module, "config"):
@@ -126,11 +126,7 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
 def advance(training: Training, count: int) -> list[dict[str, Any]]:
     """Take the next `count` steps and return their log rows; raises `Fault` if one diverges."""
     try:
-        rows: list[dict[str, Any]] = []
-        for batch in islice(training.batches(), count):
-            training.step(batch)
-            rows += training.sync()
-        return rows
+        return list(islice(training.steps(), count))
     except Diverged as diverged:
         raise Fault(
             f"in step {diverged.step}, {diverged}; correct the loss or lower its scale"

@@ -12,45 +12,6 @@ from bench.utils.errors import UserError
 
 app = typer.Typer()
 
-OutFolder = Annotated[Path, opt("The folder to write.", metavar="FOLDER")]
-
-
-@app.command(cls=Command)
-def tables(suite: Suite, out: OutFolder) -> None:
-    """Render all tables of a suite."""
-    from bench.comparison.reproduction import judged
-    from bench.report.tables import render_tables
-    from bench.results.suite_results import read_suite
-
-    results = read_suite(suite)
-    render_tables(results, judged(results), out)
-
-
-@app.command(cls=Command)
-def figures(suite: Suite, out: OutFolder) -> None:
-    """Render all figures of a suite."""
-    from bench.comparison.reproduction import judged
-    from bench.report.figures import render_figures
-    from bench.results.suite_results import read_suite
-
-    results = read_suite(suite)
-    render_figures(results, judged(results), out)
-
-
-@app.command(cls=Command)
-def page(
-    suite: Suite,
-    figures: Annotated[Path, opt("The folder with the figures.", metavar="FOLDER")],
-    out: OutFolder,
-) -> None:
-    """Render a web page that links tables and figures."""
-    from bench.comparison.reproduction import judged
-    from bench.report.page import render_page
-    from bench.results.suite_results import read_suite
-
-    results = read_suite(suite)
-    render_page(results, judged(results), figures, out, suite / "tables")
-
 
 @app.command(cls=Command)
 def compare(
@@ -161,7 +122,12 @@ def export(
 @app.command(cls=Command)
 def render(
     suite: Annotated[Path, arg("The suite's folder, results/<suite>.", metavar="SUITE")],
-    out: Annotated[Path, opt("The folder to write.", metavar="FOLDER")],
+    out: Annotated[
+        Path | None, opt("For tables/ and report/; by default SUITE.", metavar="FOLDER")
+    ] = None,
+    figures: Annotated[
+        Path | None, opt("For the figures; by default figures/ beside tables/.", metavar="FOLDER")
+    ] = None,
 ) -> None:
     """Render all tables, figures and the page of a suite.
 
@@ -170,5 +136,6 @@ def render(
     """
     from bench.report.render import render as render_all
 
-    render_all(suite, out)
+    out = out or suite
+    render_all(suite, out, figures or out / "figures")
     print(out / "report" / "index.html")

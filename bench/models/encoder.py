@@ -1,9 +1,10 @@
 """Encoders: objects that turn sentences into vectors and can be scored.
 
 An encoder has `encode(sentences) -> float32 (n, d)`, an `identity`, and a `kind`. Methods may
-define their own. An encoder that wraps another has it as `base`, and may hold tensors as `arrays`;
-`bench.models.load` stores both and passes them to `load`. An encoder whose last step is fitted on
-each task has `adapt` (see `adaptation`).
+define their own. One that can be saved has `save(folder)`, which writes files and returns what
+`load(folder, stored)` gets back, for JSON. An encoder that wraps another has it as `base`, and may
+hold tensors as `arrays`; `bench.models.load` stores both and passes them to `load`. An encoder
+whose last step is fitted on each task has `adapt` (see `adaptation`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from bench.datasets.manifest import Vectors
 from bench.models.packed_forward import Batch, States, Work, forward, is_packed, pooler_output
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
 from bench.models.side_by_side import side_by_side
-from bench.models.token_cache import TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
+from bench.utils.files import atomic_file
+from bench.utils.progress import Progress
 from methods.base import seed_torch, to_device
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
@@ -32,6 +34,7 @@ from methods.base import seed_torch, to_device
 TOKEN_BUDGET = {"cpu": 4096, "cuda": 65_536}
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
 AT_ONCE = 16
+CHUNK = 10_000  # sentences that are tokenized between two updates of the progress bar
 
 
 class Encoder(Protocol):
@@ -46,17 +49,10 @@ class Encoder(Protocol):
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Vectors of the sentences, float32 (n, d), in order."""
 
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Write files into `folder`; return what `load` gets back as `stored`, for JSON."""
-
 
 def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield indices of sequences of similar length, for batches.
-
-    Args:
-        lengths: tokens of each sequence.
-        budget: maximum tokens of a batch, padding included; a longer sequence is a batch itself.
-    """
+    """Yield indices of sequences of similar length, for batches of at most `budget` tokens, padding
+    included; a longer sequence is a batch itself."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
         if batch and lengths[index] * (len(batch) + 1) > budget:
@@ -65,6 +61,61 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         batch.append(index)
     if batch:
         yield batch
+
+
+def tokenizer_identity(tokenizer: Any) -> str:
+    """What determines a fast tokenizer's output, as JSON, without what is set per call."""
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    per_call = ("truncation", "padding")
+    return json.dumps({key: value for key, value in state.items() if key not in per_call})
+
+
+class TokenFile(Sequence[list[int]]):
+    """Token ids in a memory-mapped int32 file: number of sentences, end of each, then all ids."""
+
+    def __init__(self, path: Path) -> None:
+        content = np.load(path, mmap_mode="r")
+        count = int(content[0])
+        self._ends, self._ids = np.concatenate([[0], content[1 : 1 + count]]), content[1 + count :]
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return [self[index] for index in range(len(self))[row]]
+        row = range(len(self))[row]
+        return self._ids[self._ends[row] : self._ends[row + 1]].tolist()
+
+    @staticmethod
+    def write(path: Path, rows: Sequence[Sequence[int] | np.ndarray]) -> None:
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        content = np.concatenate([[len(rows)], lengths.cumsum(), *rows]).astype(np.int32)
+        with atomic_file(path) as temporary, open(temporary, "wb") as stream:
+            np.save(stream, content)
+
+
+def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
+    """Tokenize sentences, or read them from `folder` if they were tokenized before.
+
+    The file is named by a hash of the sentences, the tokenizer and `longest`, so it never is stale.
+    Sentences are cut on the right to `longest` tokens, special ones included.
+    """
+    digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
+    for sentence in sentences:
+        digest.update(sentence.encode())
+        digest.update(b"\n")
+    path = folder / f"{digest.hexdigest()[:16]}.npy"
+    if not path.is_file():
+        rows: list[np.ndarray] = []
+        with Progress(len(sentences), "tokenize", unit="sentence") as progress:
+            for start in range(0, len(sentences), CHUNK):
+                chunk = list(sentences[start : start + CHUNK])
+                output = tokenizer(chunk, truncation=True, max_length=longest, padding=False)
+                rows += [np.asarray(row, dtype=np.int32) for row in output["input_ids"]]
+                progress.advance(len(chunk))
+        TokenFile.write(path, rows)
+    return TokenFile(path)
 
 
 class TransformerEncoder:
@@ -90,8 +141,10 @@ class TransformerEncoder:
         self._limit = self._positions or longest_input(model, tokenizer)
         is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
         if pooler in FIRST_ONLY and is_causal:
-            what = f"pooler '{pooler}' takes the first token, which sees no other one in a decoder"
-            raise UserError(f"{what} ({model.config.model_type}); choose avg")
+            raise UserError(
+                f"pooler '{pooler}' takes the first token, which sees no other one in a decoder "
+                f"({model.config.model_type}); choose avg"
+            )
 
     @property
     def identity(self) -> str:
@@ -106,10 +159,8 @@ class TransformerEncoder:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
-        """Token ids, special tokens included, with room for tokens that the caller adds.
-
-        Truncation and padding set in the tokenizer's file are ignored.
-        """
+        """Token ids, special tokens included, with room for tokens that the caller adds. Truncation
+        and padding set in the tokenizer's file are ignored."""
         if not sentences:
             return []
         if not room and all(text in self._cached_tokens for text in sentences):
@@ -120,7 +171,7 @@ class TransformerEncoder:
     def read_tokens(self, sentences: Sequence[str], folder: Path) -> None:
         """Take the token ids of distinct sentences from a file in `folder`, written if missing."""
         rows = tokenized(sentences, self.tokenizer, self._limit, folder)
-        self._cached_tokens = TokensBySentence(sentences, rows)
+        self._cached_tokens = dict(zip(sentences, rows, strict=True))
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         return self.encode_tokens(self.tokenize(sentences))
@@ -171,21 +222,18 @@ class TransformerEncoder:
 
     @torch.inference_mode()
     def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
-        """Encode one batch with the dropout of training, float32 (n, d).
-
-        `seed` determines all masks; the state of torch's global generators is restored.
-        """
+        """Encode one batch with the dropout of training, float32 (n, d); `seed` determines its
+        masks. The state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
         training = self.model.training
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             seed_torch(seed, device)
             self.model.train()
-            try:
-                tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
-                batch = Batch.of(tokens, pad_id, device, self._positions)
-                return self._pooled(batch, None).float().cpu().numpy()
-            finally:
-                self.model.train(training)
+            tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
+            batch = Batch.of(tokens, pad_id, device, self._positions)
+            vectors = self._pooled(batch, None).float().cpu().numpy()
+        self.model.train(training)
+        return vectors
 
     def _pooled(self, batch: Batch, pool: Callable[[States, Tensor], Tensor] | None) -> Tensor:
         if pool is None and self.pooler == "cls":

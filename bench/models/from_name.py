@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import operator
 import os
 import re
 import sys
@@ -21,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from bench.models.encoder import Encoder
-from bench.models.load import load_encoder
+from bench.models.load import Normalised, load_encoder
 from bench.models.poolers import check_pooler
-from bench.models.sentence_transformers import Normalised
 from bench.registry.encoders import encoder_folder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
@@ -47,11 +47,9 @@ class Model:
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
-        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line.
-
-        The options of `common` apply unless `word` sets them.
-        """
-        model = replace(common, source=word) if common else cls(word)
+        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line, with
+        the options of `common` where it sets none."""
+        model = replace(common or cls(word), source=word)
         match = OPTIONS.fullmatch(word)
         if Path(word).exists() or not match:
             return model
@@ -59,26 +57,23 @@ class Model:
         for item in match["options"].split(","):
             key, _, value = (part.strip() for part in item.partition("="))
             if key not in KEYS:
-                hint = did_you_mean(key, KEYS)
-                raise UserError(f"'{word}' has an unknown option '{key}'{hint}")
-            if key == "prompt" or (key == "pooler" and value):
-                options[key] = value
-            elif key == "normalize" and value in ("", "true", "false"):
-                options[key] = value != "false"
-            else:
-                what = f"'{word}': cannot read '{item}'"
-                raise UserError(f"{what}; write pooler=avg, prompt=query or normalize")
+                raise UserError(
+                    f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
+                    "write pooler=avg, prompt=query or normalize"
+                )
+            options[key] = value.lower() != "false" if key == "normalize" else value
         return replace(model, source=match["source"], **options)
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
         """The model that a file of results describes (see `describe`); `UserError` if it is a
         function, since code that a file names is never run."""
-        options = {key: described.get(key) for key in ("pooler", "prompt")}
-        model = cls(described["model"], **options, normalize=bool(described.get("normalize")))
-        if described.get("function") or model.is_function:
-            what = f"'{model.name}' is a function, which is not run only because a file names it"
-            raise UserError(f"{what}; evaluate it again")
+        model = cls(described["model"], **{key: described[key] for key in KEYS})
+        if described["function"] or model.is_function:
+            raise UserError(
+                f"'{model.name}' is a function, which is not run only because a file names it; "
+                "evaluate it again"
+            )
         return model
 
     @property
@@ -122,10 +117,10 @@ class Model:
         """Raise `UserError` for mistakes that are visible before anything is loaded."""
         if self.is_function:
             self._function()
-            return
+        else:
+            encoder_folder(str(self.source))
         if self.pooler is not None:
             check_pooler(self.pooler)
-        encoder_folder(str(self.source))
 
     def _function(self) -> Function:
         return imported(self.source) if isinstance(self.source, str) else self.source
@@ -134,8 +129,9 @@ class Model:
         """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
-                what = f"'{self.name}' is a function, which has no pooler and no prompts"
-                raise UserError(f"{what}; omit both")
+                raise UserError(
+                    f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
+                )
             encoder: Encoder = FunctionEncoder(self._function(), self.name)
         else:
             options = {"pooler": self.pooler, "prompt": self.prompt}
@@ -151,29 +147,24 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
             return by_file
     pairs = combinations(models, 2)
     first, second = next((a, b) for a, b in pairs if a.file(above) == b.file(above))
-    what = f"'{first.label}' and '{second.label}' would both be written to {first.file()}"
-    raise UserError(f"{what}; omit one, or evaluate each into its own folder with --out")
+    raise UserError(
+        f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
+        "omit one, or evaluate each into its own folder with --out"
+    )
 
 
 def imported(name: str) -> Function:
-    """Import `module:function` from Python's path or the current folder, else `UserError`."""
+    """Import `module:function` from Python's path or the present folder; `UserError` otherwise."""
     module, _, path = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        value: Any = importlib.import_module(module)
+        return operator.attrgetter(path)(importlib.import_module(module))
     except FAILURES as error:
-        what = f"'{name}' cannot be imported ({describe_error(error)})"
-        raise UserError(f"{what}; run in its folder, or install what it needs") from error
-    for part in path.split("."):
-        if not hasattr(value, part):
-            hint = did_you_mean(part, [key for key in vars(value) if not key.startswith("_")])
-            raise UserError(f"'{name}': {module} has no '{part}'{hint}")
-        value = getattr(value, part)
-    if not callable(value):
-        what = f"'{name}' is not a function"
-        raise UserError(f"{what}; name one that takes a list of texts and returns an array")
-    return value
+        raise UserError(
+            f"'{name}' cannot be imported ({describe_error(error)}); "
+            "run in its folder, or install what it needs"
+        ) from error
 
 
 class FunctionEncoder:
@@ -193,8 +184,8 @@ class FunctionEncoder:
         self.identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of the sentences, float32 (n, d), in order; `UserError` if the function fails, or
-        does not return one vector per sentence."""
+        """As `Encoder.encode`; `UserError` if the function fails, or does not return one vector per
+        sentence."""
         if not sentences:
             return np.zeros((0, 0), dtype=np.float32)
         try:
@@ -205,12 +196,13 @@ class FunctionEncoder:
         except UserError:
             raise
         except FAILURES as error:
-            what = f"{len(sentences)} texts ({describe_error(error, self.function)})"
-            raise UserError(f"'{self.name}' failed on {what}; fix it") from error
+            reason = describe_error(error, self.function)
+            raise UserError(
+                f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
+            ) from error
         if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
-            what = f"an array of shape {vectors.shape} for {len(sentences)} texts"
-            raise UserError(f"'{self.name}' returned {what}; return one vector per text")
+            raise UserError(
+                f"'{self.name}' returned an array of shape {vectors.shape} for {len(sentences)} "
+                "texts; return one vector per text"
+            )
         return vectors
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        raise UserError(f"'{self.name}' is a function, which cannot be saved")

@@ -20,24 +20,23 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from bench.models.packed_forward import BERT_LIKE, Batch, States, Work, is_packed
+from bench.models.packed_forward import Batch, States, Work, is_packed
 
 HEAD = 8  # the kernel of attention takes heads whose width is a multiple of this
 COPIES = 8  # copied tensors of a layer: weight and bias of four products
 
 
 def is_fused(model: Any, device: str) -> bool:
-    """Whether a model can run here: on a GPU, of a type of `BERT_LIKE`, with GELU, and with heads
-    of a width that the kernel takes."""
-    if not device.startswith("cuda") or not is_packed(model):
+    """Whether a model can run here: on a GPU, of a type of `PACKED`, with GELU, and with heads of a
+    width that the kernel takes."""
+    config = model.config
+    if not device.startswith("cuda") or not is_packed(model) or config.hidden_act != "gelu":
         return False
-    if model.config.model_type not in BERT_LIKE or model.config.hidden_act != "gelu":
-        return False
-    return model.config.hidden_size // model.config.num_attention_heads % HEAD == 0
+    return config.hidden_size // config.num_attention_heads % HEAD == 0
 
 
 class FusedLayers:
-    """The layers of a transformer of `BERT_LIKE`, with its own weights."""
+    """The layers of a transformer of `PACKED`, with its own weights."""
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
         """Take a model for which `is_fused` holds, and the type of its products."""
@@ -60,14 +59,8 @@ class FusedLayers:
     def forward(
         self, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
     ) -> States:
-        """Hidden states, as `packed_forward.forward` returns them.
-
-        Args:
-            batch: without `positions`.
-            first_only: compute only the first tokens of the last layer.
-            work: counts the pass.
-            inputs: more inputs of the embedding layer, such as `position_ids`.
-        """
+        """Hidden states, as `packed_forward.forward` returns them, of a batch without
+        `positions`."""
         if work is not None:
             work.count(self.model.config, batch.lengths, first_only)
         # The embedding layer runs padded, because methods hook into it.
@@ -83,11 +76,8 @@ class FusedLayers:
     def _layer(
         self, layer: Any, states: Tensor, batch: Batch, weights: Sequence[Tensor], first_only: bool
     ) -> Tensor:
-        """One layer: (rows, d) -> (rows, d), or (sequences, d) if `first_only`.
-
-        `weights` are weight and bias of queries, keys and values, of the mixed values, and of both
-        feed-forward layers.
-        """
+        """One layer: (rows, d) -> (rows, d), or (sequences, d) if `first_only`; `weights` are in
+        the order of `self.weights`."""
         joined, joined_bias, mix, mix_bias, up, up_bias, down, down_bias = weights
         attention, training = layer.attention.self, self.model.training
         norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
@@ -158,12 +148,8 @@ def attend(
     """Attention with dropout within each of some packed sequences, (queries, heads, d / heads).
 
     A GPU has a kernel for it, which torch gives no public name; elsewhere sequences are padded.
-
-    Args:
-        queries, keys, values: (queries or keys, heads, d / heads).
-        ends, key_ends: where each sequence ends, after a 0, int32 (sequences + 1,).
-        longest, longest_keys: of the sequences, or more.
-        rate: of dropout.
+    `ends` and `key_ends` say where each sequence ends, after a 0, int32 (sequences + 1,); `longest`
+    and `longest_keys` are at least the lengths of the longest.
     """
     if queries.is_cuda:
         packed = [rows.unsqueeze(0) for rows in (queries, keys, values)]

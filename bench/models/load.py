@@ -1,34 +1,58 @@
-"""Save encoders to folders and load them.
+"""Save encoders to folders and load them, and folders of sentence-transformers.
 
-A folder that `save_encoder` writes holds `encoder.json` (the kind, and what `Encoder.save`
+A folder that `save_encoder` writes holds `encoder.json` (the kind, and what the encoder's `save`
 returned), the encoder's own files, and, where the encoder has them, `base/` (the encoder that it
 wraps) and `arrays.safetensors` (its tensors).
+
+Folders of sentence-transformers are read by that library. Where the first module is a transformer
+and its vectors are pooled by one of our poolers, our own forward pass runs it, and the library what
+follows. Otherwise the library encodes. Normalize as the last module is left out: it changes no
+cosine, and SentEval's classifiers get unnormalised vectors.
 """
 
+from __future__ import annotations
+
+import hashlib
 import importlib
+import json
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+import numpy as np
+import torch
 from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
 
 from bench.download import fetch_backbone
-from bench.models import sentence_transformers
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.poolers import POOLER_NAMES, check_pooler
-from bench.models.transformer import check_folder
-from bench.registry.backbones import UnknownBackbone, backbone
-from bench.registry.encoders import MODULES, SAVED, TRANSFORMER, encoder_folder, folder_kind
+from bench.models.transformer import check_folder, load_backbone, refuse_pickled, summary
+from bench.registry.backbones import UnknownBackbone, backbone, refuse_own_code
+from bench.registry.encoders import (
+    MODULES,
+    SAVED,
+    TRANSFORMER,
+    encoder_folder,
+    files_sum,
+    folder_kind,
+)
 from bench.registry.methods import method_classes
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, write_json
 from bench.utils.memory import is_memory_full
+from methods.base import Mapped
 
 ARRAYS = "arrays.safetensors"
+PROMPTS = "config_sentence_transformers.json"
+MODES = {"mean": "avg", "cls": "cls_before_pooler"}  # the library's modes, and ours
+READ = (".json", ".safetensors", ".txt", ".model")  # ends of names: files that decide the vectors
+USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
-def save_encoder(encoder: Encoder, folder: Path) -> None:
+def save_encoder(encoder: Any, folder: Path) -> None:
     """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
@@ -44,21 +68,16 @@ def save_encoder(encoder: Encoder, folder: Path) -> None:
 def load_encoder(
     model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
 ) -> Encoder:
-    """Load an encoder.
+    """Load an encoder; `UserError` if it cannot be, or not with these options.
 
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
             transformers, the name of a backbone, or a hub id.
-        pooler: required if the folder stores none, rejected if the folder stores another. With a
-            folder of sentence-transformers, only its transformer is used, without its other modules
-            and prompts.
+        pooler: required if the folder stores none. With a folder of sentence-transformers, only its
+            transformer is used, without its other modules and prompts.
         prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
             the folder's default.
         device: of a transformer.
-
-    Raises:
-        UserError: the model cannot be found or loaded, or the pooler or prompt is missing, unknown
-            or contradicts what is stored.
     """
     if pooler is not None:
         check_pooler(pooler)
@@ -66,22 +85,26 @@ def load_encoder(
     kind = check_files(folder, pooler, prompt)
     if kind == TRANSFORMER:
         if pooler is None:
-            what = f"{model} stores no pooler"
-            raise UserError(f"{what}; choose one with --pooler ({', '.join(POOLER_NAMES)})")
+            raise UserError(
+                f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
+            )
         return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
     try:
         with float32_products(ELSEWHERE):
             if kind == SAVED:
                 return _load_saved(folder, device)
-            encoder: Encoder = sentence_transformers.load_modular(folder, prompt, device)
-            encoder.encode(["a"])
+            encoder: Encoder = load_modular(folder, prompt, device)
+            encoder.encode(["a"])  # whether its parts fit together
             return encoder
-    except (SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # of any kind, for whatever the files say
         if is_memory_full(error):
             raise
-        reason = str(error).partition("\n")[0]
-        what = f"the parts of the encoder in {folder} are damaged or do not fit ({reason})"
-        raise UserError(f"{what}; save or download it again") from error
+        raise UserError(
+            f"the parts of the encoder in {folder} are damaged or do not fit ({summary(error)}); "
+            "save or download it again"
+        ) from error
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
@@ -89,21 +112,25 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
     would refuse it for what its files are, without its weights."""
     kind = folder_kind(folder)
     if kind == MODULES and pooler is None:
-        sentence_transformers.read_modules(folder)
-        sentence_transformers.read_prompt(folder, prompt)
+        read_modules(folder)
+        read_prompt(folder, prompt)
         return kind
     if kind == SAVED:
         stored = read_json(folder / SAVED)
         if pooler not in (None, stored.get("pooler")):
             has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
-            what = f"{folder} was saved with {has}, not with pooler '{pooler}'"
-            raise UserError(f"{what}; omit --pooler, or write pooler=none")
+            raise UserError(
+                f"{folder} was saved with {has}, not with pooler '{pooler}'; "
+                "omit --pooler, or write pooler=none"
+            )
     else:
         check_folder(folder)
         kind = TRANSFORMER
     if prompt:
-        what = f"--pooler uses only the transformer of {folder}, without prompts"
-        raise UserError(f"{what if pooler else f'{folder} has no prompts'}; omit --prompt")
+        refusal = f"{folder} has no prompts"
+        if pooler:
+            refusal = f"--pooler uses only the transformer of {folder}, without prompts"
+        raise UserError(f"{refusal}; omit --prompt")
     return kind
 
 
@@ -132,9 +159,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
         parts["base"] = load_encoder(folder / "base", device=device)
     if (folder / ARRAYS).is_file():
         parts["arrays"] = load_file(folder / ARRAYS)
-    names = [__name__, sentence_transformers.__name__]
-    names += [cls.__module__ for cls in method_classes().values()]
-    for name in names:
+    for name in (__name__, *(cls.__module__ for cls in method_classes().values())):
         for value in vars(importlib.import_module(name)).values():
             if isinstance(value, type) and getattr(value, "kind", None) == stored["kind"]:
                 encoder_class: Any = value
@@ -142,7 +167,141 @@ def _load_saved(folder: Path, device: str) -> Encoder:
                 if parts:
                     encoder.encode(["a"])
                 return encoder
-    what = (
-        f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method"
+    raise UserError(
+        f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method "
+        "defines; load it with the version that saved it"
     )
-    raise UserError(f"{what} defines; load it with the version that saved it")
+
+
+def read_modules(folder: Path) -> list[dict[str, Any]]:
+    """The entries of modules.json; `UserError` if one needs code of its own or is pickled."""
+    entries: list[dict[str, Any]] = read_json(folder / MODULES)
+    for entry in entries:
+        module = folder / entry["path"]
+        refuse_own_code(module)
+        refuse_pickled(module)
+        config = module / "config.json"
+        # The library would take tanh for an activation that is not torch's.
+        activation = read_json(config).get("activation_function") if config.is_file() else None
+        for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
+            if name and not name.startswith(package):
+                raise UserError(
+                    f"{folder} needs '{name}', code of the model's own, which is not run; "
+                    f"{USE_POOLER}"
+                )
+    return entries
+
+
+def read_prompt(folder: Path, name: str | None) -> str:
+    """The text of a prompt, None for the folder's default one and "" for none; `UserError` if the
+    folder has no such prompt."""
+    path = folder / PROMPTS
+    described = read_json(path) if path.is_file() else {}
+    prompts = described.get("prompts") or {}
+    name = described.get("default_prompt_name") if name is None else name
+    if not name:
+        return ""
+    if name not in prompts:
+        hint = did_you_mean(name, prompts)
+        raise UserError(f"{folder} has no prompt '{name}'{hint}; an empty --prompt uses none")
+    return prompts[name] or ""
+
+
+def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
+    """Load the encoder of a folder, with a prompt as `read_prompt` takes it; errors of the library
+    may be of any kind."""
+    entries, text = read_modules(folder), read_prompt(folder, prompt)
+    model: Any = None
+    if entries[0]["type"].endswith(".Transformer"):
+        # Before the library, which would draw missing weights at random.
+        model, _ = load_backbone(folder / entries[0]["path"])
+
+    # Here, because importing it takes seconds.
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    # A folder may name code of the hub for its attention, and a shorter type.
+    options = {"dtype": torch.float32, "use_safetensors": True, "attn_implementation": None}
+    library = SentenceTransformer(
+        str(folder),
+        device="cpu",
+        local_files_only=True,
+        trust_remote_code=False,
+        model_kwargs=options,
+    )
+    while isinstance(library[-1], Normalize):
+        library.pop(-1)
+    library.eval()
+
+    # Our pooler, where the first two modules are a transformer's last states and that pooler.
+    pooler, plain = None, {"method": "forward", "method_output_name": "last_hidden_state"}
+    pooling: Any = library[1] if len(library) > 1 else None
+    if model is not None and isinstance(pooling, Pooling):
+        first: Any = library[0]
+        is_plain = first.modality_config.get("text") == plain and not first.processing_kwargs
+        if is_plain and (pooling.include_prompt or not text):
+            pooler = MODES.get(pooling.pooling_mode)
+    if pooler is None:
+        return ModularEncoder(folder, text, library.to(device))
+    transformer = TransformerEncoder(model.to(device), library[0].tokenizer, pooler)
+    behind = torch.nn.Sequential(*list(library)[2:]).to(device)
+    if not text and not len(behind):
+        return transformer
+    return ModularEncoder(folder, text, behind, transformer)
+
+
+class ModularEncoder:
+    """The modules of a folder, all of them or those behind a transformer that we run."""
+
+    kind = "sentence-transformers"
+
+    def __init__(
+        self, folder: Path, prompt: str, modules: Any, transformer: TransformerEncoder | None = None
+    ) -> None:
+        self._prompt, self._modules, self._transformer = prompt, modules, transformer
+        described = f"{files_sum(folder, READ)}\n{prompt}".encode()
+        self.identity = f"{self.kind}-{hashlib.sha256(described).hexdigest()[:16]}"
+        # Tasks are tokenized once for all runs of a suite, without a prompt.
+        self.base = None if prompt else transformer
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        if self._transformer is None:
+            options = {"prompt": self._prompt, "show_progress_bar": False}
+            vectors = self._modules.encode(list(sentences), **options)
+            return np.asarray(vectors, dtype=np.float32)
+        vectors = self._transformer.encode([self._prompt + text for text in sentences])
+        pooled = torch.from_numpy(vectors).to(self._transformer.model.device)
+        with torch.inference_mode():
+            features = {"sentence_embedding": pooled}
+            for module in self._modules:
+                features = module(features)
+        return features["sentence_embedding"].float().cpu().numpy()
+
+
+class Normalised(Mapped):
+    """Normalises vectors to length 1. Zero vectors stay zero."""
+
+    kind = "normalised"
+    fixed = True
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+        # Whether the identity is the same in another process.
+        self.lasting = getattr(base, "lasting", True)
+
+    @property
+    def identity(self) -> str:
+        digest = hashlib.sha256(json.dumps([self.base.identity]).encode())
+        return f"{self.kind}-{digest.hexdigest()[:16]}"
+
+    def through(self, vectors: np.ndarray) -> np.ndarray:
+        exact = torch.from_numpy(np.ascontiguousarray(vectors)).double()
+        return F.normalize(exact, dim=-1).float().numpy()
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def load(cls, folder: Path, stored: dict[str, Any], *, base: Any, **_: Any) -> Normalised:
+        return cls(base)

@@ -1,12 +1,11 @@
 """Forward pass of transformers on packed sequences: linear layers skip padding, unless its states
 are asked for.
 
-Layers of BERT, RoBERTa and ModernBERT run on *packed* states, one row per token, with the model's
-own modules and weights (`bench.models.packed_layers`). Only attention uses padded states, so its
-dropout is unchanged. If only [CLS] of the last layer is needed, that layer computes queries and
-feed-forward for [CLS] alone. Without dropout the result equals the model's own forward pass up to
-rounding; with dropout it has the same distribution. Other architectures run their own padded
-forward pass.
+Layers of BERT and RoBERTa run on *packed* states, one row per token, with the model's own modules
+and weights. Only attention uses padded states, so its dropout is unchanged. If only
+[CLS] of the last layer is needed, that layer computes queries and feed-forward for [CLS] alone.
+Without dropout the result equals the model's own forward pass up to rounding; with dropout it has
+the same distribution. Other architectures run their own padded forward pass.
 """
 
 from __future__ import annotations
@@ -20,16 +19,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from bench.models.packed_layers import Dropout, ModernBert, bert_layer
-from bench.utils.errors import UserError
-from methods.base import to_device
+from methods.base import Tokens, to_device
 
-Tokens = Sequence[Sequence[int]]
-
-BERT_LIKE = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
-PACKED = (*BERT_LIKE, "modernbert")
-LENGTHS = 8  # the longest sequence of a batch is rounded up to a multiple of this for kernels
+PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 _COUNTING = Lock()  # encoders count in several threads
 
 
@@ -66,17 +60,10 @@ class Work:
 
 
 def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: bool) -> float:
-    """FLOP of the matrix products of one forward pass without padding.
-
-    Args:
-        config: of the model; without `intermediate_size`, that is 4 x `hidden_size`.
-        lengths: tokens of each sequence.
-        first_only: the last layer computes only the first token, and the keys and values of all.
-    """
+    """FLOP of the matrix products of one forward pass without padding over sequences of `lengths`.
+    With `first_only`, the last layer computes the first token, and keys and values of all."""
     width, depth = config.hidden_size, config.num_hidden_layers
     inner = getattr(config, "intermediate_size", None) or 4 * width
-    if getattr(config, "model_type", "") == "modernbert":
-        inner *= 1.5  # the gates are a third product with this width
     lengths = np.asarray(lengths, dtype=np.float64)
     rows, tokens, squares = len(lengths), lengths.sum(), (lengths**2).sum()
     whole = 2 * tokens * (4 * width**2 + 2 * width * inner) + 4 * squares * width
@@ -89,15 +76,10 @@ def forward_flop(config: Any, lengths: Sequence[int] | np.ndarray, first_only: b
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to take from a matrix.
+    """Rows to take from a matrix."""
 
-    Attributes:
-        index: of each row, int64 (m,); any valid one where the result is zero.
-        zero: rows of the result that are zero, bool (m, 1); None: none.
-    """
-
-    index: Tensor
-    zero: Tensor | None = None
+    index: Tensor  # of each row, int64 (m,); any valid one where the result is zero
+    zero: Tensor | None = None  # rows of the result that are zero, bool (m, 1)
 
     def of(self, matrix: Tensor) -> Tensor:
         rows = matrix.index_select(0, self.index)
@@ -105,8 +87,8 @@ class Rows:
 
 
 class _Take(torch.autograd.Function):
-    """Rows of a matrix, each at most once. The backward pass takes them `back`: `index_copy_` into
-    zeros would give the same bits, but deterministic kernels of a GPU sort for it."""
+    """Rows of a matrix, each at most once. The backward pass takes them `back`, with the bits of
+    `index_copy_` into zeros, for which deterministic kernels of a GPU would sort."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, there: Rows, back: Rows) -> Tensor:
@@ -123,7 +105,7 @@ def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Te
     if str(device) == "cpu":
         return [torch.from_numpy(array) for array in arrays]
     # Each begins at a multiple of 8 bytes.
-    sizes = [_next_multiple(array.nbytes, 8) for array in arrays]
+    sizes = [_padded(array.nbytes) for array in arrays]
     joined, starts = np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes[:-1]]).tolist()
     for array, start in zip(arrays, starts, strict=True):
         joined[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
@@ -134,8 +116,9 @@ def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Te
     ]
 
 
-def _next_multiple(number: int, of: int) -> int:
-    return -(-number // of) * of
+def _padded(length: int) -> int:
+    """The next multiple of 8, to which kernels of a GPU are aligned."""
+    return -(-length // 8) * 8
 
 
 @dataclass(frozen=True)
@@ -175,13 +158,10 @@ class Batch:
     ) -> Batch:
         """Pad at least one non-empty token sequence with `pad_id` and copy it to a device.
 
-        With `positions`, pad to this length and compute the states of padding too; `UserError` if a
-        sequence is longer. By default the length is the longest one, and padding is skipped.
+        With `positions`, pad to this length, which no sequence may exceed, and compute the states
+        of padding, too. By default the length is the longest one, and padding is skipped.
         """
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        if positions is not None and lengths.max() > positions:
-            what = f"a sentence has {lengths.max()} tokens, but the pooler averages {positions}"
-            raise UserError(f"{what}; choose another pooler or a smaller max_length")
         real = np.arange(positions or lengths.max()) < lengths[:, None]
         ids = np.full(real.shape, pad_id, np.int64)
         ids[real] = np.fromiter(chain.from_iterable(tokens), np.int64, lengths.sum())
@@ -211,8 +191,8 @@ class Batch:
 
     @property
     def longest(self) -> int:
-        """Length of the longest sequence, rounded up, so that few numbers occur."""
-        return _next_multiple(int(self.lengths.max()), LENGTHS)
+        """Length of the longest sequence, rounded up for kernels."""
+        return _padded(int(self.lengths.max()))
 
     def pack(self, states: Tensor) -> Tensor:
         """(n, length, d) -> (rows, d)."""
@@ -264,6 +244,70 @@ class States(Sequence[Tensor]):
         return self._first_only and index in (-1, len(self) - 1)
 
 
+def bert_layer(
+    layer: Any, states: Tensor, batch: Batch, padding: Any, drop: Dropout, first_only: bool
+) -> Tensor:
+    """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
+    attention, attention_output = layer.attention.self, layer.attention.output
+    computed = batch.first(states) if first_only else states
+
+    def heads(rows: Tensor) -> Tensor:
+        return rows.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
+
+    queries = attention.query(computed)
+    queries = heads(queries.unsqueeze(1) if first_only else batch.pad(queries))
+    keys, values = (heads(batch.pad(key(states))) for key in (attention.key, attention.value))
+    mixed = attend(queries, keys, values, padding, attention.dropout.p, drop)
+    mixed = mixed.transpose(1, 2).flatten(2)
+    mixed = mixed.squeeze(1) if first_only else batch.pack(mixed)
+
+    mixed = drop(attention_output.dense(mixed), attention_output.dropout.p)
+    between = attention_output.LayerNorm(mixed + computed)
+    widened = drop(layer.output.dense(layer.intermediate(between)), layer.output.dropout.p)
+    return layer.output.LayerNorm(widened + between)
+
+
+def attend(
+    queries: Tensor, keys: Tensor, values: Tensor, padding: Any, dropout: float, drop: Dropout
+) -> Tensor:
+    """Attention with dropout; `padding` is added to its logits; None: nothing is."""
+    if padding is not None:
+        padding = padding.to(queries.dtype)
+    if drop.active and dropout and drop.fast:
+        weights = queries * queries.shape[-1] ** -0.5 @ keys.transpose(-1, -2)
+        if padding is not None:
+            weights = weights + padding
+        return drop(weights.softmax(-1), dropout) @ values
+    rate = dropout if drop.active else 0.0
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=padding, dropout_p=rate)
+
+
+class Dropout:
+    """Dropout of one forward pass.
+
+    On a CPU it draws 16 random bits per element, ten times faster than torch. There the rate is
+    rounded to multiples of 1/65536 (0.1 becomes 0.100006), and the rest is scaled by the rounded
+    rate. The generator is seeded from torch's global one, so a seeded step draws the same masks.
+    """
+
+    def __init__(self, active: bool, device: torch.device) -> None:
+        self.active, self.fast = active, device.type == "cpu"
+        if active and self.fast:
+            self._bits = np.random.SFC64(int(torch.randint(2**62, ())))
+
+    def __call__(self, values: Tensor, rate: float) -> Tensor:
+        if not self.active or not rate:
+            return values
+        if not self.fast:
+            return F.dropout(values, rate)
+        threshold = min(round(rate * 65536), 65535)
+        bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
+        # The mask includes the scale, so that each pass is a single product.
+        kind = np.float64 if values.dtype == torch.float64 else np.float32
+        mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
+        return (values * torch.from_numpy(mask).view_as(values)).to(values.dtype)
+
+
 def is_packed(model: Any) -> bool:
     """Whether a model runs on packed states rather than with its own forward pass."""
     config = model.config
@@ -276,7 +320,7 @@ def forward(
     """Hidden states of a Hugging Face transformer, in its current mode (evaluation or training).
 
     Args:
-        first_only: compute only the first tokens of the last layer.
+        first_only: compute only the first tokens of the last layer, where the model is packed.
         work: counts the pass.
         inputs: more inputs of the model, such as `position_ids`.
     """
@@ -284,22 +328,15 @@ def forward(
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
     if not is_packed(model):
-        return States([batch.pack(layer) for layer in _own_states(model, batch, inputs)], batch)
-    bert_like = model.config.model_type in BERT_LIKE
-    positions = None if bert_like else inputs.pop("position_ids", None)
+        inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
+        padded = model(**inputs, output_hidden_states=True).hidden_states
+        return States([batch.pack(layer) for layer in padded], batch)
     # The embedding layer runs padded, because methods hook into it. It is cheap.
     layers = [batch.pack(model.embeddings(input_ids=batch.ids, **inputs))]
     padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
-    if bert_like:
-        for index, layer in enumerate(model.encoder.layer):
-            last = first_only and index == model.config.num_hidden_layers - 1
-            layers.append(bert_layer(layer, layers[-1], batch, padding, drop, last))
-        return States(layers, batch, first_only)
-    shared = ModernBert(model, batch, padding, positions)
-    for index, layer in enumerate(model.layers):
-        last = first_only and index == len(model.layers) - 1
-        layers.append(shared.layer(layer, layers[-1], drop, last))
-    layers[-1] = model.final_norm(layers[-1])
+    for index, layer in enumerate(model.encoder.layer):
+        cls_only = first_only and index == model.config.num_hidden_layers - 1
+        layers.append(bert_layer(layer, layers[-1], batch, padding, drop, cls_only))
     return States(layers, batch, first_only)
 
 
@@ -310,15 +347,9 @@ def _padding(batch: Batch) -> Tensor | None:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device
     # A GPU's attention copies masks whose rows do not start at multiples of 8 elements.
-    aligned = length if device.type == "cpu" else _next_multiple(length, 8)
+    aligned = length if device.type == "cpu" else _padded(length)
     padding = torch.zeros(rows, aligned, device=device)[:, :length]
     return padding.masked_fill_(batch.mask == 0, -torch.inf)[:, None, None, :]
-
-
-def _own_states(model: Any, batch: Batch, inputs: dict[str, Any]) -> Sequence[Tensor]:
-    """Hidden states of a model's own forward pass, embeddings first, each (n, length, d)."""
-    inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
-    return cast(Sequence[Tensor], model(**inputs, output_hidden_states=True).hidden_states)
 
 
 def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:

@@ -35,9 +35,6 @@ FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first tok
 
 def check_pooler(name: str) -> None:
     """Raise `UserError` if `name` is not a pooler that encoders can be scored with."""
-    if name == "cls_mlp":
-        what = "pooler 'cls_mlp' is the training head and is not scored"
-        raise UserError(f"{what}; choose cls_before_pooler")
     if name not in POOLER_NAMES:
         raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
 

@@ -6,9 +6,9 @@ own lose no more than the core that is taken.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,22 +22,18 @@ def side_by_side(
     most: int,
     then: Callable[[Result], object] = lambda result: None,
 ) -> None:
-    """Do work on items, several at once, which divide torch's threads among them.
+    """Do work on items, at most `most` at once, which divide torch's threads among them.
 
-    Args:
-        work: called with an item, and with a function that says whether to stop early, as after an
-            error in another thread. It sees none of the caller's context of torch, such as
-            `torch.no_grad`.
-        items: begun in this order.
-        most: items at once.
-        then: called with each result in the order of items, in the calling thread.
+    `work` is called with an item, and with a function that says whether to stop early, as after an
+    error in another thread; it sees none of the caller's context of torch, such as `torch.no_grad`.
+    `then` is called with each result in the order of items, in the calling thread.
     """
     threads, stopped = torch.get_num_threads(), Event()
     workers, errors = min(most, threads, len(items)), list[BaseException]()
 
-    def run(item: Item) -> Result:
+    def run(item: Item) -> Any:
         if stopped.is_set():  # before the calling thread could cancel this item
-            raise CancelledError
+            return None
         try:
             return work(item, stopped.is_set)
         except BaseException as error:

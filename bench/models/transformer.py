@@ -38,39 +38,34 @@ DROPOUTS = (
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
-def _weights_files(folder: Path) -> list[Path]:
+def _weights(folder: Path) -> list[str]:
+    """The names of the files with the weights of a model."""
     index = folder / "model.safetensors.index.json"
-    if not index.is_file():
-        return [folder / "model.safetensors"]
-    names = sorted(set(read_json(index)["weight_map"].values()))
-    for name in names:
-        if "/" in name or not name.endswith(".safetensors"):
-            what = f"{index} names weights in '{name}', which is not a safetensors file in the"
-            raise UserError(f"{what} same folder; convert them, or download the model again")
-    return [folder / name for name in names]
+    if index.is_file():
+        return sorted(set(read_json(index)["weight_map"].values()))
+    return ["model.safetensors"]
 
 
 def check_folder(folder: Path) -> None:
     """Raise `UserError` if a folder lacks a configuration, safetensors weights or a tokenizer."""
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} holds no config.json; give a folder in Hugging Face format")
     refuse_own_code(folder)
     refuse_pickled(folder)
-    for path in _weights_files(folder):
-        if not path.is_file():
-            what = f"{folder} holds no {path.name}"
-            raise UserError(f"{what}; give a folder with safetensors weights")
-    if not any((folder / name).is_file() for name in VOCABULARIES):
-        what = f"{folder} holds no tokenizer.json and no vocabulary"
-        raise UserError(f"{what}; put one beside the weights")
+    for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
+        if not any((folder / name).is_file() for name in names):
+            raise UserError(
+                f"{folder} holds no {names[0]}; give a folder in Hugging Face format, with "
+                "safetensors weights and a tokenizer"
+            )
 
 
 def refuse_pickled(folder: Path) -> None:
     """Raise `UserError` if the only weights in a folder are pickled."""
     pickled = [path.name for path in sorted(folder.glob("*")) if path.suffix in PICKLED]
     if pickled and not any(folder.glob("*.safetensors")):
-        what = f"{folder} holds only pickled weights ({pickled[0]}), which can run code"
-        raise UserError(f"{what}; convert them to safetensors")
+        raise UserError(
+            f"{folder} holds only pickled weights ({pickled[0]}), which can run code; "
+            "convert them to safetensors"
+        )
 
 
 def load_backbone(
@@ -80,7 +75,7 @@ def load_backbone(
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
     the model's own pooler (dense + tanh) is loaded, too. `UserError` if files are missing, pickled
-    or broken, or weights, configuration and tokenizer do not fit together.
+    or broken, do not fit together, or hold no encoder of text.
     """
     from transformers.utils import logging
 
@@ -92,8 +87,10 @@ def load_backbone(
         if dropout is not None:
             names = [name for name in DROPOUTS if hasattr(config, name)]
             if not names:
-                what = f"the {config.model_type} in {folder} has no dropout that could be set"
-                raise UserError(f"{what}; leave out 'dropout'")
+                raise UserError(
+                    f"the {config.model_type} in {folder} has no dropout that could be set; "
+                    "leave out 'dropout'"
+                )
             for name in names:
                 setattr(config, name, dropout)
         loader, model_class = _loader(config)
@@ -106,7 +103,7 @@ def load_backbone(
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # `_check_weights` rejects them by name
+            ignore_mismatched_sizes=True,  # `_check_fit` rejects them by name
             **options,
         )
         tokenizer = load_tokenizer(folder)
@@ -115,16 +112,16 @@ def load_backbone(
     except Exception as error:  # transformers raises many kinds
         if is_memory_full(error):
             raise
-        what = f"cannot load the model in {folder}: {summary(error)}"
-        raise UserError(f"{what}; check its config.json, weights and tokenizer") from error
-    if model.main_input_name != "input_ids":
-        what = f"{folder} holds a {config.model_type}, which is no encoder of text"
-        raise UserError(f"{what}; choose another")
+        raise UserError(
+            f"cannot load the model in {folder}: {summary(error)}; "
+            "check its config.json, weights and tokenizer"
+        ) from error
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
-        what = f"{folder} stores no pooler weights, and pooler 'cls' would be random"
-        raise UserError(f"{what}; choose cls_before_pooler or avg")
-    _check_weights(folder, model, loading)
-    _check_tokenizer(folder, model, tokenizer)
+        raise UserError(
+            f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
+            "choose cls_before_pooler or avg"
+        )
+    _check_fit(folder, model, tokenizer, loading)
     if not is_packed(model):  # whose layers see no padding
         _check_padding(folder, model, tokenizer)
     for weights in (*model.parameters(), *model.buffers()):
@@ -168,34 +165,33 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
     return {"add_pooling_layer": False} if has_option else {}
 
 
-def _check_weights(folder: Path, model: Any, loading: dict[str, Any]) -> None:
-    """Reject weights of another shape than the configuration's, unused and missing weights."""
-    config = folder / "config.json"
-    for name, stored, expected in sorted(loading["mismatched_keys"]):
-        what = f"{name} has shape {list(stored)} in the weights and {list(expected)} by config.json"
-        raise UserError(f"{config} and the weights do not match: {what}; download both again")
+def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
+    """Reject weights, configuration and tokenizer that do not fit together."""
+    problems = [
+        f"{name} has shape {list(stored)} in the weights and {list(expected)} by config.json"
+        for name, stored, expected in sorted(loading["mismatched_keys"])
+    ]
     # Weights of layers that the model does not have. Heads and poolers may be unused. Layers of
     # GPT-2 (h) have further tensors, which are not weights.
     depth = getattr(model.config, "num_hidden_layers", float("inf"))
     for name in sorted(loading["unexpected_keys"]):
         layer = re.search(r"\b(layers?|h)\.(\d+)", name)
         if layer and (layer[1] != "h" or int(layer[2]) >= depth):
-            what = f"{config} has no place for the weights {name}"
-            raise UserError(f"{what}; correct its number of layers, or download both again")
-    if loading["missing_keys"]:
-        what = f"the weights in {folder} lack {min(loading['missing_keys'])}, which would be random"
-        raise UserError(f"{what}; save or download them again")
-
-
-def _check_tokenizer(folder: Path, model: Any, tokenizer: Any) -> None:
-    """Reject a tokenizer that cannot pad or that has more tokens than the model."""
+            problems.append(f"config.json has no place for the weights {name}")
+    missing = sorted(loading["missing_keys"])
+    problems += [f"the weights lack {name}, which would be random" for name in missing]
     if tokenizer.pad_token is None:
-        what = f"the tokenizer in {folder} has no padding token"
-        raise UserError(f"{what}; set pad_token in its tokenizer_config.json")
+        problems.append("tokenizer_config.json names no padding token, pad_token")
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
-        what = f"the tokenizer in {folder} gives token ids up to {largest}, but the weights embed"
-        raise UserError(f"{what} only {rows} tokens; put the model's own tokenizer beside them")
+        problems.append(
+            f"the tokenizer gives token ids up to {largest}, but the weights embed only {rows}"
+        )
+    if problems:
+        raise UserError(
+            f"the files in {folder} do not fit together: {problems[0]}; correct that, or save or "
+            "download them again"
+        )
 
 
 @torch.no_grad()
@@ -203,23 +199,23 @@ def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a model that cannot be run, or whose states depend on padding, and so on the other
     sentences of a batch."""
     short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
-    named = f"the {model.config.model_type} in {folder}"
+    problem = ""
     try:
         alone, padded = (
             forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
             for rows in ([short], [short, long])
         )
+        # Rounding moves them by 1e-6.
+        if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
+            problem = "has vectors that depend on padding, and so on the other sentences of a batch"
     except Exception as error:  # lengths that it does not support, or no encoder of text
         if is_memory_full(error):
             raise
-        what = f"{named} cannot be run ({summary(error)})"
+        problem = f"cannot be run ({summary(error)})"
+    if problem:
         raise UserError(
-            f"{what}; check its config.json and tokenizer, or choose another"
-        ) from error
-    # Rounding moves them by 1e-6.
-    if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
-        what = f"the vectors of {named} depend on padding, and so on the other sentences of a batch"
-        raise UserError(f"{what}; choose another model")
+            f"the {model.config.model_type} in {folder} {problem}; choose another model"
+        )
 
 
 def summary(error: Exception) -> str:
@@ -232,8 +228,8 @@ def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
     """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler, or an
     empty dictionary if it stores none."""
     tensors: dict[str, torch.Tensor] = {}
-    for path in _weights_files(folder):
-        with safe_open(path, framework="pt") as weights:
+    for file in _weights(folder):
+        with safe_open(folder / file, framework="pt") as weights:
             for name in weights.keys():  # noqa: SIM118 (not a dict)
                 # ALBERT's has no module in between.
                 match = re.search(r"\bpooler(?:\.dense)?\.(weight|bias)$", name)
@@ -257,21 +253,23 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
     """Load the masked-language-model head of a checkpoint: last hidden states to logits.
 
     Where the checkpoint ties them, the head's decoder shares the input embeddings of `backbone`.
-    `UserError` if the checkpoint stores no such head, or one that is not a single module.
+    `UserError` if the checkpoint stores no such head.
     """
     model = load_masked_language_model(folder)
-    heads = [module for module in model.children() if module is not model.base_model]
-    if len(heads) != 1:
-        raise _no_head(folder)
+    (head,) = [module for module in model.children() if module is not model.base_model]
     if getattr(model.config, "tie_word_embeddings", True):
         model.get_output_embeddings().weight = backbone.get_input_embeddings().weight
-    return heads[0]
+    return head
 
 
 def load_masked_language_model(folder: Path) -> Any:
     """Load a checkpoint with its masked-language-model head; `UserError` if it stores none."""
     from transformers import AutoModelForMaskedLM
 
+    refusal = UserError(
+        f"{folder} stores no masked-language head, which would be random; "
+        "choose a checkpoint with one"
+    )
     try:
         model, loading = AutoModelForMaskedLM.from_pretrained(
             folder,
@@ -283,12 +281,7 @@ def load_masked_language_model(folder: Path) -> Any:
             trust_remote_code=False,
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise _no_head(folder) from error
+        raise refusal from error
     if loading["missing_keys"]:
-        raise _no_head(folder)
+        raise refusal
     return model
-
-
-def _no_head(folder: Path) -> UserError:
-    what = f"{folder} stores no masked-language head, which would be random"
-    return UserError(f"{what}; choose a checkpoint with one")

@@ -2,7 +2,7 @@
 verdict."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -51,33 +51,30 @@ def planned_suite(plans: Sequence[Plan]) -> SuiteResults:
     )
 
 
-def coverage_of_numbers(suite: SuiteResults, cells: Sequence[Cell]) -> pd.DataFrame:
+def coverage_of_numbers(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
     """Every printed number, in the order of print, with its state in a suite that has `cells`.
 
     Returns:
-        The columns of `mapped`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
+        The fields of `Number`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
         of the planned runs that are scored on it, of both sides of a difference); `planned`
         (whether every side has such runs); `n` (number of our values); `verdict` (empty without a
         recipe).
     """
-    keys = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
-    cell_of = {cell.number: cell for cell in cells}
+    scored = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
+    lines = {cell.number: cell.ours for cell in cells}
     rows = []
     for number in numbers():
         sides = []
         for text in filter(None, (number.run, number.minus)):
-            runs = select(suite, text, number.our_backbone)
-            ids = [run.plan.id for run in runs]
-            sides.append([run_id for run_id in ids if number.key in keys[run_id]])
-        cell = cell_of.get(number)
-        state = {
+            ids = [run.plan.id for run in select(suite, text, number.our_backbone)]
+            sides.append([run_id for run_id in ids if number.key in scored[run_id]])
+        rows.append(asdict(number) | {
             "measures": number.is_measurement,
             "targets": tuple(chain(*sides)),
             "planned": bool(sides) and all(sides),
-            "n": cell.ours.n if cell else 0,
-            "verdict": cell.ours.verdict.kind if cell and number.run else "",
-        }
-        rows.append(asdict(number) | state)
+            "n": lines[number].n if number.is_measurement else 0,
+            "verdict": lines[number].verdict.kind if number.run else "",
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -160,19 +157,26 @@ def render_coverage(
     Args:
         suites: folders of suites.
         configs: configurations that are planned, with nothing run, if there are no `suites`.
-        out: also write a file: .md has the same content in Markdown, .csv a row per printed number.
-
-    Raises:
-        UserError: a suite or configuration is invalid, or `out` has another extension.
+        out: as in `report`.
     """
-    if out and out.suffix not in (".md", ".csv"):
-        raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
     if suites:
         suite, *others = [read_suite(folder) for folder in suites]
         suite = _merged([suite, *others]) if others else suite
     else:
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
-    numbers, left_out = coverage_of_numbers(suite, judged(suite)), without_recipe()
+    return report(suite, judged(suite), out)
+
+
+def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) -> str:
+    """The coverage of all printed numbers by a suite that has `cells`, as text.
+
+    Args:
+        suite, cells: as in `coverage_of_numbers`.
+        out: also write a file: .md has the same content in Markdown, .csv a row per printed number.
+    """
+    if out and out.suffix not in (".md", ".csv"):
+        raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
+    numbers, left_out = coverage_of_numbers(suite, cells), without_recipe()
     counts = coverage(numbers)
     kinds, measures = verdicts_in(counts), counts["measures"].sum()
     columns = [*STAGES, *kinds]

@@ -19,9 +19,9 @@ from bench.registry.methods import method_class
 from bench.registry.plugins import add_method_paths, python_files
 from bench.runs import ANALYSES
 from bench.runs.encoders import EncoderEntry, encoder_runs
-from bench.runs.names import compared_boards
+from bench.runs.names import named
 from bench.runs.needs import in_order
-from bench.runs.paths import comparison_stem, data_folder
+from bench.runs.paths import data_folder
 from bench.runs.plan import Plan
 from bench.runs.recipe import convert_recipe
 from bench.runs.resolve import parse, resolve
@@ -311,7 +311,7 @@ def planned(suite: Suite) -> list[PlannedRun]:
 
     Raises:
         UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
-            baseline of the comparison is not planned or has nothing beside it.
+            baseline of the comparison is not planned.
     """
     by_id: dict[str, PlannedRun] = {}
 
@@ -337,17 +337,10 @@ def planned(suite: Suite) -> list[PlannedRun]:
     runs = [by_id[run.id] for run in ordered]
     _check_corpora(runs)
     _check_sets(suite, runs)
-    comparison(suite, runs)
+    if suite.compare:
+        with errors_of("'compare.baseline'"):
+            named(suite.compare.baseline, runs)
     return runs
-
-
-def comparison(suite: Suite, runs: Sequence[PlannedRun]) -> str:
-    """The stem of the files of the comparison, on its first board; empty without `compare`.
-    `UserError` if the baseline is not planned, or has nothing beside it."""
-    if suite.compare is None:
-        return ""
-    with errors_of("'compare.baseline'"):
-        return comparison_stem(compared_boards(suite.compare.baseline, runs)[0])
 
 
 def _check_corpora(runs: Sequence[PlannedRun]) -> None:

@@ -1,10 +1,7 @@
-"""Find the planned runs that a text, written as in configurations, names, and the boards on which
-others can be compared with them."""
+"""Find the planned runs that a text, written as in configurations, names."""
 
-import itertools
 from collections.abc import Sequence
 
-from bench.datasets.tasks import boards_of, expand_tasks
 from bench.runs.labels import OUTSIDE, is_outside
 from bench.runs.resolve import Keys, parse, resolve, spell, suite_recipe
 from bench.runs.run import PlannedRun
@@ -41,44 +38,12 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 
 
-def compared_boards(baseline: str, runs: Sequence[PlannedRun]) -> list[str]:
-    """The boards (`bench.datasets.tasks`) with a task on which the baseline and another method are
-    scored, on one backbone or one of them without.
-
-    Raises:
-        UserError: there is none, or no run is of the baseline.
-    """
-    ours = named(baseline, runs)
-    if any(run.setting == "official" for run in ours):
-        ours = [run for run in ours if run.setting == "official"]
-    our_ids = {run.id for run in ours}
-    shared: set[str] = set()
-    # Distinct backbones and tasks: a plan may have thousands of runs.
-    others = {_scored(run) for run in runs if run.id not in our_ids}
-    for (backbone, tasks), (compared, more) in itertools.product(set(map(_scored, ours)), others):
-        if backbone == compared or "none" in (backbone, compared):
-            shared |= set(expand_tasks(tasks)) & set(expand_tasks(more))
-    boards = boards_of(expand_tasks([task for run in runs for task in run.tasks]))
-    names = [name for name, board in boards.items() if shared & set(board.tasks)]
-    if not names:
-        raise UserError(
-            f"no other method is scored on the tasks and a backbone of '{baseline}'; add one to "
-            "'methods', or remove 'compare'"
-        )
-    return names
-
-
 def _outside_label(run: PlannedRun) -> str:
     return run.label.removesuffix(OUTSIDE) if is_outside(run.label) else ""
 
 
 def _name(run: PlannedRun) -> tuple[str, str, str]:
     return run.method, run.setting, run.backbone
-
-
-def _scored(run: PlannedRun) -> tuple[str, tuple[str, ...]]:
-    """The backbone and the tasks that a run is scored on."""
-    return run.backbone, run.tasks
 
 
 def _spelling(parts: list[tuple[str, Keys]]) -> str:

@@ -24,7 +24,7 @@ from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
 from bench.training.context import RunContext
-from bench.training.schedule import batches
+from bench.training.loop import batches
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method, stream
 

@@ -1,29 +1,111 @@
-"""Checkpoints of a training: its state after a step, in one file that verifies itself.
+"""What a training keeps on disk: its state, in checkpoints that verify themselves, and its log.
 
-A file is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
+A checkpoint is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
 corrupted file is recognised by its name. Tensors are stored as such; everything else is JSON in the
 file's metadata. A file is written atomically, and the previous one is kept until the next.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from filelock import lock_descriptor
 from safetensors import safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from bench.utils.errors import UserError, warn
-from bench.utils.files import fsync, remove_partial, sha256_file, staging_folder
+from bench.models.packed_forward import Work
+from bench.utils.errors import TransientError, UserError, warn
+from bench.utils.files import disk_errors, fsync, remove_partial, sha256_file, staging_folder
 
 # Seconds between checkpoints, the most that a kill costs. A checkpoint of BERT-base is 1.7 GB, and
 # short runs need none. SENTBENCH_CHECKPOINT_SECONDS sets another number, 0 for after every step.
 INTERVAL = 120.0
 GENERATIONS = 2  # checkpoints that are kept
+# Plain data that a checkpoint restores.
+RESTORED = ("step", "best", "since_best", "curve", "earlier", "skips")
+
+
+class TrainingState:
+    """Everything that the steps of a training change: weights, optimiser, selection, counters."""
+
+    def __init__(
+        self,
+        modules: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        scaler: torch.amp.GradScaler,
+        work: Work,
+        origin: Mapping[str, Any],
+    ) -> None:
+        """Start at step 0; `origin` is code, versions, device and corpus of this process."""
+        self.modules, self.optimiser, self.scaler, self.work = modules, optimiser, scaler, work
+        self.origin = origin
+        self.step = 0  # number of steps taken
+        # The best Encoder: its `dev` score, the `step` it was selected at and its `place` among the
+        # method's Encoders, empty before the first selection; and the weights, on the device: a
+        # copy to the host would wait, and a GPU has room for one more copy.
+        self.best: dict[str, Any] = {}
+        self.best_weights: dict[str, Tensor] = {}
+        self.since_best = 0  # selections since then
+        self.curve: list[dict[str, Any]] = []  # loss, dev score and geometry at each selection
+        # Steps that the scaler skipped, and how many of them are the last ones in a row.
+        self.skips = {"all": 0, "in_a_row": 0}
+        self.earlier: list[dict[str, Any]] = []  # other `origin`s that ran some of the steps
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, without those of steps that were lost and repeated."""
+        return round(time.monotonic() - self._started, 2)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors, contiguous and on the CPU, and plain data by name."""
+        # Copies, since a checkpoint holds no tensors that share memory, as tied weights do.
+        tensors = {
+            f"weights/{name}": tensor.detach().to("cpu", copy=True)
+            for name, tensor in self.modules.state_dict().items()
+        }
+        tensors |= {f"best/{name}": tensor for name, tensor in self.best_weights.items()}
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{index}/{name}": value for name, value in moments.items()}
+        plain = {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
+        plain |= {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
+        return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()} | plain
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
+        """Load what `state_dict` returned. Return whether its last steps ran with other code,
+        versions or devices, which `earlier` then lists."""
+        weights: dict[str, Tensor] = {}
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in state.items():
+            match name.split("/", 1):
+                case ["weights", rest]:
+                    weights[rest] = value
+                case ["best", rest]:
+                    self.best_weights[rest] = value
+                case ["optimiser", rest]:
+                    index, _, key = rest.partition("/")
+                    moments.setdefault(int(index), {})[key] = value
+        self.modules.load_state_dict(weights)
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
+        if self.scaler.is_enabled() and state["scaler"]:
+            self.scaler.load_state_dict(state["scaler"])
+        for name in RESTORED:
+            setattr(self, name, state[name])
+        for name, amount in state["work"].items():  # in place: Encoders count into the same object
+            setattr(self.work, name, amount)
+        self._started -= state["seconds"]
+        if state["origin"] == self.origin or state["origin"] in self.earlier:
+            return False
+        self.earlier.append(state["origin"])
+        return True
 
 
 @dataclass(frozen=True)
@@ -41,25 +123,15 @@ class Checkpoints:
         """Name the folder, and the training by plain data: checkpoints of others are refused."""
         self.folder, self.origin = folder, json.loads(json.dumps(origin))
         self._last = time.monotonic()
-        seconds = os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", INTERVAL)
-        try:
-            self._interval = float(seconds)
-        except ValueError:
-            raise UserError(
-                f"SENTBENCH_CHECKPOINT_SECONDS is '{seconds}'; set it to a number of seconds"
-            ) from None
+        self._interval = float(os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", INTERVAL))
         remove_partial(folder)
 
     def due(self) -> bool:
         return time.monotonic() - self._last >= self._interval
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Write the checkpoint after `step` steps, then delete the oldest ones.
-
-        Args:
-            step: number of steps taken.
-            state: tensors, contiguous and without shared memory, and plain data, by name.
-        """
+        """Write the checkpoint after `step` steps, then delete the oldest ones. The state is
+        tensors, contiguous and without shared memory, and plain data, by name."""
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
         metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
@@ -73,11 +145,8 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest intact checkpoint; damaged ones are reported on stderr and deleted.
-
-        Raises:
-            UserError: it is of another training.
-        """
+        """Return the newest intact checkpoint; `UserError` if it is of another training. Damaged
+        ones are reported on stderr and deleted."""
         files = self._newest_first()
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
@@ -112,3 +181,46 @@ def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
             yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
     elif old != new:
         yield f"{name} was {json.dumps(old)}, is {json.dumps(new)}"
+
+
+class Log:
+    """`log.jsonl`, one line of JSON per step. The open file is locked, so only one process trains a
+    run."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create a log; `TransientError` if another process is training the run."""
+        self.path = path
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (kept open for its lock)
+        if not lock_descriptor(self._file.fileno(), blocking=False):
+            self._file.close()
+            raise TransientError(
+                f"{path} is locked: another process is training this run; wait for it"
+            )
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def cut(self, size: int) -> None:
+        self._file.truncate(size)
+
+    def write(self, row: dict[str, Any]) -> None:
+        line = json.dumps(row).encode() + b"\n"
+        with disk_errors(self.path):
+            # Unbuffered, so a full disk is noticed at once. Of a line that fitted in part, the next
+            # write fails, and the next attempt cuts it.
+            self._file.write(line)
+
+    def sync(self) -> int:
+        """Flush all rows to disk and return the size in bytes."""
+        with disk_errors(self.path):
+            os.fsync(self._file.fileno())
+        return self.size

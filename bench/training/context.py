@@ -3,7 +3,7 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -15,14 +15,12 @@ from torch import Tensor, nn
 
 from bench.datasets import corpora
 from bench.datasets.word_vectors import load_words
-from bench.models.encoder import Encoder, TransformerEncoder
+from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
-from bench.models.load import find_model, load_encoder
+from bench.models.load import Normalised, find_model, load_encoder
 from bench.models.packed_forward import Batch, States, Work, forward
 from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
-from bench.models.sentence_transformers import Normalised
-from bench.models.token_cache import tokenized
 from bench.models.transformer import (
     load_backbone,
     load_language_head,
@@ -62,27 +60,11 @@ def first_layers(model: Any, count: int) -> Any:
     after `model` was moved to its device."""
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     cut = copy.deepcopy(model, weights)  # new modules, the same tensors
-    depth = model.config.num_hidden_layers
-    for module in cut.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == depth:
-            del module[count:]
-            cut.config.num_hidden_layers = count
-            return cut
-    raise UserError(
-        f"a {model.config.model_type} has no list of {depth} layers to cut; "
-        "remove 'layers' and 'scored_layers' from the recipe"
-    )
-
-
-@contextlib.contextmanager
-def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Let a model be in eval mode; gradients are those of the caller's grad mode."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
+    stacks = [module for module in cut.modules() if isinstance(module, nn.ModuleList)]
+    layers = next(stack for stack in stacks if len(stack) == cut.config.num_hidden_layers)
+    del layers[count:]
+    cut.config.num_hidden_layers = count
+    return cut
 
 
 class RunContext:
@@ -99,13 +81,10 @@ class RunContext:
         self._fused: dict[nn.Module, FusedLayers] = {}  # of the models that run on a GPU
         # By name; transforms check their corpus before the training and use it after.
         self._corpora: dict[str | None, list[str]] = {}
-        self._files: dict[str, Path] = {}
 
     def corpus_file(self, name: str) -> Path:
-        """Return the file of a corpus; one derived from the data is created on first use."""
-        if name not in self._files:
-            self._files[name] = paths.corpus_file(name, self.suite, self.run.data)
-        return self._files[name]
+        """Return the file of a corpus; one derived from the data is written."""
+        return paths.corpus_file(name, self.suite, self.run.data)
 
     @cached_property
     def data(self) -> Path:
@@ -222,10 +201,9 @@ class RunContext:
         return load_language_head(self._folder, self.backbone).to(self.device)
 
     def load_masked_language_model(self, model: str) -> nn.Module:
-        if model in self.run.needs:
-            raise Refusal(f"'{model}' keeps no masked-language head; name a model that has one")
-        folder = self._folder if model == BACKBONE else find_model(model)
+        folder = self._folder
         if model != BACKBONE:
+            folder = find_model(model)
             check_vocabulary(model, load_tokenizer(folder), self.tokenizer)
         return load_masked_language_model(folder).requires_grad_(False).to(self.device)
 
@@ -271,31 +249,33 @@ class RunContext:
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
-        pooler = self.run.evaluation_pooler
-        first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
         tokens = [row[i] for i in range(len(rows[0])) for row in rows]
-        with contextlib.nullcontext() if dropout else without_dropout(model or self.backbone):
-            states, mask = self.states(tokens, model, positions=positions, first_only=first_only)
-        pool = POOLERS[pooler]
+        pooler, chosen = self.run.evaluation_pooler, model or self.backbone
+        first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
+        training = chosen.training
+        if not dropout:
+            chosen.eval()
+        states, mask = self.states(tokens, chosen, positions=positions, first_only=first_only)
+        if not dropout:
+            chosen.train(training)
 
-        def all_at(layer: int) -> list[Tensor]:
+        def at_layer(layer: int) -> list[Tensor]:
             with self.autocast():
-                pooled = pool(states[: layer + 1], mask)
+                pooled = POOLERS[pooler](states[: layer + 1], mask)
             vectors = self.head(pooled)
             return [vectors[row :: len(rows)] for row in range(len(rows))]
 
-        vectors, count = all_at(len(states) - 1), len(views)
+        vectors, count = at_layer(len(states) - 1), len(views)
         remaining = iter(vectors[count:])
         by_name = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
-        return Views(vectors[:count], lambda layer: all_at(layer)[:count], by_name, states)
+        return Views(vectors[:count], lambda layer: at_layer(layer)[:count], by_name, states)
 
     @property
     def kind(self) -> torch.dtype:
-        """The type of products at the recipe's precision; "mixed" is float16, on a GPU only."""
+        """The type of products at the recipe's precision."""
+        kinds = {"mixed": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
         precision = self.run.recipe.precision
-        if precision == "mixed":
-            return torch.float32 if self.device == "cpu" else torch.float16
-        return torch.bfloat16 if precision == "bfloat16" else torch.float32
+        return kinds["float32" if precision == "mixed" and self.device == "cpu" else precision]
 
     def autocast(self) -> Any:
         """Return the autocast of the recipe's precision."""
@@ -342,29 +322,22 @@ class RunContext:
     ) -> Encoder:
         source: str | Path = model
         needed = self.run.needs.get(model)
-        if needed:  # the encoder of another run
+        if needed:
             source = paths.run_folder(self.suite, needed.id) / "encoder"
             if not source.is_dir():
                 raise UserError(
                     f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
-        try:
-            encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
-        except UserError as error:
-            if not needed:
-                raise
-            reason = str(error).partition(";")[0]
-            raise Refusal(f"it cannot use '{model}': {reason}; name another encoder") from None
+        encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
         return Normalised(encoder) if normalize else encoder
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
-        distinct = list(dict.fromkeys(sentences))
-        rows = {sentence: row for row, sentence in enumerate(distinct)}
+        rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
         if isinstance(encoder, TransformerEncoder):
-            vectors = self.encode_tokens(encoder, encoder.tokenize(distinct))
+            vectors = self.encode_tokens(encoder, encoder.tokenize(list(rows)))
         else:
-            vectors = encoder.encode(distinct)
+            vectors = encoder.encode(list(rows))
         return vectors[[rows[sentence] for sentence in sentences]]
 
     def encode_tokens(self, encoder: TransformerEncoder, tokens: Tokens) -> np.ndarray:

@@ -23,8 +23,9 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
     """
     n, table = len(vectors), torch.from_numpy(vectors).to(device)
     if not 0 < count < n:
-        limits = f"not possible; ask for 1 to {n - 1}"
-        raise UserError(f"{count} neighbours of each of {n} rows are {limits}")
+        raise UserError(
+            f"{count} neighbours of each of {n} rows are not possible; ask for 1 to {n - 1}"
+        )
     lengths = torch.linalg.vector_norm(table, dim=1, keepdim=True, dtype=torch.float64)
     if not lengths.isfinite().all():
         raise UserError("vectors to search are not finite; check whether the training diverged")
@@ -34,7 +35,7 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
         return table[rows].double() * scales[rows]
 
     rows = torch.arange(n, device=device)
-    found = []
+    blocks = []
     with Progress(n, "neighbours", unit="row") as progress:
         for queries in rows.split(QUERIES):
             vectors_of_queries = unit(queries)
@@ -53,6 +54,6 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
                 best, order = joined.sort(dim=1, descending=True, stable=True)
                 nearest = torch.cat([nearest, keys[columns]], dim=1).gather(1, order[:, :count])
                 best = best[:, :count]
-            found.append(nearest)
+            blocks.append(nearest)
             progress.advance(len(queries))
-    return torch.cat(found).cpu().numpy()
+    return torch.cat(blocks).cpu().numpy()

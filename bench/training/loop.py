@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -21,26 +20,23 @@ import torch
 from torch import Tensor, nn
 
 from bench.datasets import corpora, sts
-from bench.datasets.manifest import Vectors
 from bench.datasets.sums import task_sums
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance
+from bench.runs.recipe import Recipe
 from bench.runs.run import Run
-from bench.training.checkpoint import Checkpoint, Checkpoints
+from bench.training.checkpoint import Checkpoint, Checkpoints, Log, TrainingState
 from bench.training.context import RunContext
-from bench.training.log import Log
-from bench.training.optimiser import apply_gradients, make_optimiser, set_learning_rate
-from bench.training.schedule import batches, learning_rate, total_steps
-from bench.training.state import TrainingState
+from bench.training.optimiser import clip_and_step, learning_rate, make_optimiser, set_learning_rate
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import read_json, remove_partial, write_json
 from bench.utils.memory import is_memory_full
 from bench.utils.progress import Progress
-from methods.base import Refusal, Step, seed_torch, stream_seed
+from methods.base import Refusal, Step, seed_torch, stream, stream_seed
 
 # Steps in a row that mixed precision may skip because their gradient is not finite. Each halves the
 # scale of the loss; so many take it from its first value, 65536, to 1, DeepSpeed's least scale.
@@ -63,39 +59,30 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     """Train one run. It writes `log.jsonl`, `encoder/` and, last, `outcome.json` to `folder`.
 
     An interrupted training resumes from its newest checkpoint in `folder/checkpoints/`, which is
-    deleted at the end. A finished training is not repeated.
+    deleted at the end. A finished training is not repeated. `suite` is the folder with the inputs.
 
-    Args:
-        run: the run.
-        suite: the suite's folder, for inputs that the suite stores itself.
-        folder: the run's folder.
-        device: "cpu" or "cuda".
-
-    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`.
-
-    Raises:
-        UserError: the run cannot be trained, another process is training it, its checkpoints are of
-            another run, or memory or disk are full.
-        Stopped: a signal arrived (`bench.utils.interrupts`).
+    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`. `UserError` if the run
+    cannot be trained, another process is training it, its checkpoints are of another run, or memory
+    or disk are full; `Stopped` if a signal arrived.
     """
-    outcome_file = folder / "outcome.json"
-    done = outcome_file.is_file() and read_json(outcome_file)["outcome"]["status"] == "finished"
-    if done and not (folder / "encoder").is_dir():
+    file = folder / "outcome.json"
+    finished = file.is_file() and read_json(file)["outcome"]["status"] == "finished"
+    if finished and not (folder / "encoder").is_dir():
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
-        outcome_file.unlink()
-    if run.skip and not outcome_file.is_file():
-        skipped: dict[str, Any] = {"outcome": {"status": "skipped", "reason": run.skip}}
-        skipped["provenance"] = provenance(device, run.recipe.threads)
-        write_json(outcome_file, {"run": run.describe()} | skipped)
-    if not outcome_file.is_file():
+        file.unlink()
+    if run.skip and not file.is_file():
+        outcome = {"status": "skipped", "reason": run.skip}
+        origin = provenance(device, run.recipe.threads)
+        write_json(file, {"run": run.describe(), "outcome": outcome, "provenance": origin})
+    if not file.is_file():
         with Log(folder / "log.jsonl") as log:
-            if not outcome_file.is_file():  # another process may have finished it in the meantime
+            if not file.is_file():  # another process may have finished it in the meantime
                 remove_partial(folder)
                 with training_settings(run):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
-                write_json(outcome_file, {"run": run.describe()} | result)
+                write_json(file, {"run": run.describe()} | result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    return read_json(outcome_file)
+    return read_json(file)
 
 
 @contextmanager
@@ -140,12 +127,24 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     if checkpoint:
         training.load(checkpoint)
         warn(f"{run.id} resumes after step {state.step} of {training.total}")
+    progress = Progress(training.total, run.id, "step", state.step)
     try:
-        _run_steps(training, checkpoints, log)
+        with progress, interrupts.defer_signals():
+            for row in training.steps(log, checkpoints):
+                loss = "skipped" if row["loss"] is None else f"loss {row['loss']:.4f}"
+                best = f", best dev {state.best['dev']:.2f}" if state.best else ""
+                progress.advance(note=loss + best)
         outcome = training.finish(folder / "encoder")
     except Diverged as diverged:
         outcome = {"status": "diverged", "reason": str(diverged), "step": diverged.step}
         outcome["sentences"] = diverged.batch
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_full(error):
+            raise
+        raise TransientError(
+            f"memory is full after step {state.step} of {run.id}; set a smaller batch_size or "
+            "max_length (which makes it another run), or use a larger device"
+        ) from error
     if state.scaler.is_enabled():
         outcome["skipped_steps"] = state.skips["all"]
     described["tasks"] = task_sums(training.dev)
@@ -154,36 +153,14 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     return {"outcome": outcome, "provenance": described}
 
 
-def _run_steps(training: Training, checkpoints: Checkpoints, log: Log) -> None:
-    """Run and log the remaining steps; save checkpoints when due and after a signal."""
-    name, state, items, began = training.run.id, training.state, 0, time.monotonic()
-    progress = Progress(training.total, name, "step", state.step)
-    try:
-        with progress, interrupts.defer_signals():
-            for batch in training.batches():
-                training.step(batch)
-                items += len(batch)
-                signal, due = interrupts.pending_signal(), checkpoints.due()
-                if not (signal or due or training.should_sync()):
-                    continue
-                for row in training.sync():
-                    log.write(row)
-                    best = f", best dev {state.best['dev']:.2f}" if state.best else ""
-                    speed = items / (time.monotonic() - began)
-                    loss = "skipped" if row["loss"] is None else f"loss {row['loss']:.4f}"
-                    progress.advance(note=f"{loss}{best}, {speed:.0f} items/s")
-                if signal or due:
-                    checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
-                if signal:
-                    kept = f"{name} has a checkpoint after step {state.step} of {training.total}"
-                    raise interrupts.Stopped(signal, kept)
-    except (MemoryError, RuntimeError) as error:
-        if not is_memory_full(error):
-            raise
-        raise TransientError(
-            f"memory is full after step {state.step} of {name}; set a smaller batch_size or "
-            "max_length (which makes it another run), or use a larger device"
-        ) from error
+def batches(count: int, recipe: Recipe, seed: int) -> Iterator[list[int]]:
+    """Yield the item indices, 0 to count - 1, of each batch: one permutation per epoch, keeping the
+    short last batch (docs/methods.md#batches) unless the recipe has `drop_last`."""
+    end = count - count % recipe.batch_size if recipe.drop_last else count
+    for epoch in range(recipe.epochs):
+        order = torch.randperm(count, generator=stream(seed, "order", epoch)).tolist()
+        for start in range(0, end, recipe.batch_size):
+            yield order[start : start + recipe.batch_size]
 
 
 class Training:
@@ -192,9 +169,8 @@ class Training:
     def __init__(self, run: Run, context: RunContext, origin: dict[str, Any]) -> None:
         """Prepare a training at step 0; `origin` is code, versions, device and corpus. `UserError`
         if the method refuses the corpus or the backbone, or an input is missing or invalid."""
-        assert run.seed is not None
         recipe = run.recipe
-        self.run, self.context, self.seed = run, context, run.seed
+        self.run, self.context, self.seed = run, context, context.seed
         self.method = run.build()
         try:
             self.method.begin(context)
@@ -210,96 +186,109 @@ class Training:
         scaler = torch.amp.GradScaler(enabled=scaled)
         self.state = TrainingState(self.modules, optimiser, scaler, context.work, origin)
         self.items = self.method.items(context)
-        self.total = total_steps(self.items, recipe)
+        self.total = sum(1 for _ in batches(self.items, recipe, self.seed))
         if not self.total:
             raise UserError(
                 f"'{run.method}' leaves out short batches, and its {self.items} items fill "
                 f"none of {recipe.batch_size}; set a smaller batch_size or drop_last=false"
             )
-        # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
-        self._unread: list[tuple[dict[str, Any], Tensor, Tensor, Sequence[int]]] = []
 
-    def batches(self) -> Iterator[list[int]]:
-        """Yield the batches of the remaining steps, until patience is used up."""
-        recipe = self.run.recipe
-        for batch in islice(batches(self.items, recipe, self.seed), self.state.step, None):
-            if recipe.patience and self.state.since_best >= recipe.patience:
-                return
-            yield batch
+    def steps(
+        self, log: Log | None = None, checkpoints: Checkpoints | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Take the remaining steps, until patience is used up, and yield the log row of each.
 
-    def step(self, batch: Sequence[int]) -> None:
-        """Take one optimiser step; `sync` reports its loss."""
-        recipe, state, index = self.run.recipe, self.state, self.state.step
-        optimiser, scaler = state.optimiser, state.scaler
-        self.modules.train()
-        step = Step(index, self.total, recipe.batch_size, self.seed, batch)
-        rate = learning_rate(index, self.total, recipe)
-        set_learning_rate(optimiser, index, rate, recipe)
-        seed_torch(stream_seed(self.seed, "dropout", index), self.context.device)
-        loss = self.method.step_loss(self.context, step)
-        with torch.no_grad():
-            self.method.after_loss(self.context, step)
-        optimiser.zero_grad(set_to_none=True)
-        with self.context.products():
-            scaler.scale(loss).backward()
-        norm = apply_gradients(self.weights, optimiser, scaler, recipe.clip)
-        state.step += 1
-        row = {"step": state.step, "loss": math.nan, "learning_rate": rate}
-        self._unread.append((row, loss.detach(), norm, batch))
-
-    def should_select(self) -> bool:
-        """Return whether the dev set is scored after this step; the last one selects if no other
-        one did."""
-        state = self.state
-        return state.step % self.run.recipe.select_every == 0 or (
-            state.step == self.total and not state.best
-        )
-
-    def should_sync(self) -> bool:
-        """Return whether to call `sync` now, which waits for the device."""
-        every = SYNC_EVERY[self.context.device.partition(":")[0]]
-        is_last = self.state.step == self.total
-        return len(self._unread) >= every or is_last or self.should_select()
-
-    def sync(self) -> Iterator[dict[str, Any]]:
-        """Wait for the device and yield the log rows of the steps since the last call.
-
-        If a selection is due after the last of them, its row has the dev scores.
-
-        Raises:
-            Diverged: a loss, a gradient or the vectors are not finite, or all vectors are equal.
+        `log` gets each row, and `checkpoints` the state when one is due, and after a signal, which
+        then raises `Stopped`.
         """
-        unread, self._unread = self._unread, []
-        for row, loss, norm, batch in unread:
-            row["loss"] = loss.item()
-            self._check_step(row, norm.item(), batch)
-            if row["step"] == self.state.step and self.should_select():
-                self._select(row, batch)
-            yield row
+        context, method, state, recipe = self.context, self.method, self.state, self.run.recipe
+        optimiser, scaler = state.optimiser, state.scaler
+        device = context.device.partition(":")[0]
+        # Log row, loss, gradient norm and batch of each step whose loss was not read yet.
+        unread: list[tuple[dict[str, Any], Tensor, Tensor, list[int]]] = []
+        for batch in islice(batches(self.items, recipe, self.seed), state.step, None):
+            if recipe.patience and state.since_best >= recipe.patience:
+                return
+            self.modules.train()
+            optimiser.zero_grad(set_to_none=True)
 
-    def _check_step(self, row: dict[str, Any], norm: float, batch: Sequence[int]) -> None:
-        """Raise `Diverged` if a step's loss or gradient is not finite, unless it was skipped.
+            # Dropout depends on seed and step alone, not on what was drawn before: methods with one
+            # seed share their masks, and a training can resume here.
+            step = Step(state.step, self.total, recipe.batch_size, self.seed, batch)
+            seed_torch(stream_seed(self.seed, "dropout", step.index), context.device)
+            loss = method.step_loss(context, step)
+            with torch.no_grad():
+                method.after_loss(context, step)  # memories take the vectors of this batch
+            with context.products():
+                scaler.scale(loss).backward()
+
+            # The schedule is a function of the step, so there is nothing of it to resume.
+            rate = learning_rate(step.index, self.total, recipe)
+            set_learning_rate(optimiser, step.index, rate, recipe)
+            if device != "cpu" and recipe.optimiser == "adamw":
+                norm = clip_and_step(self.weights, optimiser, scaler, recipe.clip)
+            else:
+                scaler.unscale_(optimiser)
+                norm = nn.utils.clip_grad_norm_(self.weights, recipe.clip)
+                scaler.step(optimiser)
+                scaler.update()
+            state.step += 1
+
+            # To read a loss is to wait for the device, so a GPU's are read some steps at a time.
+            row = {"step": state.step, "loss": math.nan, "learning_rate": rate}
+            unread.append((row, loss.detach(), norm, batch))
+            signal = interrupts.pending_signal()
+            is_due = checkpoints is not None and checkpoints.due()
+            is_last = state.step == self.total
+            is_selected = state.step % recipe.select_every == 0 or (is_last and not state.best)
+            is_read = is_last or is_selected or len(unread) >= SYNC_EVERY[device]
+            if not (is_read or is_due or signal):
+                continue
+            for row, loss, norm, batch in unread:
+                self._check_step(row, loss.item(), norm.item(), batch)
+                if is_selected and row["step"] == state.step:
+                    self._select(row, batch)
+                if log:
+                    log.write(row)
+                yield row
+            unread = []
+            if checkpoints and log and (is_due or signal):
+                checkpoints.save(state.step, state.state_dict() | {"log": log.sync()})
+            if signal:
+                kept = f"{self.run.id} has a checkpoint after step {state.step} of {self.total}"
+                raise interrupts.Stopped(signal, kept)
+
+    def _check_step(
+        self, row: dict[str, Any], loss: float, norm: float, batch: Sequence[int]
+    ) -> None:
+        """Add the loss to a log row; `Diverged` if it or the gradient is not finite, unless the
+        step was skipped.
 
         An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
         released code. Without one, clipping has turned the gradient into zeros or NaN.
         """
-        loss, step, skips = row["loss"], row["step"], self.state.skips
+        skips, reason = self.state.skips, ""
+        row["loss"] = loss
         skipped = self.state.scaler.is_enabled() and not math.isfinite(norm)
         skips["all"] += skipped
         skips["in_a_row"] = skips["in_a_row"] + 1 if skipped else 0
         if skips["in_a_row"] > SKIPS:
-            reason = f"the gradients of {SKIPS + 1} steps in a row were not finite"
-            raise Diverged(f"{reason}, the last loss {loss}", step, batch)
-        if skipped:
+            steps = f"{SKIPS + 1} steps in a row"
+            reason = f"the gradients of {steps} were not finite, the last loss {loss}"
+        elif skipped:
             row |= {"loss": loss if math.isfinite(loss) else None, "skipped": True}
         elif not math.isfinite(loss):
-            raise Diverged(f"the loss became {loss}", step, batch)
+            reason = f"the loss became {loss}"
         elif not math.isfinite(norm):
-            raise Diverged(f"the gradient's norm became {norm}", step, batch)
+            reason = f"the gradient's norm became {norm}"
+        if reason:
+            raise Diverged(reason, row["step"], batch)
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
-        """Score the method's Encoders on dev, add the scores to a log row, and keep the best."""
-        self.state.since_best += 1
+        """Score the method's Encoders on dev, add the scores to a log row, and keep the best;
+        of equal ones the earliest (docs/methods.md#selection)."""
+        state, device = self.state, self.context.device
+        state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):
             with float32_products(SELECTION):
                 vectors = encoded(encoder, self.dev)
@@ -311,21 +300,33 @@ class Training:
             scores = {record["task"]: record["value"] for record in kept}
             value = sum(scores.values()) / len(scores)
             row["dev" if place == 0 else f"dev_{place + 1}"] = scores
-            self.state.keep_best(value, row["step"], place)
-            if place == 0:
-                geometry = _geometry(self.dev, vectors, self.context.device)
-                point = {"step": row["step"], "loss": row["loss"], "dev": value}
-                row |= geometry
-                self.state.curve.append(point | geometry)
+            if not state.best or value > state.best["dev"]:
+                state.best = {"dev": value, "step": row["step"], "place": place}
+                weights = self.modules.state_dict()
+                state.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
+                state.since_best = 0
+            if place > 0:
+                continue
+            # Alignment and uniformity of the dev pairs, for figures.
+            pairs = [subset for task in self.dev for subset in task.subsets]
+            first = np.concatenate([vectors(subset.first) for subset in pairs])
+            second = np.concatenate([vectors(subset.second) for subset in pairs])
+            gold = np.concatenate([subset.gold for subset in pairs])
+            sides = torch.from_numpy(first).to(device), torch.from_numpy(second).to(device)
+            geometry = {
+                "alignment": alignment(*sides, torch.from_numpy(gold).to(device)),
+                "uniformity": uniformity(torch.cat(sides)),
+            }
+            row |= geometry
+            state.curve.append({"step": row["step"], "loss": row["loss"], "dev": value, **geometry})
 
     def finish(self, folder: Path) -> dict[str, Any]:
         """Write the best Encoder to a folder and return the `outcome` of `train`."""
-        state = self.state
+        state, work, seconds = self.state, self.context.work, self.state.seconds
         self.modules.load_state_dict(state.best_weights)
         self.modules.eval()
         encoder = self.method.encoders(self.context)[state.best["place"]]
         save_encoder(self.method.finish(encoder, self.context), folder)
-        work, seconds = self.context.work, state.seconds
         flop = {"forward": work.forward, "backward": work.backward, "selection": work.selection}
         counted = {"tokens": work.tokens, "sentences": work.sentences, "flop": flop}
         return {
@@ -341,29 +342,14 @@ class Training:
     def load(self, checkpoint: Checkpoint) -> None:
         """Load a checkpoint; `UserError` if its tensors are not those of this code."""
         try:
-            elsewhere = self.state.load_state_dict(checkpoint.state)
+            is_elsewhere = self.state.load_state_dict(checkpoint.state)
         except (RuntimeError, ValueError, KeyError):
             raise UserError(
                 f"{checkpoint.path} does not match the tensors of '{self.run.method}' in this "
                 "version of the code; delete its folder to start over"
             ) from None
-        if elsewhere:
+        if is_elsewhere:
             warn(
                 f"{self.run.id}: earlier steps ran with other code, versions or devices; "
                 "outcome.json lists them"
             )
-
-
-def _geometry(dev: Sequence[sts.StsTask], vectors: Vectors, device: str) -> dict[str, float | None]:
-    """Return alignment and uniformity of the dev pairs, for figures."""
-    pairs = [subset for task in dev for subset in task.subsets]
-    arrays = (
-        [vectors(subset.first) for subset in pairs],
-        [vectors(subset.second) for subset in pairs],
-        [subset.gold for subset in pairs],
-    )
-    first, second, gold = (torch.from_numpy(np.concatenate(parts)).to(device) for parts in arrays)
-    return {
-        "alignment": alignment(first, second, gold),
-        "uniformity": uniformity(torch.cat([first, second])),
-    }

@@ -1,4 +1,4 @@
-"""The optimisers of the training loop."""
+"""The optimisers of the training loop and their learning rates (docs/methods.md#optimisation)."""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +9,13 @@ from torch import Tensor
 
 from bench.runs.recipe import Recipe
 
-BETAS = (0.9, 0.999)  # of AdamW (docs/methods.md#optimisation)
+BETAS = (0.9, 0.999)  # of AdamW
+# The smallest rate of a slanted triangle is this part of the largest: the default of AllenNLP.
+SLANTED_RATIO = 32
 
 
 def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """Return AdamW (docs/methods.md#optimisation) or RMSProp with the recipe's epsilon and weight
-    decay.
+    """Return AdamW or RMSProp with the recipe's epsilon and weight decay.
 
     RMSProp decays its mean by 0.9, as TensorFlow does; Contrastive Tension, the one method that
     uses it, was written for TensorFlow (docs/methods.md#ct-bert).
@@ -31,6 +32,27 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
     return torch.optim.AdamW(
         groups, lr=rate, betas=BETAS, eps=epsilon, weight_decay=decay, fused=True
     )
+
+
+def learning_rate(index: int, total: int, recipe: Recipe) -> float:
+    """Return the learning rate of the step after `index` of `total`: linear warm-up, then the
+    recipe's schedule."""
+    if recipe.schedule == "slanted":
+        # AllenNLP's slanted triangle (docs/methods.md#declutr); the largest rate is at step `cut`.
+        step, cut = index + 1, int(recipe.warmup * total)
+        rising = step / cut if step < cut else 1 - (step - cut) / (total - cut)
+        return recipe.learning_rate * ((1 + rising * (SLANTED_RATIO - 1)) / SLANTED_RATIO)
+    warm = round(recipe.warmup * total)
+    if index < warm:
+        return recipe.learning_rate * (index + 1) / warm
+    if recipe.schedule == "linear":
+        return recipe.learning_rate * ((total - index) / max(1, total - warm))
+    # n boundaries make n + 1 blocks, whose rates fall in equal steps; "constant" has no boundary.
+    # The step at a boundary belongs to the block before it, as in TensorFlow
+    # (docs/methods.md#ct-bert).
+    blocks = len(recipe.boundaries) + 1
+    passed = sum(index > round(share * total) for share in recipe.boundaries)
+    return recipe.learning_rate * ((blocks - passed) / blocks)
 
 
 def set_learning_rate(
@@ -53,26 +75,18 @@ def set_learning_rate(
         group.update(lr=rate, eps=epsilon, weight_decay=decay if group["weight_decay"] else 0.0)
 
 
-def apply_gradients(
+def clip_and_step(
     weights: Sequence[Tensor],
     optimiser: torch.optim.Optimizer,
     scaler: torch.amp.GradScaler,
     clip: float,
 ) -> Tensor:
-    """Clip the gradients of a scaled loss to a norm of `clip` and take a step of the optimiser.
+    """Take a step of AdamW on a GPU, with the gradients of a scaled loss clipped to a norm of
+    `clip`: it divides by scale and norm while it reads them, which saves two passes over them. An
+    enabled scaler skips a step whose norm is not finite.
 
-    On a GPU AdamW divides by scale and norm while it reads the gradients, which saves two passes
-    over them. Steps whose norm is not finite are skipped by an enabled scaler.
-
-    Returns:
-        The norm without the scale, before clipping; a scalar on the device.
+    Returns the norm without the scale, before clipping; a scalar on the device.
     """
-    if weights[0].device.type == "cpu" or not isinstance(optimiser, torch.optim.AdamW):
-        scaler.unscale_(optimiser)
-        norm = torch.nn.utils.clip_grad_norm_(weights, clip)
-        scaler.step(optimiser)
-        scaler.update()
-        return norm
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     scale = scaler._scale if scaler.is_enabled() else torch.ones_like(norm)

@@ -20,7 +20,7 @@ import bench.training.loop
 from bench.datasets.corpora import corpus_path, read_sentences
 from bench.registry.backbones import backbone
 from bench.runs.resolve import resolve
-from bench.training.log import Log
+from bench.training.checkpoint import Log
 
 MISSING = "what is compared with is not installed: make extras"
 pytest.importorskip("accelerate", reason=MISSING)

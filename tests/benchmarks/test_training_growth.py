@@ -19,7 +19,7 @@ import torch
 
 from bench.models.packed_forward import forward_flop
 from bench.runs.resolve import resolve
-from bench.training.log import Log
+from bench.training.checkpoint import Log
 from bench.training.loop import train
 from bench.utils.files import write_text
 from tests.conftest import _bert_tokenizer, make_sentences

@@ -17,9 +17,8 @@ from bench.export.card import card
 from bench.export.folders import PROBES
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.poolers import POOLER_NAMES, POSITIONS
-from bench.models.sentence_transformers import Normalised
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
 from bench.utils.errors import UserError

@@ -99,7 +99,7 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path: Path) -> None:
         ROOT / "Snakefile",
         *told.split(),
         "--until",
-        "tables",
+        "render",
     ]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, **options)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import bench.training.loop
 from bench.models.load import load_encoder
 from bench.runs.recipe import Recipe
-from bench.training.schedule import learning_rate
+from bench.training.optimiser import learning_rate
 from methods.base import Refusal, Shape
 from methods.ct_bert import CTBERT, CTBERTHyper
 from tests.methods.outside import (

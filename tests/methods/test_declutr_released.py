@@ -12,8 +12,7 @@ from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
 from bench.runs.recipe import Recipe
 from bench.training.context import RunContext
-from bench.training.optimiser import make_optimiser, set_learning_rate
-from bench.training.schedule import learning_rate
+from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
 from methods.base import Step
 from tests.methods.outside import Patch, run_of
 from tests.oracles import spans as oracle

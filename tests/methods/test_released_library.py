@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from bench.models.token_cache import tokenized
+from bench.models.encoder import tokenized
 from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
 from bench.runs.recipe import Recipe
 from bench.training.context import RunContext
-from bench.training.optimiser import make_optimiser, set_learning_rate
-from bench.training.schedule import learning_rate
+from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
 from tests.methods.outside import Runs, run_of
 from tests.oracles.library import kept_pieces, trained_weights
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.models.packed_layers import Dropout
+from bench.models.packed_forward import Dropout
 
 
 def dropped(

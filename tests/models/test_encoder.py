@@ -18,7 +18,6 @@ from bench.models.encoder import TOKEN_BUDGET, TransformerEncoder, length_batche
 from bench.models.load import load_encoder, save_encoder
 from bench.models.poolers import POOLER_NAMES, POSITIONS
 from bench.models.transformer import load_backbone, longest_input
-from bench.utils.errors import UserError
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
 from tests.models.folders import change, change_weights, copy_with_pooler
@@ -123,7 +122,7 @@ def test_padding_weighs_in_a_mean_over_fixed_positions(
     assert own.tokenize([LONG]) == cut
     np.testing.assert_allclose(own.encode([LONG]), masked.encode_tokens(cut), **CLOSE)
     assert np.abs(own.encode(["a man"]) - masked.encode(["a man"])).max() > 0.01
-    with pytest.raises(UserError, match="has 9 tokens, but the pooler averages 8"):
+    with pytest.raises(ValueError, match="cannot assign 9 input values to the 8"):
         own.encode_tokens([list(range(5, 14))])
 
 

@@ -105,9 +105,9 @@ def test_scores_of_a_function_equal_plain_loops(
         ("words", "failed on"),
         ("flat", "returned an array of shape ("),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
-        ("leters", "has no 'leters'; did you mean 'letters'?"),
-        ("number", "is not a function"),
-        ("held.encod", "has no 'encod'"),
+        ("leters", "has no attribute 'leters'"),
+        ("number", "failed on"),
+        ("held.encod", "has no attribute 'encod'"),
     ],
 )
 def test_errors_of_functions_are_one_sentence(
@@ -159,9 +159,11 @@ def test_functions_named_in_files_are_not_run(mine: str, tiny_data: Path, tmp_pa
     (tmp_path / "leaves_a_trace.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     with pytest.raises(UserError):
         load_encoder("leaves_a_trace:encode", pooler="avg")
-    for described in ({"function": True}, {"function": False}, {}):
+    options = {"pooler": None, "prompt": None, "normalize": False}
+    for is_function in (True, False):
+        described = {"model": "leaves_a_trace:encode", **options, "function": is_function}
         with pytest.raises(UserError, match="not run only because a file names it"):
-            Model.stored({"model": "leaves_a_trace:encode", **described}).load("cpu")
+            Model.stored(described)
     assert not (tmp_path / "ran").exists()
 
 
@@ -201,8 +203,6 @@ def test_options_are_parsed_from_brackets() -> None:
     assert Model.read(query).label == query
     for word, message in {
         "a[poler=avg]": "did you mean 'pooler'?",
-        "a[pooler]": "cannot read 'pooler'",
-        "a[normalize=2]": "cannot read 'normalize=2'",
         "a[]": "has an unknown option ''",
     }.items():
         refused(lambda word=word: Model.read(word), message)

@@ -19,8 +19,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench.models import packed_forward
 from bench.models.packed_forward import (
-    LENGTHS,
     Batch,
+    Dropout,
     States,
     Work,
     forward,
@@ -28,7 +28,6 @@ from bench.models.packed_forward import (
     is_packed,
     pooler_output,
 )
-from bench.models.packed_layers import Dropout
 from tests.conftest import CLOSE
 
 PAD = 1  # RoBERTa's, whose positions depend on it; BERT does not see it
@@ -301,7 +300,7 @@ def test_the_dropout_of_other_devices_has_the_same_distribution(
 
     class Torchs(Dropout):
         def __init__(self, active: bool, device: torch.device) -> None:
-            self.active, self.own = active, False
+            self.active, self.fast = active, False
 
     monkeypatch.setattr(packed_forward, "Dropout", Torchs)
     model = with_dropout(bert, **dict.fromkeys(SITES, 0.1)).float()
@@ -340,8 +339,8 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
         assert batch.packed.zero is None
     assert batch.firsts.tolist() == [sum(map(len, tokens[:i])) for i in range(len(tokens))]
     assert batch.ends.tolist() == [*batch.firsts.tolist(), len(places)]
-    assert max(map(len, tokens)) <= batch.longest < max(map(len, tokens)) + LENGTHS
-    assert batch.longest % LENGTHS == 0
+    assert max(map(len, tokens)) <= batch.longest < max(map(len, tokens)) + 8
+    assert batch.longest % 8 == 0
 
     padded = torch.stack([batch.ids, batch.ids + 100], dim=2).float()
     rows = batch.pack(padded)

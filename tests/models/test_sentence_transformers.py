@@ -17,9 +17,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bench.models.encoder import TransformerEncoder
-from bench.models.load import load_encoder, save_encoder
-from bench.models.sentence_transformers import ModularEncoder
-from bench.utils.errors import UserError
+from bench.models.load import ModularEncoder, load_encoder
 from tests.conftest import CLOSE
 from tests.models.folders import change
 from tests.oracles.literal_modules import literal
@@ -211,8 +209,6 @@ def test_the_identity_follows_files_that_decide_vectors_and_the_prompt(
     write(moved, [pooling(**MEAN), dense(32, 8, 2)])
     identities = {first.identity, load_encoder(moved).identity}
     assert len(identities | {load_encoder(copy, prompt="query").identity}) == 3
-    with pytest.raises(UserError, match="is a folder of sentence-transformers; copy it"):
-        save_encoder(first, tmp_path / "saved")
 
 
 TABLE = torch.randn(5, 6, generator=torch.Generator().manual_seed(3))

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.models.encoder import read_tokens
+from bench.models.encoder import (
+    TokenFile,
+    read_tokens,
+    tokenized,
+    tokenizer_identity,
+)
 from bench.models.load import load_encoder
-from bench.models.token_cache import TokenFile, TokensBySentence, tokenized, tokenizer_identity
 from bench.models.transformer import load_backbone
 from methods.whitening import Whitened
 
@@ -88,9 +92,3 @@ def test_an_encoder_takes_token_ids_from_the_shared_file(
     assert np.array_equal(second.encode(distinct[::-1]), expected)
     with pytest.raises(TypeError):
         second.encode(["a bird"])
-
-
-def test_tokens_by_sentence_are_those_of_its_row() -> None:
-    found = TokensBySentence(["b", "a"], [[1], [2, 3]])
-    assert dict(found) == {"b": [1], "a": [2, 3]}
-    assert ("a" in found, "c" in found, len(found)) == (True, False, 2)

@@ -3,6 +3,7 @@ table."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from bench.stages.cost import (
     training_flop,
 )
 from bench.training.context import RunContext
-from bench.training.schedule import batches
+from bench.training.loop import batches
 from bench.utils.errors import UserError
 from methods.base import Step
 from tests.support.tiny_suite import tiny_run
@@ -195,8 +196,8 @@ def test_classifiers_take_the_steps_that_were_estimated(
         sizes = {"train": 200, "dev": 200, "test": 200}
         parts = dict.fromkeys(("train", "dev", "test"), part)
         protocols.probing([protocols.Split(parts, 2)], settings, lambda heads: None)
-    kind = "probing" if task == "Length" else "transfer"
-    monkeypatch.setattr(cost, "read_json", lambda path: {kind: {task: sizes}})
+    described = replace(task_of(task), sizes=sizes)
+    monkeypatch.setattr(cost, "task_of", lambda name: described)
     _, estimated = scoring_work(run_of(), [task], "test", "cpu")
     # Folds train on less; dropout may delay a network.
     assert estimated / 1.5 <= taken <= 1.5 * estimated

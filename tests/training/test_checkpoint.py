@@ -22,9 +22,8 @@ from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
-from bench.training.log import Log
-from bench.training.loop import train
-from bench.training.schedule import batches
+from bench.training.checkpoint import Log
+from bench.training.loop import batches, train
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file, write_json
@@ -322,12 +321,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
     with pytest.raises(UserError, match=re.escape(message)):
         fit(make(**settings), folder)
     assert [path.read_bytes() for path in files] == before
-
-
-def test_an_interval_that_is_no_number_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "soon")
-    with pytest.raises(UserError, match="SENTBENCH_CHECKPOINT_SECONDS is 'soon'; set it to a"):
-        bench.training.checkpoint.Checkpoints(tmp_path, {})
 
 
 def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:

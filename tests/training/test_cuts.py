@@ -106,22 +106,6 @@ def test_the_first_layers_share_their_weights(tiny_bert: Path) -> None:
     }
 
 
-def test_a_model_without_a_list_of_layers_is_refused() -> None:
-    from transformers import AlbertConfig, AlbertModel
-
-    sizes = {
-        "hidden_size": 8,
-        "embedding_size": 8,
-        "num_attention_heads": 1,
-        "intermediate_size": 8,
-    }
-    shared = AlbertModel(
-        AlbertConfig(vocab_size=9, num_hidden_layers=3, **sizes)
-    )  # one layer three times
-    with pytest.raises(UserError, match="a albert has no list of 3 layers"):
-        first_layers(shared, 2)
-
-
 @pytest.fixture(scope="module")
 def shallow(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny BERT's first two layers, saved as a checkpoint of its own by transformers alone."""
