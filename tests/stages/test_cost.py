@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from bench.__main__ import main
+from bench.datasets.tasks import task_of
 from bench.evaluation import classifier, protocols
 from bench.evaluation.heads import Optimiser
 from bench.runs import config
