@@ -8,11 +8,10 @@ import pytest
 from PIL import Image
 
 from bench.cli import main
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
-from bench.report.figures import figure_stems
+from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import paper_figures
-from bench.report.printed_table import is_measured
 from bench.report.render import render
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
@@ -88,7 +87,8 @@ def test_rendering_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> N
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
     suite = read_suite(folder)
     stems = {path.stem for path in (first / "figures").glob("*.png")}
-    drawn = {stem for stem, table in figure_stems(cells(suite)).items() if is_measured(table)}
+    averages = figure_stems(judge(suite))
+    drawn = {stem for stem in averages if any(cell.is_measured for cell in averages[stem])}
     assert stems >= drawn | {"leaderboard", "compare"}
     for figure, measured in paper_figures(suite):
         assert (first / "figures" / f"{figure.stem}.pdf").is_file()
