@@ -27,33 +27,6 @@ DRAWS, ANCHOR, POSITIVE = 5, 3, 1
 MASKED, REPLACED = 0.8, 0.1
 
 
-class DeCLUTRHyper(HyperParameters):
-    temperature: float = Field(0.05, gt=0)  # section 4.1
-    anchors: int = Field(2, ge=1)  # anchor spans per document, section 4.1
-    positives: int = Field(2, ge=1)  # positive spans per anchor, section 4.1
-    shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
-    # Maximal word pieces of a span, section 3.2; at least one between two special ones.
-    longest: int = Field(512, ge=3)
-    document: int = 2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
-    # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
-    masked: float = Field(0.15, gt=0, lt=1)
-    # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
-    language: float = Field(1.0, ge=0)
-    average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
-
-    @model_validator(mode="after")
-    def _check_lengths(self) -> Self:
-        if self.shortest > self.longest:
-            raise ValueError(f"'shortest' is {self.shortest}, above 'longest', {self.longest}")
-        least = 2 * self.anchors * self.longest
-        if self.document < least:
-            raise ValueError(
-                f"'document' should be at least 2 x anchors x longest = {least}, not "
-                f"{self.document}"
-            )
-        return self
-
-
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
     loss; an item is a document of at least `document` word pieces (docs/methods.md#declutr)."""
@@ -62,7 +35,33 @@ class DeCLUTR(Method):
     title = "DeCLUTR"
     version = 2  # word pieces, optimiser, schedule and last batch of the released code
     reference = "Giorgi et al. 2021, arXiv 2006.03659; code JohnGiorgi/DeCLUTR@b78ac57"
-    Hyper = DeCLUTRHyper
+
+    class Hyper(HyperParameters):
+        temperature: float = Field(0.05, gt=0)  # section 4.1
+        anchors: int = Field(2, ge=1)  # anchor spans per document, section 4.1
+        positives: int = Field(2, ge=1)  # positive spans per anchor, section 4.1
+        shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
+        # Maximal word pieces of a span, section 3.2; at least one between two special ones.
+        longest: int = Field(512, ge=3)
+        document: int = (
+            2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
+        )
+        # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
+        masked: float = Field(0.15, gt=0, lt=1)
+        # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
+        language: float = Field(1.0, ge=0)
+        average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
+
+        @model_validator(mode="after")
+        def _check_lengths(self) -> Self:
+            least = 2 * self.anchors * self.longest
+            if self.shortest > self.longest or self.document < least:
+                raise ValueError(
+                    "'shortest' should be at most 'longest', and 'document' at least 2 x anchors x "
+                    f"longest = {least}, not {self.shortest} and {self.document}"
+                )
+            return self
+
     # training_config/declutr.jsonnet:57-84; the paper states rate, decay and schedule (section
     # 4.1). It trains one to three epochs with 16 documents on up to four GPUs; the released
     # configuration has 4 documents.
@@ -85,12 +84,13 @@ class DeCLUTR(Method):
     documents: Sequence[Tensor] = ()  # word pieces of each document
 
     @classmethod
-    def reads(cls, hyper: DeCLUTRHyper) -> str:
+    def reads(cls, hyper: Hyper) -> str:
         return "documents"
 
     def prepare(self, context: Context) -> None:
         least = self.hyper.document
         long = (pieces for pieces in word_pieces(context) if len(pieces) >= least)
+        # On the host: spans are cut from them, and their texts are tokenized.
         self.documents = [torch.tensor(pieces, dtype=torch.int32) for pieces in long]
         if not self.documents:
             raise Refusal(
@@ -134,6 +134,7 @@ class DeCLUTR(Method):
     ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
         """Return the masked tokens; row, position and original of each predicted token."""
         masked, flat, chosen = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
+        # On the host, beside draws of a stream; `step_loss` moves the positions.
         lengths = torch.tensor([len(row) for row in tokens])
         rows = torch.repeat_interleave(lengths)
         positions = torch.arange(len(flat)) - (lengths.cumsum(0) - lengths)[rows]
@@ -158,6 +159,7 @@ def masked_pieces(
     """Mask tokens that are not special, each with chance `share`; return the masked sequences, all
     original tokens (m) one sequence after another, and which of them are masked (m)."""
     lengths = [len(row) for row in tokens]
+    # On the host, beside draws of a stream; the caller moves what it needs.
     flat = torch.tensor([token for row in tokens for token in row])
     ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
     draws = torch.rand(len(flat), generator=step.generator("predicted"))
@@ -170,7 +172,7 @@ def masked_pieces(
 
 
 def sample_spans(
-    count: int, hyper: DeCLUTRHyper, generator: torch.Generator
+    count: int, hyper: DeCLUTR.Hyper, generator: torch.Generator
 ) -> list[tuple[slice, list[slice]]]:
     """Return anchors in a document of `count` word pieces, each with its positives, as slices."""
 

@@ -30,10 +30,6 @@ def dropped_words() -> frozenset[str]:
     return ENGLISH_STOP_WORDS.union(marks, _CONTRACTIONS.split(), _FORMS.split())
 
 
-class GloVeHyper(HyperParameters):
-    stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
-
-
 class AverageOfWords:
     """An Encoder: the mean of the vectors of a sentence's known words, zero if it has none."""
 
@@ -46,7 +42,7 @@ class AverageOfWords:
 
     @property
     def arrays(self) -> dict[str, Tensor]:
-        return {"vectors": torch.from_numpy(self.vectors)}
+        return {"vectors": torch.from_numpy(self.vectors)}  # On the host: saved, not computed with.
 
     @cached_property
     def identity(self) -> str:
@@ -94,7 +90,10 @@ class GloVe(Method):
         "code UKPLab/sentence-transformers@85ec645"
     )
     version = 2  # drops the 386 words of Sentence-Transformers
-    Hyper = GloVeHyper
+
+    class Hyper(HyperParameters):
+        stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
+
     official = {}
     trained = False
     backbone_kind = "words"

@@ -9,24 +9,12 @@ from torch.nn import functional as F
 from methods.base import (
     SHARED_RECIPE,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Step,
     Views,
     cosine,
 )
-
-
-class MixCSEHyper(ContrastiveHyper):
-    # Lambda, of the own sentence in a mixture; released script.
-    share: float = Field(0.2, gt=0, lt=0.5)
-    # Those of the batch that an anchor sees.
-    mixtures: Literal["all", "own", "none"] = "all"
-    mixed_anchors: bool = True  # mixtures of anchors face the positives, too
-    # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
-    larger_share: Literal["zeroed", "removed"] = "zeroed"
-    normalised: bool = False  # sentences are mixed at length 1
 
 
 class MixCSE(Contrastive):
@@ -36,7 +24,17 @@ class MixCSE(Contrastive):
     name = "mixcse"
     title = "MixCSE"
     reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
-    Hyper = MixCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        # Lambda, of the own sentence in a mixture; released script.
+        share: float = Field(0.2, gt=0, lt=0.5)
+        # Those of the batch that an anchor sees.
+        mixtures: Literal["all", "own", "none"] = "all"
+        mixed_anchors: bool = True  # mixtures of anchors face the positives, too
+        # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
+        larger_share: Literal["zeroed", "removed"] = "zeroed"
+        normalised: bool = False  # sentences are mixed at length 1
+
     # Recalled: one mixture per anchor, its own, of vectors at length 1.
     _recalled = {"mixtures": "own", "mixed_anchors": False, "normalised": True}
     paper = {**SHARED_RECIPE, "*": {**_recalled, "larger_share": "removed"}}

@@ -11,7 +11,6 @@ from methods.base import (
     BASE_DEPTH,
     Context,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Shape,
     Step,
@@ -25,23 +24,6 @@ _SIMCSE = "princeton-nlp/unsup-simcse-"
 _TEACHER = transformer_with("teacher_pooler")
 
 
-class RankCSEHyper(ContrastiveHyper):
-    # An encoder, or "backbone" (its initial weights).
-    teacher: str = Field(_SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER)
-    # None: one teacher.
-    teacher_2: str | None = Field(_SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER)
-    teacher_pooler: Literal["cls_before_pooler", "avg"] = "cls_before_pooler"
-    alpha: float = Field(0.33, ge=0, le=1)  # share of the first of two teachers
-    beta: float = Field(1.0, ge=0)  # coefficient of the consistency of both directions
-    gamma: float = Field(1.0, ge=0)  # coefficient of the ranking
-    ranking: Literal["listmle", "listnet"] = "listmle"
-    tau2: float = Field(0.05, gt=0)  # temperature of the student in the ranking
-    tau3: float = Field(0.025, gt=0)  # of the teachers in ListNet
-    # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
-    consistency: Literal["divergence", "entropy"] = "divergence"
-    rank_epsilon: float = Field(0.0, ge=0)
-
-
 class RankCSE(Contrastive):
     """InfoNCE plus a divergence between both directions plus a ranking by teachers, of a community
     implementation, perceptiveshawty/RankCSE@17c5226 (docs/methods.md#rankcse)."""
@@ -49,7 +31,23 @@ class RankCSE(Contrastive):
     name = "rankcse"
     title = "RankCSE"
     reference = "Liu et al. 2023, arXiv 2305.16726"
-    Hyper = RankCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        # An encoder, or "backbone" (its initial weights).
+        teacher: str = Field(_SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER)
+        # None: one teacher.
+        teacher_2: str | None = Field(_SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER)
+        teacher_pooler: Literal["cls_before_pooler", "avg"] = "cls_before_pooler"
+        alpha: float = Field(0.33, ge=0, le=1)  # share of the first of two teachers
+        beta: float = Field(1.0, ge=0)  # coefficient of the consistency of both directions
+        gamma: float = Field(1.0, ge=0)  # coefficient of the ranking
+        ranking: Literal["listmle", "listnet"] = "listmle"
+        tau2: float = Field(0.05, gt=0)  # temperature of the student in the ranking
+        tau3: float = Field(0.025, gt=0)  # of the teachers in ListNet
+        # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
+        consistency: Literal["divergence", "entropy"] = "divergence"
+        rank_epsilon: float = Field(0.0, ge=0)
+
     _roberta = {"teacher": _SIMCSE + "roberta-base", "teacher_2": _SIMCSE + "roberta-large"}
     paper = {
         "*": {"batch_size": 128, "learning_rate": 3e-5},  # the community script's
@@ -72,16 +70,14 @@ class RankCSE(Contrastive):
     taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
 
     @classmethod
-    def clamp_to_backbone(cls, hyper: RankCSEHyper, shape: Shape) -> RankCSEHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         """Replace the published teachers on backbones for which none are published."""
-        if shape.depth >= BASE_DEPTH:
-            return hyper
-        if (hyper.teacher_2 or "").startswith(_SIMCSE):
-            hyper = hyper.model_copy(update={"teacher_2": None})
-        if hyper.teacher.startswith(_SIMCSE):
-            changes = {"teacher": "backbone", "teacher_pooler": "avg"}
-            hyper = hyper.model_copy(update=changes)
-        return hyper
+        changes: dict[str, str | None] = {}
+        if shape.depth < BASE_DEPTH and (hyper.teacher_2 or "").startswith(_SIMCSE):
+            changes["teacher_2"] = None
+        if shape.depth < BASE_DEPTH and hyper.teacher.startswith(_SIMCSE):
+            changes |= {"teacher": "backbone", "teacher_pooler": "avg"}
+        return hyper.model_copy(update=changes)
 
     def prepare(self, context: Context) -> None:
         self._context = context
@@ -114,8 +110,8 @@ class RankCSE(Contrastive):
             transposed = cosines.T  # before the rows: autograd sums gradients in reverse order
             rows = (cosines / temperature).log_softmax(dim=1)
             columns = (transposed / temperature).log_softmax(dim=1)
-            known = {"divergence": divergence, "entropy": negative_entropy}
-            terms.append((hyper.beta, known[hyper.consistency](rows, columns)))
+            agree = divergence if hyper.consistency == "divergence" else negative_entropy
+            terms.append((hyper.beta, agree(rows, columns)))
         if self.taught is not None:
             taught = self.taught.to(cosines)
             if hyper.ranking == "listnet":

@@ -10,7 +10,6 @@ from methods.base import (
     HOST,
     SHARED_RECIPE,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Step,
@@ -21,14 +20,6 @@ from methods.base import (
 )
 
 
-class SimCSEPlusPlusHyper(ContrastiveHyper):
-    off_dropout: bool = True  # in-batch negatives come from a pass without dropout
-    # p, factor of the positive cosine; 1 in the script of both terms, 0.9 in that of the first.
-    positive_factor: float = Field(1.0, gt=0, json_schema_extra=HOST)
-    weight: float = Field(0.1, ge=0)  # of the contrast of dimensions; released script
-    feature_temperature: float = Field(5.0, gt=0)  # T; released code
-
-
 class SimCSEPlusPlus(Contrastive):
     """Negatives are cosines of sentences encoded without dropout, and a second loss tells the
     dimensions of both views apart (docs/methods.md#simcse)."""
@@ -36,7 +27,14 @@ class SimCSEPlusPlus(Contrastive):
     name = "simcse-plus-plus"
     title = "SimCSE++"
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
-    Hyper = SimCSEPlusPlusHyper
+
+    class Hyper(Contrastive.Hyper):
+        off_dropout: bool = True  # in-batch negatives come from a pass without dropout
+        # p, factor of the positive cosine; 1 in the script of both terms, 0.9 in that of the first.
+        positive_factor: float = Field(1.0, gt=0, json_schema_extra=HOST)
+        weight: float = Field(0.1, ge=0)  # of the contrast of dimensions; released script
+        feature_temperature: float = Field(5.0, gt=0)  # T; released code
+
     paper = official = SHARED_RECIPE
     used_if = {"feature_temperature": lambda hyper: hyper.weight > 0}
 

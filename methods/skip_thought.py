@@ -17,19 +17,6 @@ from methods.base import Context, Field, HyperParameters, Method, Refusal, Step,
 END, UNKNOWN, FIRST = 0, 1, 2
 
 
-class SkipThoughtHyper(HyperParameters):
-    # Size of every GRU and of a sentence vector (uni-skip; paper and code).
-    units: int = Field(2400, ge=1)
-    width: int = Field(620, ge=1)  # size of a word vector (code)
-    # Words including the two special ids (paper and code).
-    vocabulary: int = Field(20_000, ge=3)
-    longest: int = Field(30, ge=2)  # triples with a sentence of so many words are excluded (code)
-    # Decoders see the sentence at "every" word (paper) or as "first" state (code).
-    condition: Literal["every", "first"] = "every"
-    # Reset gate before (paper) or after (code) the recurrent matrix.
-    reset: Literal["before", "after"] = "before"
-
-
 def tokenize(sentence: str) -> list[str]:
     """Return words and punctuation marks in lower case."""
     return re.findall(r"\w+|[^\w\s]", sentence.lower())
@@ -37,12 +24,14 @@ def tokenize(sentence: str) -> list[str]:
 
 def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
     """Return weights from [-0.1, 0.1] (paper and code)."""
+    # On the host: the training moves the whole module.
     return nn.Parameter(torch.empty(shape).uniform_(-0.1, 0.1, generator=generator))
 
 
 def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
     """Return word ids padded with zeros, (n, length) with length >= 1, and the lengths (n)."""
     lengths = [len(row) for row in rows]
+    # On the host: filled row by row and moved at once.
     ids = torch.zeros(len(rows), max(1, *lengths), dtype=torch.long)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row)] = torch.tensor(row, dtype=torch.long)
@@ -122,7 +111,7 @@ class Reader(nn.Module):
 class Decoders(nn.Module):
     """A decoder per neighbour, and their shared output layer."""
 
-    def __init__(self, vocabulary: int, hyper: SkipThoughtHyper, seed: int) -> None:
+    def __init__(self, vocabulary: int, hyper: "SkipThought.Hyper", seed: int) -> None:
         super().__init__()
         every = hyper.condition == "every"
         self.before = GRU(hyper.width, hyper.units, hyper.reset, seed, "before", every)
@@ -197,7 +186,21 @@ class SkipThought(Method):
     name = "skip-thought"
     title = "Skip-thought"
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"
-    Hyper = SkipThoughtHyper
+
+    class Hyper(HyperParameters):
+        # Size of every GRU and of a sentence vector (uni-skip; paper and code).
+        units: int = Field(2400, ge=1)
+        width: int = Field(620, ge=1)  # size of a word vector (code)
+        # Words including the two special ids (paper and code).
+        vocabulary: int = Field(20_000, ge=3)
+        longest: int = Field(
+            30, ge=2
+        )  # triples with a sentence of so many words are excluded (code)
+        # Decoders see the sentence at "every" word (paper) or as "first" state (code).
+        condition: Literal["every", "first"] = "every"
+        # Reset gate before (paper) or after (code) the recurrent matrix.
+        reset: Literal["before", "after"] = "before"
+
     # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant
     # schedule.
     _recipe = {"learning_rate": 2e-4, "schedule": "constant", "epochs": 5}
@@ -210,7 +213,7 @@ class SkipThought(Method):
     decoders: Decoders
 
     @classmethod
-    def reads(cls, hyper: SkipThoughtHyper) -> str:
+    def reads(cls, hyper: Hyper) -> str:
         return "documents"
 
     def prepare(self, context: Context) -> None:

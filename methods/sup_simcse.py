@@ -5,12 +5,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Field, Negatives, Step, Views
-
-
-class SupSimCSEHyper(ContrastiveHyper):
-    contradictions: bool = True  # whether they are negatives; without them, only pairs
-    own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
+from methods.base import Context, Contrastive, Field, Negatives, Step, Views
 
 
 class SupSimCSE(Contrastive):
@@ -20,7 +15,11 @@ class SupSimCSE(Contrastive):
     name = "sup-simcse"
     title = "SimCSE, trained with labels"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
-    Hyper = SupSimCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        contradictions: bool = True  # whether they are negatives; without them, only pairs
+        own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
+
     # README.md:236-244 and run_sup_example.sh there.
     _large = {"learning_rate": 1e-5, "dimension": 1024}
     paper = {
@@ -36,7 +35,7 @@ class SupSimCSE(Contrastive):
     triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 
     @classmethod
-    def reads(cls, hyper: SupSimCSEHyper) -> str:
+    def reads(cls, hyper: Hyper) -> str:
         return "triples"
 
     @classmethod
@@ -44,7 +43,7 @@ class SupSimCSE(Contrastive):
         return False  # its negatives are those of its pairs
 
     @classmethod
-    def own_pairs(cls, hyper: SupSimCSEHyper) -> str | None:
+    def fixed_positive(cls, hyper: Hyper) -> str | None:
         return "labelled pairs"
 
     def prepare(self, context: Context) -> None:
@@ -57,7 +56,7 @@ class SupSimCSE(Contrastive):
         columns = [list(column) for column in zip(*step.take(self.triples), strict=True)]
         premises, *others = ([context.tokens()[row] for row in rows] for rows in columns)
         step = replace(step, rows=columns[0])  # parts that join look up the premises
-        extras = self._asked(premises, step)
+        extras = self._named_extras(premises, step)
         if self.hyper.contradictions:
             extras[self.name] = [others[1]]
         return self.loss(context.embed([premises, others[0]], extras), step)

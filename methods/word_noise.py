@@ -24,15 +24,6 @@ from methods.base import (
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
-class WordNoiseHyper(HyperParameters):
-    # The report does not say which. None: no edits.
-    noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
-    probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
-    # "shared" edits both views; "corpus" draws once for all sentences, as the report's listing.
-    reading: Literal["shared", "second", "corpus"] = "shared"
-    temperature: float = Field(0.05, gt=0)  # base code
-
-
 class WordNoise(Method):
     """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted
     (docs/methods.md#word-noise)."""
@@ -42,7 +33,15 @@ class WordNoise(Method):
     reference = (
         "SimCSE reproduction in Chinese with noise; base code shuxinyin/SimCSE-Pytorch@c5bc95a"
     )
-    Hyper = WordNoiseHyper
+
+    class Hyper(HyperParameters):
+        # The report does not say which. None: no edits.
+        noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
+        probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
+        # "shared" edits both views; "corpus" draws once for all sentences, as the report's listing.
+        reading: Literal["shared", "second", "corpus"] = "shared"
+        temperature: float = Field(0.05, gt=0)  # base code
+
     # From the base code; the report's own code was not released.
     paper = {
         "*": {

@@ -18,7 +18,7 @@ from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Contrastive, Negatives, Shape, Step, Views, compose
-from methods.cards import CARDS, CARDSHyper
+from methods.cards import CARDS
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from tests.methods import outside
@@ -82,7 +82,7 @@ class Tools:
 def build(
     count: int = 3, t: float = 0.05, *others: tuple[type, dict[str, Any]]
 ) -> tuple[Any, Tools]:
-    hyper = CARDSHyper(temperature=t, switch=0.0, neighbours=count)
+    hyper = CARDS.Hyper(temperature=t, switch=0.0, neighbours=count)
     method = compose(
         [(CARDS, hyper), *((cls, cls.Hyper(**keys)) for cls, keys in others)], Shape(WIDTH, DEPTH)
     )
@@ -240,7 +240,7 @@ def test_equal_sentences_are_searched_once() -> None:
     tools.neighbours = lambda vectors, count: (
         asked.append((len(vectors), count)) or np.zeros((7, count), int)
     )  # type: ignore[method-assign]
-    CARDS(CARDSHyper(switch=0.0, neighbours=3), Shape(WIDTH, DEPTH)).prepare(tools)  # type: ignore[arg-type]
+    CARDS(CARDS.Hyper(switch=0.0, neighbours=3), Shape(WIDTH, DEPTH)).prepare(tools)  # type: ignore[arg-type]
     assert asked == [(7, 3)]
 
 
@@ -279,7 +279,7 @@ TEXTS += ["  two  Birds ", "été Über ßen"]
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
 @pytest.mark.parametrize("words", ["each", "count"])
 def test_words_are_switched_as_the_oracle_says(words: str, share: float) -> None:
-    method = CARDS(CARDSHyper(switch=share, words=words), Shape(WIDTH, DEPTH))
+    method = CARDS(CARDS.Hyper(switch=share, words=words), Shape(WIDTH, DEPTH))
     own, other = (named_generator(1, "switch-case", 0) for _ in range(2))
     for text in TEXTS * 3:
         assert method._switch(text, own) == oracle.switch(text, share, words == "count", other)
@@ -290,7 +290,7 @@ def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
     words = text.split()
 
     def switched(kind: str, share: float) -> list[int]:
-        method = CARDS(CARDSHyper(switch=share, words=kind), Shape(WIDTH, DEPTH))
+        method = CARDS(CARDS.Hyper(switch=share, words=kind), Shape(WIDTH, DEPTH))
         draw = torch.Generator()
         draw.manual_seed(1)
         texts = [method._switch(text, draw).split() for _ in range(50)]
@@ -364,7 +364,7 @@ def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
 def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
     """In `simcse+cards` views are equal copies, and the loss is that of CARDS without switching."""
     method, tools = build()
-    parts = [(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))]
+    parts = [(SimCSE, SimCSE.Hyper()), (CARDS, CARDS.Hyper(switch=0.9, neighbours=3))]
     joined = compose(parts, Shape(WIDTH, DEPTH))
     joined.begin(tools)  # type: ignore[arg-type]
     assert joined.views([[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])  # type: ignore[operator]

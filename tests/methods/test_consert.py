@@ -19,7 +19,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.models.packed_forward import Batch, forward
 from bench.runs import paths
 from methods.base import Refusal, Shape
-from methods.consert import ConSERT, ConSERTHyper, augmented
+from methods.consert import ConSERT, augmented
 from tests.methods.cases import floor_of, unit_of
 from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, step, vectors
 from tests.oracles.methods import named_generator, scalars
@@ -32,7 +32,7 @@ N, WIDTH = 4, 5
 def difference(
     kind: str, dtype: torch.dtype, t: float = 0.1, n: int = N, scale: float = 1.0
 ) -> float:
-    method = ConSERT(ConSERTHyper(temperature=t, scale=scale), Shape(WIDTH, 2))
+    method = ConSERT(ConSERT.Hyper(temperature=t, scale=scale), Shape(WIDTH, 2))
     leaves = [vectors(kind, n, WIDTH, seed=seed) for seed in range(2)]
     if kind in ("near-duplicates", "duplicates"):  # of each other, not only within a view
         leaves[1] = (leaves[0] + 1e-5 * leaves[1]).float().double()
@@ -56,7 +56,7 @@ def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
 def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
     assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
     assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
-    method = ConSERT(ConSERTHyper(), Shape(WIDTH, 2))
+    method = ConSERT(ConSERT.Hyper(), Shape(WIDTH, 2))
     assert method.loss(torch.randn(1, 5), torch.randn(1, 5)).item() == 0
 
 

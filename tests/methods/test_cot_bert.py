@@ -16,7 +16,7 @@ from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Negatives, Step, Views
-from methods.cot_bert import CoTBERT, CoTBERTHyper
+from methods.cot_bert import CoTBERT
 from methods.promptbert import Prompt, PromptBERT
 from tests.methods.outside import Patch, run_of
 from tests.methods.test_promptbert import gradients, other_state
@@ -115,12 +115,12 @@ def _first_mask(patch: Patch) -> None:
 
 
 def _roles(order: tuple[int, ...]) -> Callable[[Patch], None]:
-    plain: Any = CoTBERTHyper.templates
+    plain: Any = CoTBERT.Hyper.templates
 
-    def templates(hyper: CoTBERTHyper) -> list[str]:
+    def templates(hyper: CoTBERT.Hyper) -> list[str]:
         return [plain.fget(hyper)[place] for place in order]
 
-    return lambda patch: patch.setattr(CoTBERTHyper, "templates", property(templates))
+    return lambda patch: patch.setattr(CoTBERT.Hyper, "templates", property(templates))
 
 
 def _crossed_with_the_anchor(patch: Patch) -> None:

@@ -15,8 +15,8 @@ import bench.training.loop
 from bench.models.load import load_encoder
 from bench.runs.recipe import Recipe
 from bench.training.schedule import learning_rate
-from methods.base import Refusal, Shape
-from methods.ct_bert import CTBERT, CTBERTHyper
+from methods.base import Shape
+from methods.ct_bert import CTBERT
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
@@ -34,7 +34,7 @@ from tests.oracles.outside import tension, tension_rate, tension_rows
 from tests.training.test_loop import log_of
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
-METHOD = CTBERT(CTBERTHyper(), Shape(WIDTH, 2))
+METHOD = CTBERT(CTBERT.Hyper(), Shape(WIDTH, 2))
 STEPS = 5000  # 10 epochs of 500 batches, Training.py:55-56
 GIVEN = {"batch_size": 2, "learning_rate": 1e-4}
 
@@ -70,14 +70,14 @@ def unequal_draws(method: Any) -> bool:
 
 @pytest.mark.parametrize("anchored", [True, False])
 def test_pairs_are_those_of_the_oracle(anchored: bool) -> None:
-    method = CTBERT(CTBERTHyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
+    method = CTBERT(CTBERT.Hyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
     assert not unequal_draws(method)
 
 
 def test_the_first_pair_is_equal_and_anchored_no_other() -> None:
     """Freely drawn pairs are equal by chance: one of three, of three sentences."""
     for anchored in (True, False):
-        method, seen, equal = CTBERT(CTBERTHyper(anchored=anchored), Shape(WIDTH, 2)), set(), 0
+        method, seen, equal = CTBERT(CTBERT.Hyper(anchored=anchored), Shape(WIDTH, 2)), set(), 0
         for index in range(100):
             for pairs in drawn(method, index, sentences=3):
                 assert len(pairs) == 8
@@ -133,7 +133,7 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
 def test_another_draw_is_caught(
     change: Callable[..., Any], anchored: bool, monkeypatch: Patch
 ) -> None:
-    method = CTBERT(CTBERTHyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
+    method = CTBERT(CTBERT.Hyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
     plain = method.pairs
     monkeypatch.setattr(method, "pairs", lambda sentences, at: change(plain, sentences, at))
     assert unequal_draws(method)
@@ -210,11 +210,6 @@ def test_boundaries_scale_with_a_shorter_training(train_tiny: Train) -> None:
     rates = [row["learning_rate"] for row in log_of(train_tiny("ct-bert[drawn=20]", **GIVEN))]
     factors = [1, 1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2, 0.2, 0.2]
     assert rates == pytest.approx([1e-4 * factor for factor in factors], rel=1e-9)
-
-
-def test_a_corpus_of_one_sentence_is_refused(runs: Runs) -> None:
-    with pytest.raises(Refusal, match="only one"):
-        runs.start("ct-bert", sentences=1)
 
 
 @pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])

@@ -51,7 +51,7 @@ CASES: dict[str, Case] = {
 
 def newest_first(self: Any, vectors: torch.Tensor) -> None:
     self.rows = torch.cat([vectors, self.rows.to(vectors)])[-self.hyper.queue :]
-    self.filled = (self.filled + len(vectors)).clamp(max=self.hyper.queue)
+    self.filled = min(self.filled + len(vectors), self.hyper.queue)
 
 
 def before_it_follows(self: Any, context: Any, step: Step) -> None:

@@ -14,7 +14,7 @@ import methods.is_bert as module
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from methods.base import Shape
-from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
+from methods.is_bert import ISBERT, LocalFeatures, LocalMean
 from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, step, vectors
 from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
@@ -32,7 +32,7 @@ def kernels(seed: int = 1) -> list[Tensor]:
 
 
 def own(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tensor:
-    method = ISBERT(ISBERTHyper(channels=CHANNELS, relu=relu), Shape(WIDTH, 2))
+    method = ISBERT(ISBERT.Hyper(channels=CHANNELS, relu=relu), Shape(WIDTH, 2))
     weights = dict(
         zip((name for name, _ in method.local.named_parameters()), leaves[1:], strict=True)
     )

@@ -261,8 +261,8 @@ def test_both_is_the_sum_of_either() -> None:
 
 
 def test_neighbours_alone_remember_no_centres() -> None:
-    assert set(build().state_dict()) == {"rows", "filled"}
-    assert set(build(group="both").state_dict()) == {"rows", "filled", "centres"}
+    assert set(build().state_dict()) == {"rows", "_extra_state"}
+    assert set(build(group="both").state_dict()) == {"rows", "_extra_state", "centres"}
 
 
 # A training

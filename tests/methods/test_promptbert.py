@@ -14,7 +14,7 @@ from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Shape, Step, Views
-from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper, PromptEncoder
+from methods.promptbert import Prompt, PromptBERT, PromptEncoder
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
 from tests.methods.outside import Patch, Train, run_of
@@ -47,7 +47,7 @@ def make(
     return context_and_method
 
 
-def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
+def expected_loss(context: RunContext, hyper: PromptBERT.Hyper) -> Tensor:
     tokenizer, model = context.tokenizer, context.backbone
     first = 2 if model.config.model_type == "roberta" and not hyper.from_zero else 0
     dense = context.training_head[0] if len(list(context.training_head.children())) else None
@@ -134,7 +134,7 @@ def other_state(change: Callable[[Any, int], Tensor]) -> Callable[[Patch], None]
 
 def _mask_place(shift: int) -> Callable[[Patch], None]:
     def at_mask(self: Prompt, states: Tensor, mask: Tensor) -> Tensor:
-        return states[torch.arange(len(states)), mask.sum(1) + self.place + shift]
+        return states[torch.arange(len(states)), mask.sum(1) + self.mask + shift]
 
     return lambda patch: patch.setattr(Prompt, "at_mask", at_mask)
 

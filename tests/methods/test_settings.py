@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from bench.utils.errors import UserError
-from methods.flow import FlowHyper
-from methods.is_bert import ISBERTHyper
-from methods.simcse import SimCSEHyper
+from methods.flow import Flow
+from methods.is_bert import ISBERT
+from methods.simcse import SimCSE
 from tests.methods.outside import run_of
 
 BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
@@ -247,16 +247,16 @@ def test_impossible_hyper_parameters_are_refused(text: str, reason: str) -> None
 )
 def test_values_of_another_type_and_unknown_names_are_refused(hyper: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        SimCSEHyper(**hyper)
+        SimCSE.Hyper(**hyper)
 
 
 def test_texts_become_values_of_their_types() -> None:
-    hyper = SimCSEHyper(temperature="5e-2", delete_word="true")
+    hyper = SimCSE.Hyper(temperature="5e-2", delete_word="true")
     assert (hyper.temperature, hyper.delete_word) == (0.05, True)
-    assert type(SimCSEHyper(temperature=1).temperature) is float
-    channels = [ISBERTHyper(channels=text).channels for text in ("none", "Null", "8")]
+    assert type(SimCSE.Hyper(temperature=1).temperature) is float
+    channels = [ISBERT.Hyper(channels=text).channels for text in ("none", "Null", "8")]
     assert channels == [None, None, 8]
-    epochs = [FlowHyper(epochs=given).epochs for given in (1, 1.0, "1", 1.5, "0.5")]
+    epochs = [Flow.Hyper(epochs=given).epochs for given in (1, 1.0, "1", 1.5, "0.5")]
     assert list(map(str, epochs)) == ["1", "1", "1", "1.5", "0.5"]
 
 

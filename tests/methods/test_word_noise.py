@@ -20,7 +20,7 @@ from bench.models.load import load_encoder
 from bench.training.context import RunContext
 from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
-from methods.word_noise import WordNoise, WordNoiseHyper, chinese_words, edit
+from methods.word_noise import WordNoise, chinese_words, edit
 from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
 from tests.methods.outside import Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
@@ -30,7 +30,7 @@ from tests.training.test_loop import log_of
 
 
 def build(**hyper: Any) -> Any:
-    return compose([(WordNoise, WordNoiseHyper(**hyper))], Shape(WIDTH, 4))
+    return compose([(WordNoise, WordNoise.Hyper(**hyper))], Shape(WIDTH, 4))
 
 
 # The loss
