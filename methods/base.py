@@ -38,6 +38,7 @@ from methods.contrastive import (
     info_nce,
     nt_xent,
     pair_loss,
+    weighted,
 )
 from methods.streams import seed_torch, stream, stream_seed, to_device
 from methods.transform import TARGET, Mapped, Transform, in_chunks

@@ -60,10 +60,11 @@ def weighted(logits: Tensor, weights: Tensor | None) -> Tensor:
     return logits + weights.log()
 
 
-def cosine(left: Tensor, right: Tensor) -> Tensor:
-    """Return cosines (n, m) of rows (n, d) with all of (m, d), or with their own of (n, m, d)."""
-    left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
-    return left @ right.T if right.dim() == 2 else torch.einsum("nd,nmd->nm", left, right)
+def cosine(rows: Tensor, columns: Tensor) -> Tensor:
+    """Return cosines (n, m) of rows (n, d) with all columns (m, d), or with one set of columns per
+    row (n, m, d)."""
+    rows, columns = F.normalize(rows, dim=-1), F.normalize(columns, dim=-1)
+    return rows @ columns.T if columns.dim() == 2 else torch.einsum("nd,nmd->nm", rows, columns)
 
 
 def info_nce(

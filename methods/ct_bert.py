@@ -62,11 +62,11 @@ class CTBERT(Method):
         if self.hyper.anchored:
             # An offset of 1 to sentences - 1 never gives the same row.
             offsets = torch.randint(1, sentences, (groups, negatives), generator=generator)
-            left, right = positives.expand(groups, negatives), (positives + offsets) % sentences
+            first, second = positives.expand(groups, negatives), (positives + offsets) % sentences
         else:
             rows = torch.randint(sentences, (groups, 2, negatives), generator=generator)
-            left, right = rows.unbind(1)
-        return torch.cat([positives, left], dim=1), torch.cat([positives, right], dim=1)
+            first, second = rows.unbind(1)
+        return torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         corpus = context.tokens()
@@ -78,8 +78,8 @@ class CTBERT(Method):
             (vectors,) = context.embed([tokens], model=model).vectors
             return vectors[to_device(inverse, context.device)]
 
-        left, right = self.pairs(len(corpus), step)
-        return self.loss(encode(left, None), encode(right, self.second))
+        first, second = self.pairs(len(corpus), step)
+        return self.loss(encode(first, None), encode(second, self.second))
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the loss of both encoders' vectors (groups, 1 + K, d), positive pairs first."""

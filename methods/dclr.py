@@ -26,6 +26,7 @@ from methods.base import (
     pair_loss,
     separate_dropout,
     transformer_with,
+    weighted,
 )
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
@@ -178,10 +179,11 @@ class DCLR(Contrastive):
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None
     ) -> Tensor:
         logits = cosine(anchors, positives) / self.hyper.temperature
-        if weights is not None:
-            zeroed = self.hyper.false_negatives == "zeroed"
-            logits = logits * weights if zeroed else logits + weights.log()
-        columns = [logits, *(group.logits(anchors, self.hyper.temperature) for group in negatives)]
+        if weights is not None and self.hyper.false_negatives == "zeroed":
+            columns = [logits * weights]
+        else:
+            columns = [weighted(logits, weights)]
+        columns += [group.logits(anchors, self.hyper.temperature) for group in negatives]
         logits = torch.cat(columns, dim=1)
         if self.hyper.loss_form == "softmax":
             return pair_loss(logits)
@@ -200,8 +202,8 @@ def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
     shares = logits.log_softmax(dim=1)
     is_pair = F.one_hot(labels, logits.shape[1]).bool()
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.
-    near = (shares > math.log(0.5)) & ~is_pair
-    rest = torch.log1p(-shares.exp().masked_fill(is_pair | near, 0))
-    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True)
-    others = others - logits.logsumexp(1, keepdim=True)
-    return -torch.where(is_pair, shares, torch.where(near, others, rest)).mean()
+    near_1 = (shares > math.log(0.5)) & ~is_pair
+    complements = torch.log1p(-shares.exp().masked_fill(is_pair | near_1, 0))
+    sums = logits.masked_fill(near_1, -math.inf).logsumexp(1, keepdim=True)
+    sums = sums - logits.logsumexp(1, keepdim=True)
+    return -torch.where(is_pair, shares, torch.where(near_1, sums, complements)).mean()

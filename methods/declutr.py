@@ -6,6 +6,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.base import (
     Context,
@@ -115,30 +116,27 @@ class DeCLUTR(Method):
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
             states = views.states[-1][rows, positions].to(vectors.dtype)
             guesses = self.language_head(states), targets
-        near = context.embed([context.tokenize(positives, self.hyper.longest)]).vectors[0]
-        return self.loss(vectors, near, guesses)
+        tokens = context.tokenize(positives, self.hyper.longest)
+        return self.loss(vectors, context.embed([tokens]).vectors[0], guesses)
 
     def spans(self, tokenizer: Any, step: Step) -> tuple[list[str], list[str]]:
         """Return the texts of the anchors of a step, and of their positives in the same order."""
         anchors, positives = [], []
         generator = step.generator("spans")
-        for item in step.rows:
-            pieces = self.documents[item]
-            for anchor, around in sample_spans(len(pieces), self.hyper, generator):
+        for pieces in step.take(self.documents):
+            for anchor, spans in sample_spans(len(pieces), self.hyper, generator):
                 anchors.append(_text(pieces[anchor], tokenizer))
-                positives += [_text(pieces[span], tokenizer) for span in around]
+                positives += [_text(pieces[span], tokenizer) for span in spans]
         return anchors, positives
 
     def mask(
         self, tokens: Tokens, tokenizer: Any, step: Step
     ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
         """Return the masked tokens; row, position and original of each predicted token."""
-        masked, flat, chosen = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
-        # On the host, beside draws of a stream; `step_loss` moves the positions.
-        lengths = torch.tensor([len(row) for row in tokens])
-        rows = torch.repeat_interleave(lengths)
-        positions = torch.arange(len(flat)) - (lengths.cumsum(0) - lengths)[rows]
-        return masked, rows[chosen], positions[chosen], flat[chosen]
+        masked, pieces, predicted = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
+        by_sequence = predicted.split([len(row) for row in tokens])
+        rows, positions = pad_sequence(by_sequence, batch_first=True).nonzero(as_tuple=True)
+        return masked, rows, positions, pieces[predicted]
 
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
@@ -158,17 +156,18 @@ def masked_pieces(
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """Mask tokens that are not special, each with chance `share`; return the masked sequences, all
     original tokens (m) one sequence after another, and which of them are masked (m)."""
-    lengths = [len(row) for row in tokens]
     # On the host, beside draws of a stream; the caller moves what it needs.
-    flat = torch.tensor([token for row in tokens for token in row])
-    ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
-    draws = torch.rand(len(flat), generator=step.generator("predicted"))
-    chosen = ordinary & (draws < share)
-    fate = torch.rand(len(flat), generator=step.generator("masked"))
-    drawn = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
-    seen = torch.where(chosen & (fate < MASKED), tokenizer.mask_token_id, flat)
-    seen = torch.where(chosen & (fate >= 1 - REPLACED), drawn, seen)
-    return [row.tolist() for row in seen.split(lengths)], flat, chosen
+    pieces = torch.tensor([token for row in tokens for token in row])
+    count = len(pieces)
+    ordinary = ~torch.isin(pieces, torch.tensor(tokenizer.all_special_ids))
+    predicted = ordinary & (torch.rand(count, generator=step.generator("predicted")) < share)
+    # One draw decides between the mask (80 %), a random piece (10 %) and the piece itself (10 %).
+    draws = torch.rand(count, generator=step.generator("masked"))
+    random = torch.randint(len(tokenizer), (count,), generator=step.generator("replaced"))
+    masked = torch.where(predicted & (draws < MASKED), tokenizer.mask_token_id, pieces)
+    masked = torch.where(predicted & (draws >= 1 - REPLACED), random, masked)
+    rows = masked.split([len(row) for row in tokens])
+    return [row.tolist() for row in rows], pieces, predicted
 
 
 def sample_spans(
@@ -184,21 +183,24 @@ def sample_spans(
         share = draws.sort().values[rank].item()
         return int(share * (hyper.longest - hyper.shortest) + hyper.shortest)
 
+    # Anchors start in windows of `longest` pieces, never in one beside that of another anchor.
     windows = list(range(0, count - hyper.longest + 1, hyper.longest))
     spans = []
-    for left in range(hyper.anchors, 0, -1):
+    for remaining in range(hyper.anchors, 0, -1):
         size = length(ANCHOR)
         # With few windows an anchor in the middle would leave none; only the outermost are used.
-        scarce = len(windows) < left * left
-        index = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
+        scarce = len(windows) < remaining * remaining
+        last = len(windows) - 1
+        index = whole(0, 1) * last if scarce else whole(0, last)
         start = windows[index] + whole(0, hyper.longest - size)
         del windows[max(0, index - 1) : index + 2]
-        around = []
+        positives = []
         for _ in range(hyper.positives):
             span = length(POSITIVE)
+            # It may overlap the anchor, contain it or adjoin it (section 3.2).
             begin = whole(max(0, start - span), min(start + size, count - span))
-            around.append(slice(begin, begin + span))
-        spans.append((slice(start, start + size), around))
+            positives.append(slice(begin, begin + span))
+        spans.append((slice(start, start + size), positives))
     return spans
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, cosine, pair_loss
+from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, cosine, pair_loss, weighted
 
 
 class FocalInfoNCE(Contrastive):
@@ -30,10 +30,9 @@ class FocalInfoNCE(Contrastive):
         diagonal = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
         pair = cosines.square() if hyper.focal_positive else cosines
         logits = torch.where(diagonal, pair, self._modulated(cosines)) / hyper.temperature
-        columns = [logits if weights is None else logits + weights.log()]
-        columns += [
-            group.logits(anchors, hyper.temperature, self._modulated) for group in negatives
-        ]
+        columns = [weighted(logits, weights)]
+        for group in negatives:
+            columns.append(group.logits(anchors, hyper.temperature, self._modulated))
         return pair_loss(torch.cat(columns, dim=1))
 
     def _modulated(self, cosines: Tensor) -> Tensor:

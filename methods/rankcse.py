@@ -67,7 +67,7 @@ class RankCSE(Contrastive):
     }
 
     teachers: nn.ModuleList
-    taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
+    teachers_cosines: Tensor | None = None  # of the current batch, (n, n)
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
@@ -98,7 +98,7 @@ class RankCSE(Contrastive):
                 words = mask.unsqueeze(-1).to(vectors)
                 vectors = (states[-1] * words).sum(dim=1) / words.sum(dim=1)
             cosines.append(share * cosine(vectors, vectors))
-        self.taught = sum(cosines) if cosines else None  # type: ignore[assignment]
+        self.teachers_cosines = sum(cosines) if cosines else None  # type: ignore[assignment]
         return ()
 
     def terms(
@@ -112,13 +112,13 @@ class RankCSE(Contrastive):
             columns = (transposed / temperature).log_softmax(dim=1)
             agree = divergence if hyper.consistency == "divergence" else negative_entropy
             terms.append((hyper.beta, agree(rows, columns)))
-        if self.taught is not None:
-            taught = self.taught.to(cosines)
+        if self.teachers_cosines is not None:
+            student, teachers = cosines / hyper.tau2, self.teachers_cosines.to(cosines)
             if hyper.ranking == "listnet":
-                ranked = list_net(cosines / hyper.tau2, taught / hyper.tau3)
+                ranking = list_net(student, teachers / hyper.tau3)
             else:
-                ranked = list_mle(cosines / hyper.tau2, taught, hyper.rank_epsilon)
-            terms.append((hyper.gamma, ranked))
+                ranking = list_mle(student, teachers, hyper.rank_epsilon)
+            terms.append((hyper.gamma, ranking))
         return terms
 
 
@@ -149,11 +149,12 @@ def list_mle(student: Tensor, teacher: Tensor, epsilon: float = 0.0) -> Tensor:
     """Return the mean over rows of -log of the likelihood, under Plackett and Luce with logits
     `student` (n, m), of the order of `teacher`, largest first; `epsilon` is added to sums of
     e^(logit - largest logit)."""
+    # Flipped sums: place k is taken among the items from k on.
     order = teacher.argsort(dim=1, descending=True, stable=True)
     logits = student.gather(1, order)
     if epsilon:
         logits = logits - logits.max(dim=1, keepdim=True).values
-        rest = (logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon).log()
+        remaining = (logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon).log()
     else:
-        rest = logits.flip(1).logcumsumexp(dim=1).flip(1)
-    return (rest - logits).sum(dim=1).mean()
+        remaining = logits.flip(1).logcumsumexp(dim=1).flip(1)
+    return (remaining - logits).sum(dim=1).mean()

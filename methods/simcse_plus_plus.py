@@ -56,8 +56,9 @@ class SimCSEPlusPlus(Contrastive):
         if not self.hyper.off_dropout:
             return []
         (vectors,) = views.quiet[self.name]
-        others = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
-        return [Negatives(cosines=cosine(vectors, vectors), weights=others)]
+        # A sentence is no negative of itself.
+        weights = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
+        return [Negatives(cosines=cosine(vectors, vectors), weights=weights)]
 
     def terms(
         self, anchors: Tensor, positives: Tensor, temperature: float, step: Step

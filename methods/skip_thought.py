@@ -69,22 +69,22 @@ class GRU(nn.Module):
     def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
         """Return states (n, length, units) of word vectors (n, length, width)."""
         units = len(self.candidate)
-        given = F.linear(words, self.words, self.bias)
+        inputs = F.linear(words, self.words, self.bias)
         state = words.new_zeros(len(words), units)
         if self.sentence is not None:
             assert sentence is not None
-            given = given + F.linear(sentence, self.sentence).unsqueeze(1)
+            inputs = inputs + F.linear(sentence, self.sentence).unsqueeze(1)
         elif sentence is not None:
             state = sentence
         states = []
-        parts = given.split([2 * units, units], dim=-1)
+        parts = inputs.split([2 * units, units], dim=-1)
         for gates, candidate in zip(*(part.unbind(1) for part in parts), strict=True):
             reset, update = (gates + F.linear(state, self.gates)).sigmoid().chunk(2, dim=1)
             if self.reset == "before":
                 new = torch.tanh(candidate + F.linear(reset * state, self.candidate))
             else:
                 new = torch.tanh(candidate + reset * F.linear(state, self.candidate))
-            state = state + update * (new - state)
+            state = state + update * (new - state)  # (1 - z) h + z c
             states.append(state)
         return torch.stack(states, dim=1)
 
@@ -217,16 +217,15 @@ class SkipThought(Method):
         return "documents"
 
     def prepare(self, context: Context) -> None:
-        sentences = context.sentences()
+        sentences, hyper = context.sentences(), self.hyper
         counts = Counter(word for sentence in sentences for word in tokenize(sentence))
         # The most frequent words; ties are ordered alphabetically.
         words = sorted(counts, key=lambda word: (-counts[word], word))
-        self.words = words[: self.hyper.vocabulary - FIRST]
-        vocabulary, hyper = FIRST + len(self.words), self.hyper
+        self.words = words[: hyper.vocabulary - FIRST]
+        vocabulary = FIRST + len(self.words)
         self.reader = Reader(vocabulary, hyper.width, hyper.units, hyper.reset, context.seed)
-        self.decoders = Decoders(vocabulary, self.hyper, context.seed)
-        number = SkipThoughtEncoder(self.reader, self.words).number
-        self.rows = [number(sentence) for sentence in sentences]
+        self.decoders = Decoders(vocabulary, hyper, context.seed)
+        self.rows = list(map(SkipThoughtEncoder(self.reader, self.words).number, sentences))
         short = [len(row) < hyper.longest for row in self.rows]
         self.centres = [
             row
@@ -236,8 +235,7 @@ class SkipThought(Method):
         ]
         if not self.centres:
             raise Refusal(
-                "no document has three consecutive sentences of fewer than "
-                f"{self.hyper.longest} words"
+                f"no document has three consecutive sentences of fewer than {hyper.longest} words"
             )
 
     def items(self, context: Context) -> int:

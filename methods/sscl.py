@@ -1,6 +1,5 @@
 """SSCL: vectors of lower layers are additional negatives."""
 
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -82,10 +81,14 @@ class SSCL(Contrastive):
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         groups = []
         for layer in self.layers:
-            vectors = views.at_layer(layer)
-            chosen = list(vectors) if self.hyper.sides == "both" else [vectors[0]]
+            vectors = list(views.at_layer(layer))
+            if self.hyper.sides == "one":
+                vectors = vectors[:1]
             if self.hyper.detach:
-                chosen = [vector.detach() for vector in chosen]
-            join = torch.cat if self.hyper.negatives == "all" else partial(torch.stack, dim=1)
-            groups.append(Negatives(join(chosen)))
+                vectors = [view.detach() for view in vectors]
+            # Those of all sentences are columns of every anchor; those of its sentence a set of it.
+            all_sentences = self.hyper.negatives == "all"
+            groups.append(
+                Negatives(torch.cat(vectors) if all_sentences else torch.stack(vectors, dim=1))
+            )
         return groups

@@ -53,13 +53,15 @@ class SupSimCSE(Contrastive):
         return len(self.triples)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        columns = [list(column) for column in zip(*step.take(self.triples), strict=True)]
-        premises, *others = ([context.tokens()[row] for row in rows] for rows in columns)
-        step = replace(step, rows=columns[0])  # parts that join look up the premises
+        corpus, triples = context.tokens(), step.take(self.triples)
+        premises = [corpus[triple[0]] for triple in triples]
+        entailments = [corpus[triple[1]] for triple in triples]
+        # Parts that join look up the premises.
+        step = replace(step, rows=[triple[0] for triple in triples])
         extras = self._named_extras(premises, step)
         if self.hyper.contradictions:
-            extras[self.name] = [others[1]]
-        return self.loss(context.embed([premises, others[0]], extras), step)
+            extras[self.name] = [[corpus[triple[2]] for triple in triples]]
+        return self.loss(context.embed([premises, entailments], extras), step)
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if not self.hyper.contradictions:

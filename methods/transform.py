@@ -62,10 +62,10 @@ class Mapped:
         return vectors if self.adapt else self.through(vectors)
 
     def _adapt(self, sentences: Sequence[str], vectors: Vectors) -> Vectors:
-        inner = getattr(self.base, "adapt", None)
-        below = inner(sentences, vectors) if inner else vectors
-        mapped = self if self.fixed else self.fitted(sentences, below)
-        return lambda texts: mapped.through(below(texts))
+        adapt = getattr(self.base, "adapt", None)
+        finished = adapt(sentences, vectors) if adapt else vectors
+        mapped = self if self.fixed else self.fitted(sentences, finished)
+        return lambda texts: mapped.through(finished(texts))
 
 
 class Transform(Method):

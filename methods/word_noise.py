@@ -106,11 +106,11 @@ def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
     words = list(chinese_words(sentence)) if chinese else sentence.split()
     if len(words) < (2 if noise == "swap" else 1):
         return sentence
-    first, *others = torch.randperm(len(words), generator=generator).tolist()
+    order = torch.randperm(len(words), generator=generator).tolist()
     if noise == "swap":
-        words[first], words[others[0]] = words[others[0]], words[first]
+        words[order[0]], words[order[1]] = words[order[1]], words[order[0]]
     else:
-        del words[first]
+        del words[order[0]]
     return ("" if chinese else " ").join(words)
 
 

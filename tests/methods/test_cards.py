@@ -32,7 +32,7 @@ from tests.methods.cases import (
     tolerance,
     unit_of,
 )
-from tests.methods.outside import Patch, Train, run_of
+from tests.methods.outside import ROBERTA, ROBERTA_LARGE, Patch, Train, run_of
 from tests.oracles import cards as oracle
 from tests.oracles.cards import BATCHES, DISTINCT, SEED, SENTENCES
 from tests.oracles.methods import named_generator
@@ -419,3 +419,28 @@ def test_the_formula_is_the_one_of_all_methods() -> None:
     """The oracle would not notice an own copy of it."""
     assert CARDS.loss is Contrastive.loss
     assert CARDS.contrast is Contrastive.contrast
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    # 4 x 128 on one device is 512
+    ("cards", ROBERTA, {"setting": "official", "batch_size": 512, "learning_rate": 4e-5,
+                        "switch": 0.05, "words": "each", "neighbours": 64, "retrieval": "avg"}),
+    ("cards", ROBERTA_LARGE, {"setting": "official", "batch_size": 512, "learning_rate": 7.5e-6,
+                              "switch": 0.1, "words": "count", "neighbours": 8,
+                              "retrieval": "cls_before_pooler"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "cards": (
+        "switch=-0.1 switch=1.5 words=some neighbours=-1 retrieval=cls retrieval=mean temperature=0"
+    ),
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "words": ("switch=0,neighbours=2", "each", "count"),
+    "retrieval": ("switch=0,neighbours=0", "avg", "cls_before_pooler"),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "cards[neighbours=5,switch=0]": ({}, 6),
+    "cards[neighbours=5,switch=0]+is-cse[buffer=20,neighbours=3]": ({}, 6),
+}

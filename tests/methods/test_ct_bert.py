@@ -31,7 +31,7 @@ from tests.methods.outside import (
 from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import tension, tension_rate, tension_rows
-from tests.training.test_loop import log_of
+from tests.training.test_loop import log_of, outcome_of
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
 METHOD = CTBERT(CTBERT.Hyper(), Shape(WIDTH, 2))
@@ -237,3 +237,23 @@ def test_without_learning_it_is_mean_pooling_bit_for_bit(
     texts = ["a man sleeps", "the old dog sees two birds"]
     expected = load_encoder(tiny_bert, pooler="avg").encode(texts)
     assert np.array_equal(load_encoder(folder / "encoder").encode(texts), expected)
+
+
+@pytest.mark.slow
+def test_the_dev_score_is_that_of_the_better_copy(train_tiny: Train) -> None:
+    ((text, (given, _)),) = TRAININGS.items()
+    folder = train_tiny(text, **given)
+    rows = [row for row in log_of(folder) if "dev" in row]
+    scores = [row[key]["STS-B"] for row in rows for key in ("dev", "dev_2")]
+    assert outcome_of(folder)["best_dev"] == max(scores)
+    assert any(row["dev"] != row["dev_2"] for row in rows)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "ct-bert": "negatives=-1 drawn=0",
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "ct-bert[drawn=15]": ({"batch_size": 2, "learning_rate": 1e-4}, 8),
+}

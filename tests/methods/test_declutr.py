@@ -21,7 +21,7 @@ from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, cosine
 from methods.declutr import DeCLUTR, sample_spans
 from tests.methods import outside
-from tests.methods.outside import Patch, Train
+from tests.methods.outside import ROBERTA, Patch, Train
 from tests.oracles import spans as oracle
 from tests.oracles.mutations import Mutation, patched
 from tests.training.test_loop import log_of
@@ -375,3 +375,29 @@ def test_short_and_unknown_documents_are_refused(
     run = outside.run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="has no list of documents"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 4, "average": True, "pooler": "avg", "evaluation_pooler": "avg",
+    "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "epsilon": 1e-6,
+    "bias_correction": False, "schedule": "slanted", "drop_last": True, "decay_biases": False,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("declutr@official", ROBERTA, PUBLISHED),
+    ("declutr@paper", ROBERTA, {"batch_size": 16, "average": False}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "declutr": (
+        "temperature=0 anchors=0 positives=0 shortest=0 shortest=600 longest=2 "
+        "document=2047 masked=0 masked=1 language=-1"
+    ),
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "masked": (
+        "language=0,anchors=1,document=8,longest=4,shortest=2,drop_last=false",
+        0.15,
+        0.5,
+    ),
+}

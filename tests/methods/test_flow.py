@@ -481,3 +481,13 @@ def test_identities_differ_where_vectors_do() -> None:
     ]
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
     assert flowed(base).identity == encoders[0].identity
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained+flow": (
+        "levels=0 depth=0 hidden=0 batch_size=0 epochs=0 learning_rate=0 sentences=1 "
+        "start=zero permutation=none"
+    ),
+}

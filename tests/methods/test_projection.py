@@ -230,3 +230,10 @@ def test_hyper_parameters() -> None:
         [(Untrained, Untrained.Hyper()), (Projection, Projection.Hyper())], Shape(WIDTH, 4)
     )
     assert [type(transform) for transform in host.transforms] == [Projection]
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained+projection": "dimensions=0 kind=svd sentences=1",
+}

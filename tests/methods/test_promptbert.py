@@ -17,7 +17,7 @@ from methods.base import Shape, Step, Views
 from methods.promptbert import Prompt, PromptBERT, PromptEncoder
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
-from tests.methods.outside import Patch, Train, run_of
+from tests.methods.outside import BERT, ROBERTA, Patch, Train, run_of
 from tests.oracles import spans as oracle
 from tests.training.test_loop import log_of
 
@@ -378,3 +378,27 @@ def test_state_is_saved_and_restored(make: Callable[..., Any]) -> None:
     """It has none of its own: backbone and head are the context's."""
     _, method = make()
     assert not method.state_dict()
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,
+    "pooler": "cls_mlp",
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("promptbert@official", BERT,
+     {**PUBLISHED, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
+    ("promptbert@official", ROBERTA,
+     {**PUBLISHED, "template_2": "The sentence : '<sentence> ' means<mask>.", "space": True,
+      "from_zero": True}),
+    ("promptbert@paper", ROBERTA, {**PUBLISHED, "space": False, "from_zero": False}),
+    ("promptbert@paper", BERT, {"period": False}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "promptbert": "temperature=0",
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    text_of(): ({"max_length": 12}, 6),
+    text_of(denoise_scored=True): ({"max_length": 12}, 6),
+}

@@ -353,3 +353,17 @@ def test_a_corpus_without_triples_is_refused(
         UserError, match="cannot be trained: no document has three consecutive sentences"
     ):
         train_tiny(TEXT, fresh=True, corpus=str(documents), sentences=2)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {"condition": "every", "reset": "before", "batch_size": 128, "clip": 10.0}
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("skip-thought@paper", "toy-bert", {**PUBLISHED, "backbone.name": "none"}),
+    ("skip-thought@official", "toy-bert",
+     {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
+      "backbone.name": "none"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "skip-thought": "units=0 width=0 vocabulary=2 longest=1 condition=never reset=never",
+}

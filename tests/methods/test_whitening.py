@@ -217,3 +217,10 @@ def test_it_stands_behind_any_method_and_never_first() -> None:
         assert [type(transform) for transform in host.transforms] == [Whitening]
     with pytest.raises(Refusal, match=r"write it after a method, as in 'simcse\+whitening'"):
         compose([(Whitening, Whitening.Hyper())], shape)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained+whitening": "dimensions=-1 sentences=1",
+}

@@ -22,7 +22,7 @@ from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
 from methods.word_noise import WordNoise, chinese_words, edit
 from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
-from tests.methods.outside import Patch, Train, disagreement, run_of
+from tests.methods.outside import BERT, Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
 from tests.oracles.outside import nt_xent
 from tests.oracles.word_noise import averaged, noised
@@ -355,3 +355,29 @@ def test_without_noise_a_training_is_the_same_whatever_the_switch(train_tiny: Tr
         for keys in ("noise=delete,probability=0.5", "noise=none", "probability=0")
     )
     assert noisy != plain == never
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 32, "learning_rate": 3e-5, "schedule": "constant", "weight_decay": 0.01,
+    "dropout": 0.15, "max_length": 64, "pooler": "avg_first_last", "precision": "float32",
+    "select_every": 5,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("word-noise", "bert-base-chinese",
+     {**PUBLISHED, "corpus": "cnsd", "select_on": "CNSD-STS-B", "pooler": "avg_first_last_64"}),
+    ("word-noise", BERT,
+     {**PUBLISHED, "corpus": "wiki1m", "select_on": "STS-B",
+      "label": "SimCSE+noise (noise=swap)"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "word-noise": "temperature=0 probability=1.5 probability=-0.1 noise=insert reading=first",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "probability": ("noise=none", 0.1, 0.9),
+    "reading": ("noise=none", "shared", "second"),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "word-noise[noise=delete,probability=0.5]": ({}, 6),
+}
