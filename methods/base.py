@@ -34,6 +34,7 @@ from methods.contrastive import (
     Contrastive,
     Negatives,
     Queued,
+    Terms,
     cosine,
     info_nce,
     nt_xent,

@@ -117,8 +117,8 @@ def augmented(
 ) -> Iterator[None]:
     """Augment the backbone's embeddings during the block; the views of a sentence are consecutive
     rows."""
-    # Hooks, since the embedding layer adds words and positions before anyone else sees them: a
-    # shuffle exchanges the position vectors of a sentence, a cutoff masks the sums.
+    # Hooks inside the embedding layer: a shuffle exchanges the position vectors of a sentence
+    # before they are added to its words, a cutoff masks the sums.
     count, views = len(lengths), list(zip(names, generators, strict=True))
 
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:

@@ -20,6 +20,8 @@ from torch.nn import functional as F
 
 from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step, Tokens, Views
 
+Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar each
+
 
 @dataclass(frozen=True)
 class Negatives:
@@ -162,10 +164,8 @@ class Contrastive(Method):
         """Return the weights w_ij of the in-batch candidates, (n, n), or None for ones."""
         return None
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
-        """Return additional loss terms as pairs of a coefficient and a scalar."""
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
+        """Return additional loss terms."""
         return []
 
     def contrast(
@@ -198,6 +198,7 @@ class Contrastive(Method):
                 weights = factor if weights is None else weights * factor
         loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
+        # A share of the loss without what was added; in SSCL's released code, half of it.
         if share and (negatives or weights is not None):
             loss = (1 - share) * loss + share * info_nce(anchors, positives, temperature)
         for part in slots:

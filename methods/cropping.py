@@ -31,8 +31,6 @@ class Cropping(Contrastive):
         "cut": lambda hyper: hyper.unit == "sentence",
     }
 
-    documents: Sequence[range] = ()  # with enough lines
-
     @classmethod
     def reads(cls, hyper: Hyper) -> str | None:
         return "documents" if hyper.unit == "document" else None

@@ -46,8 +46,6 @@ class CTBERT(Method):
     paper = {"*": _recipe}
     official = {"*": {**_recipe, "anchored": False}}
 
-    second: Any  # the second encoder's transformer
-
     def prepare(self, context: Context) -> None:
         self.second = context.copy_backbone()
 

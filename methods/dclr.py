@@ -156,6 +156,7 @@ class DCLR(Contrastive):
             return []
         generator, device = step.generator("dclr-noise", anchors.device), anchors.device
         noise = torch.randn(count, anchors.shape[1], generator=generator, device=device).to(anchors)
+        # The noise ascends against the anchors, which are fixed; only the last noise is used.
         for _ in range(self.hyper.ascent_steps):
             with torch.enable_grad():
                 noise.requires_grad_()

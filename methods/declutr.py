@@ -1,10 +1,10 @@
 """DeCLUTR: contrastive learning of spans of a document, with a masked-language loss."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
@@ -81,9 +81,6 @@ class DeCLUTR(Method):
     official = {"*": {**_recipe, "batch_size": 4, "average": True}}
     used_if = {"masked": lambda hyper: hyper.language > 0}
 
-    language_head: nn.Module | None
-    documents: Sequence[Tensor] = ()  # word pieces of each document
-
     @classmethod
     def reads(cls, hyper: Hyper) -> str:
         return "documents"
@@ -91,7 +88,7 @@ class DeCLUTR(Method):
     def prepare(self, context: Context) -> None:
         least = self.hyper.document
         long = (pieces for pieces in word_pieces(context) if len(pieces) >= least)
-        # On the host: spans are cut from them, and their texts are tokenized.
+        # On the host: word pieces, of which spans are cut, and their texts are tokenized.
         self.documents = [torch.tensor(pieces, dtype=torch.int32) for pieces in long]
         if not self.documents:
             raise Refusal(

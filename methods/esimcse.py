@@ -92,5 +92,6 @@ class ESimCSE(Queued):
             self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
 
     def _follow(self, backbone: Any) -> None:
+        # theta_m <- lambda theta_m + (1 - lambda) theta, all weights in one call.
         slow, weights = list(self.momentum.parameters()), list(backbone.parameters())
         torch._foreach_lerp_(slow, weights, 1 - self.hyper.momentum)

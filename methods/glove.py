@@ -14,10 +14,10 @@ from methods.base import Context, HyperParameters, Method
 
 # Besides scikit-learn's list: parts of contractions after a split at the apostrophe, and forms that
 # it lacks of words that it has.
-_CONTRACTIONS = """
+_ADDED = """
     s t d m o y ll ma ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan
-    shouldn wasn weren won wouldn"""
-_FORMS = "did does doing having just theirs"
+    shouldn wasn weren won wouldn
+    did does doing having just theirs"""
 
 
 @cache
@@ -27,7 +27,7 @@ def dropped_words() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     marks = [*string.punctuation, "``", "''"]
-    return ENGLISH_STOP_WORDS.union(marks, _CONTRACTIONS.split(), _FORMS.split())
+    return ENGLISH_STOP_WORDS.union(marks, _ADDED.split())
 
 
 class AverageOfWords:

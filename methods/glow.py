@@ -127,16 +127,16 @@ class Glow(nn.Module):
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Return z and log |det dz/du|, one number: only the scales change the volume."""
-        left: list[Tensor] = []
+        final: list[Tensor] = []  # dimensions that no further level changes
         for number, steps in enumerate(self.levels):
             if number:
                 half = u.shape[1] // 2
-                left.append(u[:, half:])
+                final.append(u[:, half:])
                 u = u[:, :half]
             for step in steps:
                 u = step(u)
         log_scales = [step.scale.log_scales.sum() for steps in self.levels for step in steps]
-        return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
+        return torch.cat([u, *reversed(final)], dim=1), torch.stack(log_scales).sum()
 
     def cost(self, u: Tensor) -> Tensor:
         """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|) in bits per dimension; p_Z

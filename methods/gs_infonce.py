@@ -38,6 +38,7 @@ class GSInfoNCE(Contrastive):
     }
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        # Of the full batch size, so that a short last batch sees as much noise.
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []

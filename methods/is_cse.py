@@ -14,6 +14,7 @@ from methods.base import (
     Queued,
     Shape,
     Step,
+    Terms,
     info_nce,
     model_validator,
     overlay,
@@ -50,8 +51,8 @@ class ISCSE(Queued):
             too_many = self.group != "kmeans" and self.neighbours >= self.buffer
             if too_many or (self.group != "knn" and self.clusters > self.buffer):
                 raise ValueError(
-                    f"'neighbours' should be below 'buffer', {self.buffer}, and 'clusters' at most "
-                    "as large"
+                    f"'neighbours' should be above 0 and below 'buffer', {self.buffer}, and "
+                    "'clusters' above 0 and at most 'buffer'"
                 )
             if self.alpha_start is not None and self.alpha_start > self.alpha:
                 # Eq. 8 would fall below its end.
@@ -91,9 +92,7 @@ class ISCSE(Queued):
             return end
         return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         if self.hyper.alpha == 0 and not self.hyper.alpha_start:
             return []
         unit = F.normalize(positives, dim=-1)
@@ -111,7 +110,7 @@ class ISCSE(Queued):
 
     def _remember(self, unit: Tensor) -> None:
         """Add vectors to the buffer, first in, first out (Eq. 3)."""
-        self.append(unit.detach())
+        self.append(unit.detach())  # without gradient: the graphs of earlier batches are gone
 
     def _remembered(self, needed: int) -> Tensor | None:
         """Return the buffer's rows; None until it is full, or has those `needed`."""

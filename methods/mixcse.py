@@ -56,14 +56,17 @@ class MixCSE(Contrastive):
 
     def _mixed(self, vectors: Tensor) -> Tensor:
         """Return the mixture of each vector (n, d) with the next one, without gradient."""
+        # Fixed negatives, which are not pushed away themselves (models_mix.py:220-275).
         vectors = vectors.detach()
         if self.hyper.normalised:
             vectors = F.normalize(vectors, dim=-1)
+        # Rolled by -1, row i is sentence i + 1 of the batch, and the last row the first sentence.
         return torch.lerp(vectors.roll(-1, 0), vectors, self.hyper.share)
 
     def _group(self, cosines: Tensor, shift: int) -> Negatives:
-        """Return negatives from cosines (n, n); cell (i, i + shift) has the larger own share."""
+        """Return negatives from cosines (n, n); cell (i, i + shift) has the larger share."""
         diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+        # The mixture of sentence i - 1 has 1 - lambda > 1/2 of sentence i: nearly its positive.
         larger = diagonal.roll(shift, 1)
         weights = None
         if self.hyper.larger_share == "zeroed":

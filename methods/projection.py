@@ -85,7 +85,9 @@ class Projection(Transform):
         @classmethod
         def _check_source(cls, source: str) -> str:
             if source == TARGET:
-                raise ValueError("it is one map for all tasks; name a corpus, not 'target'")
+                raise ValueError(
+                    "a projection is one map for all tasks; name a corpus, not 'target'"
+                )
             return source
 
     official = {}

@@ -14,11 +14,13 @@ from methods.base import (
     Field,
     Shape,
     Step,
+    Terms,
     Tokens,
     cosine,
     frozen_model,
     transformer_with,
 )
+from methods.is_bert import sentence_mean
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 _TEACHER = transformer_with("teacher_pooler")
@@ -66,7 +68,6 @@ class RankCSE(Contrastive):
         "consistency": lambda hyper: hyper.beta > 0,
     }
 
-    teachers: nn.ModuleList
     teachers_cosines: Tensor | None = None  # of the current batch, (n, n)
 
     @classmethod
@@ -95,15 +96,12 @@ class RankCSE(Contrastive):
             states, mask = self._context.states(tokens, teacher.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":
-                words = mask.unsqueeze(-1).to(vectors)
-                vectors = (states[-1] * words).sum(dim=1) / words.sum(dim=1)
+                vectors = sentence_mean(states[-1], mask)
             cosines.append(share * cosine(vectors, vectors))
         self.teachers_cosines = sum(cosines) if cosines else None  # type: ignore[assignment]
         return ()
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         hyper, cosines = self.hyper, cosine(anchors, positives)
         terms = []
         if hyper.beta:
@@ -140,8 +138,10 @@ def negative_entropy(first: Tensor, second: Tensor) -> Tensor:
 def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Return the mean cross-entropy of softmax rows off the diagonal, logits (n, n); 0 for one."""
     count = len(student)
-    off = ~torch.eye(count, dtype=torch.bool, device=student.device)
-    student, teacher = student[off].view(count, count - 1), teacher[off].view(count, count - 1)
+    # Every sentence is most similar to itself, so the diagonal says nothing of the ranking.
+    off_diagonal = ~torch.eye(count, dtype=torch.bool, device=student.device)
+    student = student[off_diagonal].view(count, count - 1)
+    teacher = teacher[off_diagonal].view(count, count - 1)
     return -(teacher.softmax(dim=1) * student.log_softmax(dim=1)).sum(dim=1).mean()
 
 

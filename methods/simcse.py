@@ -21,8 +21,6 @@ class SimCSE(Contrastive):
     paper = {**SHARED_RECIPE, "*": {"select_every": 250}}
     official = SHARED_RECIPE
 
-    shorter: Sequence[Sequence[int]] = ()  # tokens of all sentences, each with a word deleted
-
     @classmethod
     def fixed_positive(cls, hyper: Hyper) -> str | None:
         return "delete_word=true" if hyper.delete_word else None

@@ -13,6 +13,7 @@ from methods.base import (
     Field,
     Negatives,
     Step,
+    Terms,
     Tokens,
     Views,
     cosine,
@@ -60,11 +61,11 @@ class SimCSEPlusPlus(Contrastive):
         weights = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
         return [Negatives(cosines=cosine(vectors, vectors), weights=weights)]
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         if self.hyper.weight == 0 or len(anchors) == 1:
             return []
+        # Normalised over the batch, a dimension has mean 0 and variance 1, so that the products are
+        # correlations of dimensions.
         first = F.batch_norm(anchors, None, None, training=True)
         second = F.batch_norm(positives, None, None, training=True)
         logits = first.T @ second / len(anchors) / self.hyper.feature_temperature

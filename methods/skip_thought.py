@@ -209,8 +209,6 @@ class SkipThought(Method):
         "*": {**_recipe, "batch_size": 64, "clip": 5.0, "condition": "first", "reset": "after"}
     }
     backbone_free = True
-    reader: Reader
-    decoders: Decoders
 
     @classmethod
     def reads(cls, hyper: Hyper) -> str:

@@ -1,6 +1,5 @@
 """Supervised SimCSE: entailments are positives and contradictions negatives, from labelled NLI."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor
@@ -31,8 +30,6 @@ class SupSimCSE(Contrastive):
     }
     official = {**paper, "*": {**paper["*"], "epsilon": 4e-8, "clip": 4.0}}
     used_if = {"own_weight": lambda hyper: hyper.contradictions}
-
-    triples: Sequence[Sequence[int]] = ()  # rows of the corpus
 
     @classmethod
     def reads(cls, hyper: Hyper) -> str:

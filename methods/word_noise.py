@@ -1,7 +1,7 @@
 """SimCSE with discrete noise: words are swapped or deleted before encoding."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -63,7 +63,6 @@ class WordNoise(Method):
         },
     }
 
-    edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
     used_if = {
         "probability": lambda hyper: hyper.noise is not None,
         "reading": lambda hyper: hyper.noise is not None,

@@ -99,9 +99,9 @@ def test_cost_and_gradient_equal_plain_loops(width: int, kind: str, dtype: torch
         ("math.log(2 * math.pi)", "math.log(math.pi)"),
         ("* self.width)", "* 1)"),
         ("(math.log(2) * self", "(self"),
-        ("left.append(u[:, half:])", "left.append(u[:, :half])"),
+        ("final.append(u[:, half:])", "final.append(u[:, :half])"),
         ("half = u.shape[1] // 2\n", "half = -(-u.shape[1] // 2)\n"),
-        ("*reversed(left)", "*left"),
+        ("*reversed(final)", "*final"),
         ("torch.stack(log_scales).sum()", "torch.stack(log_scales)[1:].sum()"),
     ],
 )  # fmt: skip
