@@ -39,45 +39,39 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
             raise Refusal(
                 f"'{cls.name}' adds nothing to another method; write it first or leave it out"
             )
-        for is_conflict, reason in _rules(first, first_hyper, cls, hyper):
-            if is_conflict:
-                raise Refusal(reason)
-
-
-def _rules(
-    first: type[Contrastive], first_hyper: Any, cls: type[Contrastive], hyper: Any
-) -> list[tuple[bool, str]]:
-    """Return when slots of `cls` do not fit the method written first, and the reason of each."""
-    positive, first_positive = cls.fixed_positive(hyper), first.fixed_positive(first_hyper)
-    parts = first.in_parts(first_hyper)
-    fields = cls.Hyper.model_fields
-    rules = [
-        (
-            positive is not None,
-            f"'{cls.name}' with {positive} defines its own positive, so it can only be written "
-            "first",
-        ),
-        (
-            parts is not None,
-            f"'{first.name}' with {parts} contrasts within parts of a batch, and '{cls.name}' "
-            "needs the whole; set it to 1",
-        ),
-        (
-            cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss,
-            f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for it",
-        ),
-        (
-            cls.terms is not Contrastive.terms and first_positive is not None,
-            f"'{cls.name}' needs the dropout positive, and '{first.name}' with {first_positive} "
-            "has none",
-        ),
-    ]
-    for name in cls.Hyper.marked("host"):
-        rules.append(
+        positive, first_positive = cls.fixed_positive(hyper), first.fixed_positive(first_hyper)
+        parts_setting = first.in_parts(first_hyper)
+        # When slots of `cls` do not fit the method written first, and why.
+        rules = [
             (
-                getattr(hyper, name) != fields[name].default,
+                positive is not None,
+                f"'{cls.name}' with {positive} defines its own positive, so it can only be written "
+                "first",
+            ),
+            (
+                parts_setting is not None,
+                f"'{first.name}' with {parts_setting} contrasts within parts of a batch, and "
+                f"'{cls.name}' needs the whole; set it to 1",
+            ),
+            (
+                cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss,
+                f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for "
+                "it",
+            ),
+            (
+                cls.terms is not Contrastive.terms and first_positive is not None,
+                f"'{cls.name}' needs the dropout positive, and '{first.name}' with "
+                f"{first_positive} has none",
+            ),
+        ]
+        rules += [
+            (
+                getattr(hyper, name) != cls.Hyper.model_fields[name].default,
                 f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; "
                 "set it there",
             )
-        )
-    return rules
+            for name in cls.Hyper.marked("host")
+        ]
+        for is_conflict, reason in rules:
+            if is_conflict:
+                raise Refusal(reason)

@@ -109,21 +109,14 @@ class Flowed(Mapped):
         glow: Glow | None = None,
         device: str = "cpu",
     ) -> None:
-        self.base, self.hyper, self.seed = base, hyper, seed
-        self.glow, self.device = glow, device
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return self.glow.state_dict() if self.glow else {}
+        self.base, self.hyper, self.seed, self.device = base, hyper, seed, device
+        self.glow, self.fixed = glow, glow is not None
+        self.arrays: dict[str, Tensor] = glow.state_dict() if glow else {}
 
     @property
     def identity(self) -> str:
         described = json.dumps([self.base.identity, dict(self.hyper), self.seed])
         return fingerprint(self.kind, described, self.arrays)
-
-    @property
-    def fixed(self) -> bool:  # type: ignore[override]
-        return self.glow is not None
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         glow: Any = self.glow

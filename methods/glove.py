@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from methods.base import Context, HyperParameters, Method
 
@@ -37,12 +36,9 @@ class AverageOfWords:
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, stop_words: bool) -> None:
         self.words, self.vectors, self.stop_words = words, vectors, stop_words
+        self.arrays = {"vectors": torch.from_numpy(vectors)}
         self._dropped = frozenset() if stop_words else dropped_words()
         self._rows = {word: row for row, word in enumerate(words)}
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return {"vectors": torch.from_numpy(self.vectors)}  # On the host: saved, not computed with.
 
     @cached_property
     def identity(self) -> str:

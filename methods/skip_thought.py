@@ -193,9 +193,8 @@ class SkipThought(Method):
         width: int = Field(620, ge=1)  # size of a word vector (code)
         # Words including the two special ids (paper and code).
         vocabulary: int = Field(20_000, ge=3)
-        longest: int = Field(
-            30, ge=2
-        )  # triples with a sentence of so many words are excluded (code)
+        # Triples with a sentence of so many words are excluded (code).
+        longest: int = Field(30, ge=2)
         # Decoders see the sentence at "every" word (paper) or as "first" state (code).
         condition: Literal["every", "first"] = "every"
         # Reset gate before (paper) or after (code) the recurrent matrix.
@@ -240,8 +239,8 @@ class SkipThought(Method):
         return len(self.centres)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        centres = step.take(self.centres)
-        sentences, decoders = self.reader([self.rows[row] for row in centres]), self.decoders
+        centres, decoders = step.take(self.centres), self.decoders
+        sentences = self.reader([self.rows[row] for row in centres])
         before = [self.rows[row - 1] for row in centres]
         after = [self.rows[row + 1] for row in centres]
         loss = decoders.loss(decoders.before, self.reader, sentences, before)

@@ -1,7 +1,6 @@
 """SimCSE with discrete noise: words are swapped or deleted before encoding."""
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -102,7 +101,8 @@ class WordNoise(Method):
 def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
     """Return a sentence with two words swapped ("swap") or one deleted ("delete")."""
     chinese = CHINESE.search(sentence) is not None
-    words = list(chinese_words(sentence)) if chinese else sentence.split()
+    # The words of jieba, concatenated, are the sentence.
+    words = segmenter().lcut(sentence) if chinese else sentence.split()
     if len(words) < (2 if noise == "swap" else 1):
         return sentence
     order = torch.randperm(len(words), generator=generator).tolist()
@@ -113,19 +113,15 @@ def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
     return ("" if chinese else " ").join(words)
 
 
-def chinese_words(sentence: str) -> Sequence[str]:
-    """Segment a sentence with jieba's dictionary; the concatenated words are the sentence."""
-    return list(_segmenter().lcut(sentence))
-
-
 @cache
-def _segmenter() -> Any:
+def segmenter() -> Any:
+    """Return jieba's segmentation of Chinese sentences, with its dictionary."""
     try:
         import jieba
     except ModuleNotFoundError:
         raise Refusal("Chinese sentences need the package jieba; install it") from None
-    segmenter = jieba.Tokenizer()
+    tokenizer = jieba.Tokenizer()
     # Loaded here, since jieba would read a cache from a folder that other users may write to.
-    segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
-    segmenter.initialized = True
-    return segmenter
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+    tokenizer.initialized = True
+    return tokenizer

@@ -20,7 +20,7 @@ from bench.models.load import load_encoder
 from bench.training.context import RunContext
 from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
-from methods.word_noise import WordNoise, chinese_words, edit
+from methods.word_noise import WordNoise, edit, segmenter
 from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
 from tests.methods.outside import BERT, Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
@@ -251,7 +251,7 @@ CHINESE = "一个戴着安全帽的男人在跳舞。"
 
 
 def test_chinese_is_cut_into_words_by_jieba() -> None:
-    words = chinese_words(CHINESE)
+    words = segmenter().lcut(CHINESE)
     assert "".join(words) == CHINESE
     assert {"安全帽", "男人", "跳舞"} <= set(words)
     for row in range(20):
@@ -259,18 +259,18 @@ def test_chinese_is_cut_into_words_by_jieba() -> None:
         assert swapped != CHINESE
         assert sorted(swapped) == sorted(CHINESE)
         assert any(CHINESE.replace(word, "", 1) == shorter for word in words)
-    assert "".join(chinese_words("他用 Python 3 写 code。")) == "他用 Python 3 写 code。"
+    assert "".join(segmenter().lcut("他用 Python 3 写 code。")) == "他用 Python 3 写 code。"
 
 
 def test_jieba_is_asked_for_only_where_it_is_needed(monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "jieba", None)
-    word_noise._segmenter.cache_clear()
+    segmenter.cache_clear()
     try:
         assert edit("two words", "swap", drawn(0)) == "words two"
         with pytest.raises(Refusal, match="need the package jieba"):
             edit(CHINESE, "swap", drawn(0))
     finally:
-        word_noise._segmenter.cache_clear()
+        segmenter.cache_clear()
 
 
 # Limits, refusals, settings
