@@ -15,21 +15,14 @@ app = typer.Typer()
 def reference(
     suite: Suite,
     reference: Annotated[
-        Path | None,
-        opt(
-            "The reference distribution; by default results/reference/<suite>.json.",
-            metavar="FILE.json",
-        ),
+        Path | None, opt("By default results/reference/<suite>.json.", "FILE.json")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check that the suite is within the reference.")
+        bool, opt("Check that the suite is within the reference.", name="--check")
     ] = False,
     arithmetics: Annotated[
         list[Path] | None,
-        opt(
-            "Update the reference with the suite and these, one per arithmetic.",
-            metavar="FOLDER ...",
-        ),
+        opt("Update the reference with the suite and these, one per arithmetic.", "FOLDER ..."),
     ] = None,
 ) -> None:
     """Check a suite against a reference, or update one.
@@ -51,7 +44,7 @@ def reference(
 
 
 @app.command("check-method", cls=Command)
-def check_method(file: Annotated[Path, arg("A file with methods.", metavar="FILE.py")]) -> int:
+def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
     """Check a file of methods against their contract.
 
     Prints one line per clause. The exit status is 1 if one does not hold.

@@ -7,28 +7,20 @@ import typer
 
 from bench.cli.parameters import CORPORA, DATA, Command, Suite, arg, one_of, opt, read_tasks
 
+KINDS = ["data", "corpus", "backbone"]
+
 app = typer.Typer()
 
 
 @app.command(cls=Command)
 def fetch(
-    kind: Annotated[str, arg("What the input is.", **one_of(["data", "corpus", "backbone"]))],
-    name: Annotated[
-        str,
-        arg(
-            f"As in configurations. Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.",
-            metavar="NAME",
-        ),
-    ],
+    kind: Annotated[str, arg("What the input is.", **one_of(KINDS))],
+    name: Annotated[str, arg(f"Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.", "NAME")],
     suite: Suite,
-    out: Annotated[
-        Path, opt("Where the description of the input is written.", metavar="FILE.json")
-    ],
-    tasks: Annotated[
-        list[str], opt("For data: tasks that will be scored.", metavar="NAME ...")
-    ] = [],
+    out: Annotated[Path, opt("Where the description of the input is written.", "FILE.json")],
+    tasks: Annotated[list[str], opt("For data: tasks that will be scored.", "NAME ...")] = [],
     data: Annotated[
-        str, opt("For a corpus derived from evaluation data: that data.", metavar="NAME")
+        str, opt("For a corpus derived from evaluation data: that data.", "NAME")
     ] = "senteval",
 ) -> None:
     """Fetch and verify one input of a suite, and describe it."""
