@@ -10,6 +10,7 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,7 @@ from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.paths import comparison_stem
-from bench.utils.errors import UserError
-from bench.utils.files import atomic_file, write_text
+from bench.utils.files import write_text
 from bench.utils.text import counted
 
 RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
@@ -80,14 +80,8 @@ def render_page(
         out: folder of the page.
         tables: folder of its rendered tables, to which the page links.
         place: where `out` will be moved to, for the page's links; by default it stays.
-
-    Raises:
-        UserError: the figures were not rendered.
     """
     pictures = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
-    first = figures / f"{board_stem('sts')}.png"
-    if first.stem not in pictures:
-        raise UserError(f"{first} does not exist; render the figures of this suite first")
 
     def relative(folder: Path) -> str:
         return quote(Path(os.path.relpath(folder, place or out)).as_posix())
@@ -102,10 +96,7 @@ def render_page(
     if RULE.is_file():  # a copy, so that the page is the same in every folder
         content["statistics"] = RULE.name
         write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
-    for stem, picture in pictures.items():
-        for kind in ("png", *picture["others"]):
-            with atomic_file(out / "figures" / f"{stem}.{kind}") as temporary:
-                shutil.copyfile(figures / f"{stem}.{kind}", temporary)
+    shutil.copytree(figures, out / "figures", dirs_exist_ok=True)
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
     write_text(out / "index.html", templates().get_template("page.html").render(content))
@@ -127,25 +118,8 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
     audit = findings()
     entries: list[Json] = []
     boards = [_board(suite, name, board, entries) for name, board in leaderboards.items()]
-    sections = []
-    for stem, table in printed_table.printed_tables(cells).items():
-        # Entries have the order of the table's cells.
-        numbers = {}
-        for row in table.rows:
-            for shown in row.cells.values():
-                numbers[shown.cell.number] = len(entries)
-                entries.append(_entry(suite, table, row, shown.cell))
-        notes = printed_table.notes(table.cells)
-        notes.append(order_text(order, table.source, table.name))
-        sections.append({
-            "stem": stem,
-            "table": table,
-            "title": f"{paper_name(table.source)}, {table.name}",
-            "metric": printed_table.metrics_of(table.cells),
-            "notes": notes,
-            "verdicts": verdict_counts(table.cells),
-            "entries": numbers,
-        })  # fmt: skip
+    printed = printed_table.printed_tables(cells)
+    sections = [_section(suite, stem, table, order, entries) for stem, table in printed.items()]
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in suite.runs]
     positions = {run.plan.id: position for position, run in enumerate(suite.runs)}
@@ -240,16 +214,13 @@ def summary(
     best = scored.loc[scored.groupby("backbone", sort=False)[task].idxmax()]
     if len(best) > 1:
         best = best[best["backbone"] != NO_BACKBONE.name]
-    compared, baseline = pd.DataFrame(), ""
+    compared, baseline = Counter[str](), ""
     if suite.baseline:
-        try:
+        with suppress(NothingToCompare):
             frame, _ = against(suite, suite.baseline)
-        except NothingToCompare:
-            pass
-        else:
-            of_board = (frame["board"] == board) & (frame["task"] == task)
-            compared = frame[of_board & (frame["kind"] == "paired")]
             baseline = baseline_name(suite, frame)
+            paired = frame.query("board == @board and task == @task and kind == 'paired'")
+            compared = Counter(paired["verdict"])
     averages = [cell for cell in measured_averages(cells) if cell.ours.verdict.kind in COMPARED]
     gains = printed_gains()
     return _facts(
@@ -263,7 +234,7 @@ def summary(
             (row["backbone"], named(row["label"], row["setting"]), row[task], row[f"{task} sd"])
             for row in best.to_dict("records")
         ],
-        compared=Counter(compared.get("verdict", [])),
+        compared=compared,
         baseline=baseline,
         gains=len(gains),
         within=(gains["gain"] < gains["reach"]).sum(),
@@ -321,6 +292,27 @@ def facts(cell: Cell) -> Facts:
         score=score_text, level=LEVEL, rounded=lambda value: f"{value:.{digits}f}",
         aggregated=AGGREGATIONS, symbols=VERDICT_SYMBOLS, meanings=VERDICT_MEANINGS,
     )  # fmt: skip
+
+
+def _section(
+    suite: SuiteResults, stem: str, table: ShownTable, order: pd.DataFrame, entries: list[Json]
+) -> Json:
+    """A printed table, with the index of each number's entry."""
+    numbers = {}
+    for row in table.rows:
+        for shown in row.cells.values():
+            numbers[shown.cell.number] = len(entries)
+            entries.append(_entry(suite, table, row, shown.cell))
+    ordered = order_text(order, table.source, table.name)
+    return {
+        "stem": stem,
+        "table": table,
+        "title": f"{paper_name(table.source)}, {table.name}",
+        "metric": printed_table.metrics_of(table.cells),
+        "notes": [*printed_table.notes(table.cells), ordered],
+        "verdicts": verdict_counts(table.cells),
+        "entries": numbers,
+    }
 
 
 def _entry(suite: SuiteResults, table: ShownTable, row: ShownRow, cell: Cell) -> Json:

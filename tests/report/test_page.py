@@ -31,7 +31,6 @@ from bench.reported import printed_text
 from bench.reported.address import address as address_of
 from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
-from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from tests.support.page_project import NASTY, write_page, write_project
 
@@ -382,10 +381,3 @@ def test_analyses_are_tables_of_text(page):
         assert text in rows
     assert any("0.188" in row and "-2.250" in row and "dev" in row for row in rows)
     assert "1024 sentences in the memory at step 250" in outline.text
-
-
-def test_a_missing_figure_is_named(page, tmp_path):
-    out, _ = page
-    with pytest.raises(UserError, match=r"leaderboard\.png does not exist; render the figures"):
-        write_page(out.parent, tmp_path, tmp_path / "report")
-    assert not (tmp_path / "report").exists()

@@ -15,7 +15,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.comparison.cell import Cell, Line
+from bench.comparison.cell import Cell, Line, grouped
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import Verdict
@@ -30,7 +30,6 @@ from bench.reported.address import row_name
 from bench.reported.gains import printed_gains
 from bench.results.records import is_outside, named, with_stand_ins
 from bench.results.suite_results import SuiteResults
-from bench.utils.errors import UserError
 
 # --- Layout ---
 
@@ -86,9 +85,8 @@ def figure_of_rows(
     """
     names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
     height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
-    parts: dict[str, list[Row]] = {}
-    for row in rows:
-        parts.setdefault(row.panel, []).append(row)
+    panels = dict.fromkeys(row.panel for row in rows)
+    parts = {panel: [row for row in rows if row.panel == panel] for panel in panels}
     whole = len(rows) * height + len(parts) * PANEL + BELOW
     figure = style.sheet(title, note, handles, whole)
     if not rows:  # the suite has no data
@@ -251,26 +249,30 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     """The averages of one printed table, a panel per backbone."""
     first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
     lines = [line for cell in cells for line in _scored(cell)]
-    handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
-    if any(verdict.tolerance is not None for verdict in verdicts):
-        handles.append(Patch(**BAND, label="printed ± tolerance"))
-    handles += _keys("ours, {} settings", set(map(_kind, lines)))
-    if any(line.verdict.kind == "not comparable" for line in lines):
-        open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
-        handles.append(style.key("open: not comparable with print", open_mark | HOLLOW))
     looks = [look for verdict in verdicts for _, look in _intervals(verdict)]
-    for text, look in ((MEAN_KEY, OUR_MEAN), (RUN_KEY, ONE_RUN)):
-        if look in looks:
-            handles.append(style.key(text, look, color=style.BLUE))
+    judged = [verdict.tolerance is not None for verdict in verdicts]
+    hollow = [line.verdict.kind == "not comparable" for line in lines]
+    open_mark = style.UNTRAINED | HOLLOW | {"marker": "o"}
+    handles = [
+        style.key("printed", style.PRINTED | style.IN_LEGEND),
+        *style.seen((judged, Patch(**BAND, label="printed ± tolerance"))),
+        *_keys("ours, {} settings", set(map(_kind, lines))),
+        *style.seen(
+            (hollow, style.key("open: not comparable with print", open_mark)),
+            (OUR_MEAN in looks, style.key(MEAN_KEY, OUR_MEAN, color=style.BLUE)),
+            (ONE_RUN in looks, style.key(RUN_KEY, ONE_RUN, color=style.BLUE)),
+        ),
+    ]
     said: set[str] = {verdict.kind for verdict in verdicts}
     said |= {"outside" for verdict in verdicts if verdict.within is False}
     notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
     notes += [text for kind, text in NOTES.items() if kind in said]
-    measured_on: dict[str, list[str]] = {}
-    for cell in cells:
-        seen = measured_on.setdefault(cell.number.backbone, [])
-        seen += [cell.ours.measured_on] if _scored(cell) else []
-    panels = {backbone: with_stand_ins(backbone, seen) for backbone, seen in measured_on.items()}
+    panels = {
+        backbone: with_stand_ins(
+            backbone, [cell.ours.measured_on for cell in part if _scored(cell)]
+        )
+        for backbone, part in grouped(cells, lambda cell: cell.number.backbone).items()
+    }
     return figure_of_rows(
         [_row(cell, panels[cell.number.backbone]) for cell in cells],
         f"{paper_name(first.source)}, {first.table}: printed and measured",
@@ -324,6 +326,12 @@ def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 # --- Comparisons with a baseline ---
 
 
+CORRECTED = (
+    "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
+    "undecided although its interval excludes 0."
+)
+
+
 def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
     """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
 
@@ -339,12 +347,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     if "Method" in names:
         ours = "every trained method" if len(trained) else "every method"
         frame = trained if len(trained) else frame
-    notes = [suite.remark_on(frame["backbone"])]
-    if len(frame) > 1:
-        notes.append(
-            "Intervals are of single differences; verdicts hold after Holm's correction, so a row "
-            "may be undecided although its interval excludes 0."
-        )
+    notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
     if len(claims) and suite.remark:
         notes.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
@@ -352,9 +355,10 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     handles = [
         style.key("difference at one seed", seed),
         style.key("mean, 95 % interval before Holm's correction", mean),
+        *style.seen(
+            (claims["claimed"].notna(), style.key("printed difference", claim | style.IN_LEGEND))
+        ),
     ]
-    if claims["claimed"].notna().any():
-        handles.append(style.key("printed difference", claim | style.IN_LEGEND))
     rows = []
     for backbone, part in frame.groupby("backbone", sort=False):
         for row in part.to_dict("records"):
@@ -369,7 +373,8 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
             text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
             bold = row["verdict"] != "undecided"
             rows.append(Row(heading(backbone, part["label"]), name, text, marks, bold=bold))
-    figure = figure_of_rows(rows, title, " ".join(notes).strip(), handles, scale, always=[0])
+    note = " ".join(filter(None, notes))
+    figure = figure_of_rows(rows, title, note, handles, scale, always=[0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
@@ -414,12 +419,6 @@ def gains_figure() -> Figure:
 
 
 def write_gains(path: Path) -> None:
-    """Write the figure as PNG or PDF.
-
-    Raises:
-        UserError: the extension is another one.
-    """
-    if path.suffix.removeprefix(".") not in style.UNDATED:
-        raise UserError(f"--figure is '{path}'; its extension must be .png or .pdf")
+    """Write the figure in the format that the extension names."""
     with matplotlib.rc_context(style.STYLE):
         style.save_picture(gains_figure(), path)

@@ -38,6 +38,7 @@ from bench.report.figures.style import (
     grid,
     key,
     looks,
+    seen,
 )
 from bench.results.records import with_stand_ins
 from bench.results.suite_results import SuiteResults
@@ -61,12 +62,6 @@ def counted(table: pd.DataFrame, label: str) -> str:
 def keys(table: pd.DataFrame, series: Series, **changes: Any) -> list[Artist]:
     """Legend entries of the series of a figure."""
     return [key(counted(table, label), look | changes) for label, look in series.items()]
-
-
-def seen(*entries: tuple[Any, Artist]) -> list[Artist]:
-    """Of pairs of what is drawn (rows as booleans, or one) and a legend entry, the entries of what
-    there is."""
-    return [entry for drawn, entry in entries if np.any(drawn)]
 
 
 def several_seeds(table: pd.DataFrame) -> bool:
@@ -282,10 +277,8 @@ def draw_alignment(
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
     averages = means["average"].dropna()
-    scale = ScalarMappable(None, "cividis")
+    scale = ScalarMappable(Normalize(averages.min() - 0.3, averages.max() + 0.3), "cividis")
     if len(averages):
-        room = 0.1 if np.ptp(averages) > 1 else 0.5
-        scale.set_clim(averages.min() - room, averages.max() + room)
         color_bar(drawn, [panel], scale, "average STS, test")
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -81,6 +82,12 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 def key(label: str, look: Look | None = None, **more: Any) -> Line2D:
     """A handle of a legend."""
     return Line2D([], [], **(look or {}), **more, label=label)
+
+
+def seen(*entries: tuple[Any, Artist]) -> list[Artist]:
+    """Of pairs of what is drawn (rows as booleans, or one) and a legend entry, the entries of what
+    there is."""
+    return [entry for drawn, entry in entries if np.any(drawn)]
 
 
 def wrapped(text: str, width: int) -> str:
@@ -158,14 +165,14 @@ def color_bar(figure: Figure, panels: Sequence[Axes], scale: ScalarMappable, tex
 
 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
-    """Write PNG and PDF without dates, so that files are reproducible, and their data as CSV."""
-    write_text(stem.with_name(stem.name + ".csv"), csv(data))
+    """Write PNG and PDF, and their data as CSV."""
+    write_text(stem.with_name(f"{stem.name}.csv"), csv(data))
     for kind in UNDATED:
         save_picture(figure, stem.with_name(f"{stem.name}.{kind}"))
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write one file, in a format of `UNDATED`."""
+    """Write one file; PNG and PDF are reproducible."""
     kind = path.suffix.removeprefix(".")
     with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=kind, dpi=150, metadata=UNDATED[kind])
+        figure.savefig(temporary, format=kind, dpi=150, metadata=UNDATED.get(kind))
