@@ -71,7 +71,7 @@ def test_a_failure_renders_nothing(
     if exists:
         write_text(out / "tables" / "sts.md", "of an earlier call")
     with pytest.raises(UserError, match="the figures fail"):
-        render(suite, out)
+        render(suite, out, out / "figures")
     assert sorted(names(tmp_path)) == ["out/tables/sts.md"] * exists
 
 
@@ -81,7 +81,7 @@ def test_rendering_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> N
     write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
     first, second = tmp_path / "first", tmp_path / "second"
     for out in (first, second):
-        render(folder, out)
+        render(folder, out, out / "figures")
     assert names(first) == names(second)
     for name in names(first):
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
