@@ -35,9 +35,6 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
     `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by row: "all NLI sentences"
     (docs/methods.md#bert-whitening) is taken to mean all three columns, and a premise occurs in
     several rows.
-
-    Raises:
-        UserError: the file is missing, damaged or not UTF-8, or has no sentence.
     """
     sentences = list(islice(_rows(path), limit))
     if all(map(str.isspace, sentences)):
@@ -78,9 +75,6 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
     each as a row of `sentences`.
 
     A row with a sentence that is not among them, or with an empty one, is left out.
-
-    Raises:
-        UserError: the file is not such a table, or no row is left.
     """
     check_structure(str(path), "triples")
     places = {sentence: row for row, sentence in enumerate(sentences)}
@@ -141,9 +135,11 @@ def check_structure(name: str, structure: str) -> None:
                 f"a table with the columns {','.join(NLI_COLUMNS)}"
             )
         return
-    if is_table or name not in WORLDS:
-        folder = local_folder()
-        _documents_table(corpus_path(name, folder) if folder and is_fetched(name) else Path(name))
+    folder = local_folder()
+    if folder and is_fetched(name):
+        _documents_table(corpus_path(name, folder))
+    elif "/" in name or is_table or name in CORPORA or name in MADE:
+        _documents_table(Path(name))
 
 
 def is_fetched(name: str) -> bool:
@@ -155,9 +151,6 @@ def is_fetched(name: str) -> bool:
 def corpus_identity(path: Path) -> dict[str, Any]:
     """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file, compressed
     or not.
-
-    Raises:
-        UserError: the file cannot be read, or is not the published corpus of that name.
     """
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
     published = known_corpus(name) or {"rows": [length]}
@@ -177,23 +170,18 @@ def read_documents(path: Path, length: int) -> list[range]:
     They are listed in `NAME.docs.tsv[.gz]` beside the corpus `NAME.txt[.gz]`: a header, then the
     first line (from 1) and the number of lines of each document. Further columns are ignored. Only
     the first `length` sentences are in use; a document that crosses the end is cut.
-
-    Raises:
-        UserError: the list of documents is missing or has an invalid line.
     """
     table = _documents_table(path)
     documents: list[range] = []
     end = 0
     for number, (first_line, lines, *_) in rows(table, 2, header=True):
-        if not (first_line.isdecimal() and lines.isdecimal()):
-            raise bad(table, number, "expected a first line and a number of lines")
-        start = int(first_line) - 1
-        stop = start + int(lines)
-        if start < end or stop <= start:
-            raise bad(table, number, "the document overlaps the one before or is empty")
-        end = stop
+        start = int(first_line) - 1 if first_line.isdecimal() else -1
+        if start < end or not lines.isdecimal() or not int(lines):
+            problem = "expected a first line, behind the document before, and a number of lines"
+            raise bad(table, number, problem)
+        end = start + int(lines)
         if start < length:
-            documents.append(range(start, min(stop, length)))
+            documents.append(range(start, min(end, length)))
     return documents
 
 

@@ -71,9 +71,6 @@ class LabelledTask:
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
         """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]
         (docs/methods.md#protocols).
-
-        Raises:
-            UserError: the vectors have a wrong shape, are not finite, or are all equal.
         """
         columns = self.splits[split].columns
         arrays = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
@@ -94,13 +91,7 @@ def ordered(rows: Iterable[tuple[Sequence[str], int]]) -> Samples:
 
 
 def read(name: str, data: Path) -> LabelledTask:
-    """Read one task from the folder that holds `downstream/`, checked against its manifest.
-
-    Raises:
-        UserError: a file that is missing, truncated, wrongly encoded or of another size than in the
-            manifest; a line without sentence or label; a label that is unknown, or that the
-            training part lacks, so that it could never be predicted.
-    """
+    """Read one task from the folder that holds `downstream/`, checked against its manifest."""
     task = listed_task(name, data)
     if task.reader == "classes":
         parts = {"all": list(_read_classes(task, data))}
@@ -125,13 +116,12 @@ def read(name: str, data: Path) -> LabelledTask:
                 )
         splits[part] = ordered((texts, numbers[label]) for texts, label in samples)
     classes = max(len(labels), 2)
-    present = set(next(iter(splits.values())).labels.tolist())
-    for number in range(classes):
-        if number not in present:
-            raise UserError(
-                f"{first}: {name} has no training sample of label {number} of {classes}; "
-                "fix it or fetch it again"
-            )
+    missing = set(range(classes)) - set(next(iter(splits.values())).labels.tolist())
+    if missing:
+        raise UserError(
+            f"{first}: {name} has no training sample of label {min(missing)} of {classes}; "
+            "fix it or fetch it again"
+        )
     return LabelledTask(name, task.protocol, classes, splits)
 
 

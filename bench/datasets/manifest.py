@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, TASKS, Task, is_task, task_of
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, SPLITS, TASKS, Task, is_task, task_of
 from bench.download import read_lines
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import read_json
 from bench.utils.validation import Model, explain
 
-SPLITS = ("train", "dev", "test")  # of an STS set
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 
@@ -46,8 +45,6 @@ class Manifest(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Manifest:
-        if not (self.sts or self.transfer or self.probing):
-            raise ValueError('it has no table "sts", "transfer" or "probing" of tasks; add one')
         for kind, prefix in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
             for name in getattr(self, kind):
                 if not is_task(name) or task_of(name).kind != kind:
@@ -73,11 +70,7 @@ class Manifest(Model):
 
 
 def manifest(data: Path) -> Manifest:
-    """Read the folder's own `manifest.json`; SentEval's tasks if there is none.
-
-    Raises:
-        UserError: the folder's own manifest is malformed.
-    """
+    """Read the folder's own `manifest.json`; SentEval's tasks if there is none."""
     path = Path(data) / "manifest.json"
     if not path.exists():
         content: dict[str, Any] = {"name": "senteval"}
@@ -92,11 +85,7 @@ def manifest(data: Path) -> Manifest:
 
 def listed_task(name: str, data: Path) -> Task:
     """Return a task as a data folder has it: with the sizes of its manifest, and the files that
-    this describes.
-
-    Raises:
-        UserError: `data` is not a data folder, or the manifest lacks the task.
-    """
+    this describes."""
     if not (Path(data) / "downstream").is_dir():
         raise UserError(
             f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
@@ -136,9 +125,6 @@ def rows(
         header: skip the first line.
         even: every line must have as many fields as the first one: a separator within a sentence
             would shift the fields.
-
-    Raises:
-        UserError: the file cannot be read, or a line has a wrong number of fields.
     """
     width = 0
     for number, line in islice(enumerate(read_lines(path), start=1), header, None):
@@ -174,11 +160,7 @@ def clean(sentence: str) -> str:
 
 
 def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
-    """Encode columns of n sentences and return their vectors, an array (n, d) per column.
-
-    Raises:
-        UserError: wrong shape, or values that are not finite; the message names the task, `where`.
-    """
+    """Encode columns of n sentences and return their vectors, an array (n, d) per column."""
     arrays = [np.asarray(vectors(column)) for column in columns]
     for column, array in zip(columns, arrays, strict=True):
         if array.ndim != 2 or len(array) != len(column) or array.shape[1] != arrays[0].shape[1]:

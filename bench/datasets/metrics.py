@@ -58,12 +58,13 @@ class Metric:
     kind: str
     printed: Mapping[str, Printed] = field(default_factory=dict)  # by name in bench/reported/*.csv
     title: str = ""  # of a table of scores
-    suffix: str = ""  # of the name of a table of scores, and `heading` of its heading
+    # What a table of scores adds to name and heading of its group, by default name and title.
+    suffix: str = ""
     heading: str = ""
     classifier: str = ""  # named where tasks have two
     axis: str = ""  # label of an axis with averages
     digits: int = 2
-    is_main: bool = False  # the score by which methods are ranked
+    is_main: bool = False  # the score by which methods are ranked, first of its tasks
     mteb: str = ""  # its name in mteb, if that is another
 
     # Of scores: the protocols of tasks (`bench.datasets.tasks.Task`), or the tasks, that have it;
@@ -155,20 +156,12 @@ METRICS = {
         SHARE,
         title="accuracy",
         suffix="_mlp",
-        heading=", network",
+        heading="network",
         classifier="tuned network with one hidden layer",
         tasks=("probing",),
         least=_TWO_SAMPLES,
     ),
-    "f1": Metric(
-        SHARE,
-        title="F1",
-        suffix="_f1",
-        heading=", F1",
-        tasks=("MRPC",),
-        least=_TWO_SAMPLES,
-        formula=_f1,
-    ),
+    "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
     "best_step": Metric(
         QUANTITY,
         {"best_step": Printed("the training step with the best dev score")},

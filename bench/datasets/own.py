@@ -26,9 +26,6 @@ def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:
         tasks: the sets, of `Recipe.selection`.
         data: the data folder.
         present: whether all files of the folder are at hand, and are read.
-
-    Raises:
-        UserError: the manifest lists no dev set of a task, or its file is missing or invalid.
     """
     listed = manifest(data)
     with_dev = [task for task, parts in listed.sts.items() if "dev" in parts]

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.manifest import SPLITS as SPLITS
 from bench.datasets.manifest import (
     Vectors,
     bad,
@@ -34,7 +33,7 @@ from bench.datasets.manifest import (
     table_rows,
 )
 from bench.datasets.metrics import Metric, metrics_of
-from bench.datasets.tasks import PAIRS
+from bench.datasets.tasks import PAIRS, SPLITS
 from bench.download import read_lines
 from bench.utils.errors import UserError
 
@@ -80,10 +79,6 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
     """Read one task, or a set described in the manifest, from the folder that holds `downstream/`.
 
     STS12 to STS16 have the only split "test", all others those of the manifest.
-
-    Raises:
-        UserError: a file that is missing, truncated, wrongly encoded or of another length than in
-            the manifest; a gold score outside 0 to 5; a pair without a sentence.
     """
     task = listed_task(name, data)
     if split not in task.splits:
@@ -155,11 +150,7 @@ def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def similarities(task: StsTask, vectors: Vectors) -> list[np.ndarray]:
-    """The cosine of each pair, one array per subset, from the `vectors` of both columns.
-
-    Raises:
-        UserError: vectors of a wrong shape or not finite.
-    """
+    """The cosine of each pair, one array per subset, from the `vectors` of both columns."""
     return [
         cosine(*look_up(_title(task, subset), (subset.first, subset.second), vectors))
         for subset in task.subsets
@@ -172,10 +163,6 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
     Returns:
         Dicts with `task`, `split`, `metric` (those of pairs in `METRICS`), `aggregation` ("all";
         with several subsets also "mean" and "wmean") and `value` in points (x 100), unrounded.
-
-    Raises:
-        UserError: vectors of a wrong shape or not finite, or equal similarities in a subset, for
-            which SentEval returns NaN or a meaningless score.
     """
     predicted, golds = similarities(task, vectors), [subset.gold for subset in task.subsets]
     titles = [_title(task, subset) for subset in task.subsets]

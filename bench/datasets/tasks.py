@@ -18,6 +18,7 @@ from bench.utils.errors import UserError, suggestion
 # these with a second classifier, a network.
 PAIRS, NESTED, KFOLD, SPLIT, PROBING = "pairs", "nested", "kfold", "split", "probing"
 
+SPLITS = ("train", "dev", "test")  # of an STS set
 # Prefixes of user-defined STS sets, described in the manifest of the data folder, and of
 # user-defined probing tasks: the file probing/NAME.txt, with its sizes in the manifest.
 OWN_STS, OWN_PROBING = "sts:", "probing:"
@@ -56,7 +57,7 @@ class Task:
         """The table of a manifest that lists the task: "sts", "transfer" or "probing"."""
         if self.protocol == PAIRS:
             return "sts"
-        return "transfer" if self.group == "transfer" else "probing"
+        return "probing" if self.path.startswith("probing") else "transfer"
 
     @property
     def has_subsets(self) -> bool:
@@ -250,17 +251,13 @@ def task_of(name: str) -> Task:
         return Task(name, "own_sts", PAIRS, language=_UNKNOWN)
     if name.startswith(OWN_PROBING):
         path = f"probing/{name.removeprefix(OWN_PROBING)}.txt"
-        form = Task(name, "own_probing", PROBING, path, reader="parts", language=_UNKNOWN)
-        return replace(form, even=True)
+        entry = Task(name, "own_probing", PROBING, path, reader="parts", even=True)
+        return replace(entry, language=_UNKNOWN)
     return TASKS[name]
 
 
 def expand_tasks(names: Sequence[str]) -> list[str]:
-    """Expand names of tasks and groups to distinct tasks.
-
-    Raises:
-        UserError: unknown name.
-    """
+    """Expand names of tasks and groups to distinct tasks."""
     names = [ALIASES.get(name.strip(), name.strip()) for name in names]
     known = (*GROUPS, *KNOWN_TASKS)
     for name in names:
@@ -319,19 +316,23 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     boards = []
     for metric, entry in METRICS.items():
         if tasks and all(metric in task.metrics() for task in tasks):
+            title, heading = group, family
+            if not entry.is_main:
+                title += entry.suffix or f"_{metric}"
+                heading += f", {entry.heading or entry.title}"
             classifier = entry.classifier if tasks[0].protocol == PROBING else ""
-            head = f"{group}{entry.suffix}", f"{family}{entry.heading}"
-            boards.append(Board(*head, which, names, metric, classifier))
+            boards.append(Board(title, heading, which, names, metric, classifier))
     return boards
 
 
 def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
-    groups: dict[str, list[Task]] = {"own_sts": [], "own_probing": []}
-    for task in map(task_of, dict.fromkeys(tasks)):
-        groups.setdefault(task.group, []).append(task)
-    own = [*_boards("own_sts", groups["own_sts"]), *_boards("own_probing", groups["own_probing"])]
-    return BOARDS | {board.name: board for board in own}
+    entries = [task_of(name) for name in dict.fromkeys(tasks)]
+    boards = dict(BOARDS)
+    for group in ("own_sts", "own_probing"):
+        own = _boards(group, [task for task in entries if task.group == group])
+        boards |= {board.name: board for board in own}
+    return boards
 
 
 BOARDS = {
@@ -352,10 +353,12 @@ def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
     cells: set[tuple[str, str, str]] = set()
     tasks = set(tasks)
     for task in map(task_of, tasks):
+        is_pairs = task.protocol == PAIRS
         for name, metric in task.metrics().items():
             cells.add((task.name, "test", name))
             # SentEval gives F1 on the test part only.
-            if not task.has_subsets and (task.protocol == PAIRS or not metric.formula):
+            is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
+            if is_on_dev:
                 cells.add((task.name, "dev", name))
             if task.has_subsets:
                 cells |= {(task.name, "test", aggregated(name, means)) for means in AGGREGATIONS}

@@ -24,7 +24,7 @@ class WordVectors(NamedTuple):
 
 
 def load_words(path: Path, name: str, width: int) -> WordVectors:
-    """Read the table `name`; `UserError` if a file is not the table of that name and width."""
+    """Read the table `name`; `UserError` if the file is not the table of that name and width."""
     table = read_vectors(path)
     rows, columns = table.vectors.shape
     if columns != width or rows < MIN_ROWS.get(name, 1):
@@ -67,12 +67,7 @@ def width(path: Path) -> int:
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """Read a table. The first vector of a repeated word is kept. The table fits in memory once.
-
-    Raises:
-        UserError: the file has no vectors or other numbers than its header says, or a line is not
-            UTF-8 or has another number of values than the first one.
-    """
+    """Read a table. The first vector of a repeated word is kept. The table fits in memory once."""
     columns, count = width(path), 0
     rows: dict[str, int] = {}
     with open(path, "rb") as file:

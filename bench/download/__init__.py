@@ -8,38 +8,8 @@ HF_HUB_OFFLINE are those of huggingface_hub; SENTBENCH_CACHE (`.cache/data`) is 
 unpacked; GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
 """
 
+# ruff: noqa: F401
 from bench.download.fetch import fetch_corpus, fetch_senteval, fetch_words
-from bench.download.hub import (
-    DATASET,
-    fetch_backbone,
-    known_corpus,
-    pinned,
-    probing_file,
-    record,
-)
-from bench.download.local import (
-    CORPORA,
-    cache_folder,
-    corpus_name,
-    corpus_path,
-    local_folder,
-)
+from bench.download.hub import DATASET, fetch_backbone, known_corpus, pinned, probing_file, record
+from bench.download.local import CORPORA, cache_folder, corpus_name, corpus_path, local_folder
 from bench.utils.lines import read_lines
-
-__all__ = [
-    "CORPORA",
-    "DATASET",
-    "cache_folder",
-    "corpus_name",
-    "corpus_path",
-    "fetch_backbone",
-    "fetch_corpus",
-    "fetch_senteval",
-    "fetch_words",
-    "known_corpus",
-    "local_folder",
-    "pinned",
-    "probing_file",
-    "read_lines",
-    "record",
-]

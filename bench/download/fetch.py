@@ -13,11 +13,7 @@ from bench.utils.files import atomic_file, atomic_folder, remove_partial, sha256
 
 
 def fetch_corpus(name: str) -> Path:
-    """Return the file of a corpus: in the folder BENCH_DATA if that is set, else from the hub.
-
-    Raises:
-        UserError: it is not there, or cannot be downloaded.
-    """
+    """Return the file of a corpus: in the folder BENCH_DATA if that is set, else from the hub."""
     folder = local_folder()
     if folder:
         return corpus_path(name, folder)
@@ -36,9 +32,6 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
         archive: name of the archive in the repository.
         repository: on the hub.
         member: name of the table in the archive.
-
-    Raises:
-        UserError: the archive cannot be downloaded or differs from its pin.
     """
     packed = fetch_file(archive, repository)
     table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
@@ -54,12 +47,7 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
 
 
 def fetch_senteval() -> Path:
-    """Return the folder of `downstream/`: BENCH_DATA if it is set, else an unpacked archive.
-
-    Raises:
-        UserError: BENCH_DATA has no such folder; or the hub's `senteval.tar` cannot be downloaded,
-            or differs from its pin.
-    """
+    """Return the folder of `downstream/`: BENCH_DATA if it is set, else an unpacked archive."""
     local = local_folder()
     if local:
         if not (local / "downstream").is_dir():

@@ -6,9 +6,9 @@ programs. Here their sums are compared, because it compares sizes only.
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +47,22 @@ _LASTING = {
 # --- requests
 
 
-def _status(error: BaseException) -> int:
-    """The HTTP status of an answer; 0 if there was none."""
-    return int(getattr(getattr(error, "response", None), "status_code", 0))
-
-
 def _cause(error: BaseException) -> BaseException:
     """The error of the request; huggingface_hub hides it behind "it is not in the cache"."""
     hidden = type(error).__name__ in ("LocalEntryNotFoundError", "IncompleteSnapshotError")
     return error.__cause__ or error if hidden else error
 
 
+def _status(error: BaseException) -> int:
+    """The HTTP status of an answer; 0 if there was none."""
+    return int(getattr(getattr(_cause(error), "response", None), "status_code", 0))
+
+
 def _is_transient(error: BaseException) -> bool:
     """Whether another attempt may succeed: a server error or a broken connection."""
     from httpx2 import TransportError
 
-    cause = _cause(error)
-    return _status(cause) >= 500 or isinstance(cause, TransportError)
+    return _status(error) >= 500 or isinstance(_cause(error), TransportError)
 
 
 retrying = retry(
@@ -76,30 +75,26 @@ retrying = retry(
 
 @contextmanager
 def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
-    """Turn errors of the network and of the hub into a `UserError` of one sentence, which is a
-    `TransientError` if another attempt may succeed.
-
-    Args:
-        wanted: the file or repository that is fetched.
-        alternative: how the user can do without the download.
-    """
+    """Turn errors of the network and of the hub, while `wanted` is fetched, into a `UserError` of
+    one sentence, which is a `TransientError` if another attempt may succeed. It ends with an
+    `alternative` to the download."""
     from huggingface_hub import constants
 
     try:
         yield
     except Exception as error:
-        cause = _cause(error)
-        names = [kind.__name__ for kind in type(cause).__mro__]
-        reason = next((_LASTING[name] for name in names if name in _LASTING), "")
-        if not reason and "Consistency check failed" in str(cause):
-            reason = "the download has another size than announced; fetch it again"
-        if not reason and _status(cause):
-            reason = f"the server answers with status {_status(cause)}; check HF_ENDPOINT, {_TOKEN}"
+        cause, status, kind = _cause(error), _status(error), UserError
+        names = {base.__name__ for base in type(cause).__mro__}
+        reason = next((text for name, text in _LASTING.items() if name in names), "")
         if _is_transient(error):
             reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
+            kind = TransientError
+        elif "Consistency check failed" in str(cause):
+            reason = "the download has another size than announced; fetch it again"
+        elif status and not reason:
+            reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"
         if not reason:
             raise
-        kind = TransientError if _is_transient(error) else UserError
         raise kind(f"cannot fetch {wanted}: {' '.join(reason.split())}, or {alternative}") from None
 
 
@@ -132,11 +127,13 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     """
     pin = read_json(PINS)["repositories"].get(key, {})
     recorded = _recorded().get(key, {"revision": None, "files": {}})
-    revision = pin.get("revision")
-    if not re.fullmatch("[0-9a-f]{40}", revision or ""):
+    revision, files = pin.get("revision"), dict(recorded["files"])
+    if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
-    known = {name: entry.get("sha256") for name, entry in pin.get("files", {}).items()}
-    return revision, recorded["files"] | {name: digest for name, digest in known.items() if digest}
+    for name, entry in pin.get("files", {}).items():
+        if entry.get("sha256"):
+            files[name] = entry["sha256"]
+    return revision, files
 
 
 def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
@@ -159,12 +156,7 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 
 
 def repository_of(key: str) -> dict[str, str]:
-    """The arguments by which huggingface_hub names the repository of a key of the pins.
-
-    Args:
-        key: the repository of a model, or `datasets/` and that of a data set; `@` and a revision
-            may follow.
-    """
+    """The arguments by which huggingface_hub names the repository of a key of the pins."""
     name, kind = key.partition("@")[0], "dataset" if key.startswith("datasets/") else "model"
     return {"repo_id": name.removeprefix("datasets/"), "repo_type": kind}
 
@@ -179,39 +171,27 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
     with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         folder = Path(retrying(snapshot_download)(allow_patterns=list(patterns), **options))
-    names = [
-        path.relative_to(folder).as_posix()
-        for pattern in patterns
-        for path in sorted(folder.glob(pattern))
-    ]
-    sums = {name: _verified(key, name, folder / name, digests.get(name)) for name in names}
+    sums = {}
+    for path in chain.from_iterable(map(folder.glob, patterns)):
+        name, blob = path.relative_to(folder).as_posix(), path.resolve()
+        sums[name] = sha256_file(path)
+        # The hub's cache names a large file by its SHA-256.
+        listed = blob.name if len(blob.name) == 64 else sums[name]
+        expected = digests.get(name, listed)
+        if sums[name] != expected:
+            path.unlink()
+            blob.unlink(missing_ok=True)
+            raise UserError(
+                f"{name} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
+                f"again, or, if its publisher replaced it, remove its entry from {lock_file()}"
+            )
     if sums:
         record(key, folder.name, sums)
     return folder
 
 
-def _verified(key: str, name: str, path: Path, pin: str | None) -> str:
-    """Return the SHA-256 of a file that is its pin or, without one, what the hub lists."""
-    digest, blob = sha256_file(path), path.resolve()
-    # The hub's cache names a large file by its SHA-256.
-    listed = blob.name if re.fullmatch("[0-9a-f]{64}", blob.name) else digest
-    expected = pin or listed
-    if digest != expected:
-        path.unlink()
-        blob.unlink(missing_ok=True)
-        raise UserError(
-            f"{name} of {key} has the SHA-256 {digest}, expected {expected}; fetch it again, or, "
-            f"if its publisher replaced it, remove its entry from {lock_file()}"
-        )
-    return digest
-
-
 def fetch_file(name: str, key: str = DATASET) -> Path:
-    """Return a file of the hub, verified; download it if it is not in the cache.
-
-    Raises:
-        UserError: it cannot be downloaded, or differs from its pin.
-    """
+    """Return a file of the hub, verified; download it if it is not in the cache."""
     alternative = "set BENCH_MODELS to a folder that holds it"
     if key == DATASET:
         alternative = "set BENCH_DATA to a local data folder"
@@ -227,9 +207,6 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
     Args:
         repository: for example "google-bert/bert-base-uncased"; `@` and a revision may follow.
         revision: a commit, branch or pull request ("refs/pr/1"); by default the pinned commit.
-
-    Raises:
-        UserError: it cannot be downloaded, has only pickled weights, or differs from its pin.
     """
     if revision is None:
         repository, _, revision = repository.partition("@")
@@ -247,11 +224,7 @@ def fetch_backbone(repository: str, revision: str | None = None) -> Path:
 
 def probing_file(path: Path) -> None:
     """Check that the file `DATA/probing/NAME.txt` of SentEval, which the hub's archive lacks, is
-    there; download it from GitHub if `fetch_senteval` made DATA.
-
-    Raises:
-        UserError: the file does not exist, and cannot be downloaded or differs from its pin.
-    """
+    there; download it from GitHub if `fetch_senteval` made DATA."""
     is_ours = path.parents[2].resolve() == cache_folder().resolve() and local_folder() is None
     if not is_ours:
         if not path.is_file():

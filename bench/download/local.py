@@ -25,11 +25,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Hold the lock of the cache, which also guards `pins.lock.json`; other processes wait.
-
-    Raises:
-        UserError: the lock file cannot be written.
-    """
+    """Hold the lock of the cache, which also guards `pins.lock.json`; other processes wait."""
     path = cache_folder() / ".lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,11 +41,7 @@ def locked() -> Iterator[None]:
 
 
 def local_folder() -> Path | None:
-    """The folder BENCH_DATA, or None if it is unset or empty.
-
-    Raises:
-        UserError: it is not a folder.
-    """
+    """The folder BENCH_DATA, or None if it is unset or empty."""
     folder = os.environ.get("BENCH_DATA")
     if not folder:
         return None
@@ -73,9 +65,6 @@ def corpus_path(name: str, folder: Path) -> Path:
             hub's data set has its file name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and
             no other file.
         folder: a data folder.
-
-    Raises:
-        UserError: there is no such file.
     """
     if "/" in name:
         # A name without `/` is never a path: a run is identified by the name of its corpus, or by

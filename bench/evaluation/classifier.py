@@ -16,7 +16,6 @@ kept busy by several loops of small operations, each on threads of its own.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +94,6 @@ def fit(
     folds: Sequence[Fold],
     settings: Settings,
     *,
-    advance: Callable[[int], object] = lambda heads: None,
     padded: bool | None = None,
 ) -> list[list[Fitted]]:
     """Train all heads of all folds, on the device and in the dtype of `features`.
@@ -105,14 +103,13 @@ def fit(
         labels: int64 (n,).
         folds: training parts and heads.
         settings: optimiser, batch size and early stopping.
-        advance: called with the number of heads that were finished, by one thread at a time.
         padded: whether heads of unlike shapes share a loop; by default, on a GPU.
 
     Returns:
         Each fold's heads.
     """
     inputs, on_gpu = with_ones(features), features.is_cuda
-    block, lock = BLOCK["cuda" if on_gpu else "cpu"], Lock()
+    block = BLOCK["cuda" if on_gpu else "cpu"]
     cohorts = [
         _Cohort(inputs, labels, group[start : start + block], settings)
         for group in _groups(folds, on_gpu if padded is None else padded)
@@ -122,9 +119,7 @@ def fit(
 
     def train(cohort: _Cohort, is_stopped: Callable[[], bool]) -> None:
         for part, fitted in cohort.train(is_stopped):
-            with lock:
-                trained[part.place].update(zip(part.heads, fitted, strict=True))
-                advance(len(fitted))
+            trained[part.place].update(zip(part.heads, fitted, strict=True))
 
     # Two loops on a thread each are faster than one on two, whose operations are too small to be
     # divided. The longest begin first, so that none runs alone last.

@@ -20,7 +20,6 @@ from bench.utils.progress import Progress
 # Sentences between two writes, the most that an interruption loses. A GPU, which waits for each
 # write, takes more at once.
 CHUNK, GPU_CHUNKS = 2048, 8
-FILES = ("encoder.json", "keys", "vectors.f32")  # all files of a store
 KEY = 16  # bytes of a sentence's hash
 
 
@@ -35,11 +34,7 @@ class VectorStore:
     """
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
-        """Open or create a store. Vectors of another encoder are discarded.
-
-        Raises:
-            UserError: the folder is used by another process.
-        """
+        """Open or create a store. Vectors of another encoder are discarded."""
         self.folder, self.encoder, self.identity = Path(folder), encoder, encoder.identity
         self._description = self.folder / "encoder.json"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -62,11 +57,7 @@ class VectorStore:
 
     def add(self, sentences: Iterable[str], device: str = "cpu") -> None:
         """Encode the sentences that are missing, the longest first, so that the progress bar never
-        underestimates; `device` is the encoder's.
-
-        Raises:
-            UserError: vectors have a wrong shape or are not finite. They are not written.
-        """
+        underestimates; `device` is the encoder's."""
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS

@@ -2,7 +2,7 @@
 test its classifiers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import ceil
@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.datasets.tasks import KFOLD, NESTED
 from bench.evaluation.classifier import BLOCK, HELD_OUT, Fold, Settings, fit
 from bench.evaluation.heads import SEED, Head
 from bench.utils.errors import UserError
@@ -23,8 +22,6 @@ GRID = tuple(Head(decay) for decay in DECAYS)  # for every task
 # weight decay.
 HIDDEN, DROPOUTS, NO_DECAY = (50, 100, 200), (0.0, 0.1, 0.2), 1e-9
 NETWORKS = tuple(Head(NO_DECAY, hidden, dropout) for hidden in HIDDEN for dropout in DROPOUTS)
-
-Advance = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,6 @@ class Split(NamedTuple):
     classes: int
 
 
-def heads(protocol: str, settings: Settings) -> int:
-    """Number of classifiers that a protocol of `bench.datasets.labelled` trains, without
-    networks."""
-    k, grid = settings.folds, len(GRID)
-    return {NESTED: k * (grid * k + 1), KFOLD: grid * k + 1}.get(protocol, grid)
-
-
 def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
     """The fewest optimiser steps of a task's classifiers, those of a loop counting once.
 
@@ -78,17 +68,13 @@ def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, netw
     return passes * groups * ceil(sizes.get("train", sum(sizes.values())) / settings.batch_size)
 
 
-def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Result:
+def nested(data: Part, classes: int, settings: Settings) -> Result:
     """Nested k-fold cross-validation: the weight decay is selected inside each outer training part.
 
     Args:
         data: all samples.
         classes: number of labels.
         settings: of the classifiers.
-        advance: called with the number of classifiers that were finished, here and below.
-
-    Raises:
-        UserError: no sample can be held out.
     """
     labels = data.labels.cpu().numpy()
     outer = list(_folds(labels, settings.folds))
@@ -97,14 +83,14 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
         for train, _ in outer
         for inner_train, inner_dev in _folds(labels[train], settings.folds)
     ]
-    fitted = fit(data.features, data.labels, inner, settings, advance=advance)
+    fitted = fit(data.features, data.labels, inner, settings)
     accuracies = [[head.accuracy for head in fold] for fold in fitted]
     starts = range(0, len(accuracies), settings.folds)
     scores = [_means(accuracies[start : start + settings.folds]) for start in starts]
     parts = zip((train for train, _ in outer), scores, strict=True)
     refit = [_without_dev(train, score, classes) for train, score in parts]
     tests = []
-    fits = fit(data.features, data.labels, refit, settings, advance=advance)
+    fits = fit(data.features, data.labels, refit, settings)
     for (_, test), (head,) in zip(outer, fits, strict=True):
         rows = torch.from_numpy(test).to(data.features.device)
         tests.append(_accuracy(head.predict(data.features[rows]), labels[test]))
@@ -113,41 +99,40 @@ def nested(data: Part, classes: int, settings: Settings, advance: Advance) -> Re
     return Result(float(dev), float(np.round(np.mean(tests), 2)))
 
 
-def kfold(train: Part, test: Part, classes: int, settings: Settings, advance: Advance) -> Result:
+def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
     """Select the weight decay by k-fold cross-validation on the training part, then train on all of
-    it.
-    """
+    it."""
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]
-    fitted = fit(train.features, train.labels, folds, settings, advance=advance)
+    fitted = fit(train.features, train.labels, folds, settings)
     scores = _means([[head.accuracy for head in fold] for fold in fitted])
     last = _without_dev(np.arange(len(labels)), scores, classes)
-    ((head,),) = fit(train.features, train.labels, [last], settings, advance=advance)
+    ((head,),) = fit(train.features, train.labels, [last], settings)
     predicted = head.predict(test.features)
     return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
-def split(task: Split, settings: Settings, advance: Advance) -> Result:
+def split(task: Split, settings: Settings) -> Result:
     """Select the weight decay on dev.
 
     SentEval retrains the best, which gives the same classifier.
     """
-    ((result,),) = _best_on_dev([task], [GRID], settings, advance)
+    ((result,),) = _best_on_dev([task], [GRID], settings)
     return result
 
 
-def probing(tasks: Sequence[Split], settings: Settings, advance: Advance) -> list[list[Result]]:
+def probing(tasks: Sequence[Split], settings: Settings) -> list[list[Result]]:
     """Of each task the results of `split`, and of a network with one hidden layer, its size and
     dropout selected on dev (docs/methods.md#probing).
 
     The tasks have equally many training samples, so that all their classifiers take every step
     together (`bench.evaluation.classifier.fit`).
     """
-    return _best_on_dev(tasks, [GRID, NETWORKS], settings, advance)
+    return _best_on_dev(tasks, [GRID, NETWORKS], settings)
 
 
 def _best_on_dev(
-    tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings, advance: Advance
+    tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings
 ) -> list[list[Result]]:
     """Of each task and grid, the result of the head that is best on dev, the first of equals."""
     known = [task.parts[name] for task in tasks for name in ("train", "dev")]
@@ -159,7 +144,7 @@ def _best_on_dev(
         Fold(train, dev, heads, task.classes)
         for task, train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
     ]
-    fitted = fit(features, labels, folds, settings, advance=advance)
+    fitted = fit(features, labels, folds, settings)
     results = []
     for task, trained in zip(tasks, fitted, strict=True):
         test, remaining = task.parts["test"], iter(trained)

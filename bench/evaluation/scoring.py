@@ -42,11 +42,7 @@ Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.en
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
-    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one for each split.
-
-    Raises:
-        UserError: a name is unknown or there is none, or files differ from the manifest.
-    """
+    """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
         raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
     tasks: list[Task] = []
@@ -77,11 +73,7 @@ def encoded(encoder: Encoder, tasks: Sequence[Task]) -> Vectors:
 def score_tasks(
     encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None
 ) -> list[Record]:
-    """Score STS tasks from vectors in memory, those of `encoded`.
-
-    Raises:
-        UserError: vectors are not finite, or all are equal.
-    """
+    """Score STS tasks from vectors in memory, those of `encoded`."""
     return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
 
 
@@ -134,9 +126,6 @@ def score(
     Returns:
         Records of each task, and the averages of complete groups. Values are in points:
         correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
-
-    Raises:
-        UserError: vectors are not finite, or all are equal.
     """
     settings = MODES[mode]
     records: list[Record] = []
@@ -147,8 +136,7 @@ def score(
         if finished
     }
     classified = {name: read_json(file) for name, file in files.items() if file.is_file()}
-    done = sum(_work(task, settings) for task in classification if task.name in classified)
-    total = sum(_work(task, settings) for task in classification)
+    total, done = len(classification), len(classified)
 
     @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
     def mapped(target: tuple[str, ...]) -> Vectors:
@@ -158,7 +146,7 @@ def score(
     def final(task: Task) -> Vectors:
         return mapped(tuple(task.target())) if adapt else vectors
 
-    with Progress(total, "classify", unit="sample", done=done) as progress:
+    with Progress(total, "classify", unit="task", done=done) as progress:
         for task in tasks:
             if isinstance(task, sts.StsTask):
                 records += sts.score(task, final(task))
@@ -167,11 +155,12 @@ def score(
                 waiting = [item for item in classification if item.name not in classified]
                 together = _trained_together(task, waiting, device)
                 lookups = [final(item) for item in together]
-                scored = _score_labelled(together, lookups, settings, device, progress)
+                scored = _score_labelled(together, lookups, settings, device)
                 for item, of_task in zip(together, scored, strict=True):
                     classified[item.name] = of_task
                     if item.name in files:
                         write_json(files[item.name], of_task)
+                    progress.advance(note=item.name)
             records += classified[task.name]
     return records + _averages(records)
 
@@ -194,12 +183,6 @@ def _training_samples(task: LabelledTask) -> int:
     return len(next(iter(task.splits.values())).labels)
 
 
-def _work(task: LabelledTask, settings: Settings) -> int:
-    """Heads times training samples, which is roughly proportional to the duration."""
-    networks = len(protocols.HIDDEN) * len(protocols.DROPOUTS) if task.protocol == PROBING else 0
-    return (protocols.heads(task.protocol, settings) + networks) * _training_samples(task)
-
-
 def _trained_together(
     task: LabelledTask, waiting: Sequence[LabelledTask], device: str
 ) -> list[LabelledTask]:
@@ -217,14 +200,8 @@ def _score_labelled(
     vectors: Sequence[Vectors],
     settings: Settings,
     device: str,
-    progress: Progress,
 ) -> list[list[Record]]:
     """The records of each task of `_trained_together`."""
-    size = _training_samples(tasks[0])
-
-    def advance(heads: int) -> None:
-        progress.advance(heads * size, note=", ".join(task.name for task in tasks))
-
     splits: list[protocols.Split] = []
     for task, lookup in zip(tasks, vectors, strict=True):
         parts: Mapping[str, protocols.Part] = {
@@ -236,18 +213,18 @@ def _score_labelled(
         }
         splits.append(protocols.Split(parts, task.classes))
     if tasks[0].protocol == PROBING:
-        results = protocols.probing(splits, settings, advance)
+        results = protocols.probing(splits, settings)
         return [
             [*_accuracies(task, plain), *_accuracies(task, network, "accuracy_mlp")]
             for task, (plain, network) in zip(tasks, results, strict=True)
         ]
     (task,), ((parts, classes),) = tasks, splits
     if task.protocol == NESTED:
-        result = protocols.nested(parts["all"], classes, settings, advance)
+        result = protocols.nested(parts["all"], classes, settings)
     elif task.protocol == KFOLD:
-        result = protocols.kfold(parts["train"], parts["test"], classes, settings, advance)
+        result = protocols.kfold(parts["train"], parts["test"], classes, settings)
     else:
-        result = protocols.split(splits[0], settings, advance)
+        result = protocols.split(splits[0], settings)
     records = _accuracies(task, result)
     for name, metric in metrics_of(task.protocol, task.name).items():
         if metric.formula and result.predicted is not None:

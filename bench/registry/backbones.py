@@ -27,6 +27,8 @@ class Backbone:
     shape: Shape
     fingerprint: str  # identifies the weights; part of a run's identity
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
+    # Of a table in a zip archive of the hub: archive, and name of the file in it.
+    packed: tuple[str, str] = ("", "")
 
     @property
     def reference(self) -> str:
@@ -56,7 +58,8 @@ class Backbone:
         if self.source == "hub":
             from bench.download import fetch_words
 
-            return local_models().get(self.name) or fetch_words(*_TABLES[self.name][1])
+            archive, member = self.packed
+            return local_models().get(self.name) or fetch_words(archive, self.location, member)
         return Path(self.location)
 
 
@@ -69,25 +72,39 @@ BACKBONE_KINDS = {
     "words": "a table of word vectors",
     "none": "no backbone",
 }
-_HUB = {
-    "bert-base-uncased": ("google-bert/bert-base-uncased", Shape(768, 12, cased=False)),
-    "bert-large-uncased": ("google-bert/bert-large-uncased", Shape(1024, 24, cased=False)),
-    "roberta-base": ("FacebookAI/roberta-base", Shape(768, 12)),
-    "roberta-large": ("FacebookAI/roberta-large", Shape(1024, 24)),
-    "bert-base-chinese": ("google-bert/bert-base-chinese", Shape(768, 12)),
-}
-# Tables in a zip archive: shape; archive, repository and file name in the archive.
-_TABLES = {
-    "glove.6B.300d": (Shape(300, 0), ("glove.6B.zip", "stanfordnlp/glove", "glove.6B.300d.txt"))
-}
-_TOY = {
-    "toy-bert": ("bert", Shape(64, 4, cased=False), "transformer"),
-    "toy-roberta": ("roberta", Shape(64, 4), "transformer"),
-    "toy-chinese": ("chinese", Shape(64, 4, cased=False), "transformer"),
-    "toy-glove": ("glove", Shape(24, 0, cased=False), "words"),
-}
-
 NO_BACKBONE = Backbone("none", "none", "", Shape(0, 0), "none", "none")
+
+
+def _hub(owner: str, name: str, shape: Shape) -> Backbone:
+    return Backbone(name, "hub", f"{owner}/{name}", shape, f"{owner}/{name}")
+
+
+def _toy(kind: str, shape: Shape, backbone_kind: str = "transformer") -> Backbone:
+    fingerprint = f"toy-{kind}-v{TOY_VERSION}"
+    return Backbone(f"toy-{kind}", "toy", kind, shape, fingerprint, backbone_kind)
+
+
+_BUILT_IN = [
+    _hub("google-bert", "bert-base-uncased", Shape(768, 12, cased=False)),
+    _hub("google-bert", "bert-large-uncased", Shape(1024, 24, cased=False)),
+    _hub("FacebookAI", "roberta-base", Shape(768, 12)),
+    _hub("FacebookAI", "roberta-large", Shape(1024, 24)),
+    _hub("google-bert", "bert-base-chinese", Shape(768, 12)),
+    Backbone(
+        "glove.6B.300d",
+        "hub",
+        "stanfordnlp/glove",
+        Shape(300, 0),
+        "glove.6B.300d",
+        "words",
+        ("glove.6B.zip", "glove.6B.300d.txt"),
+    ),
+    _toy("bert", Shape(64, 4, cased=False)),
+    _toy("roberta", Shape(64, 4)),
+    _toy("chinese", Shape(64, 4, cased=False)),
+    _toy("glove", Shape(24, 0, cased=False), "words"),
+]
+BUILT_IN = {known.name: known for known in _BUILT_IN}
 
 
 def local_models() -> dict[str, Path]:
@@ -110,27 +127,23 @@ def backbone(name: str) -> Backbone:
     `UnknownBackbone` with the closest match."""
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
-    if name in _HUB:
-        repository, shape = _HUB[name]
-        return Backbone(name, "hub", repository, shape, repository)
-    if name in _TABLES:
-        shape, (_, repository, _) = _TABLES[name]
-        return Backbone(name, "hub", repository, shape, name, "words")
-    if name in _TOY:
-        location, shape, kind = _TOY[name]
-        return Backbone(name, "toy", location, shape, f"{name}-v{TOY_VERSION}", kind)
+    if name in BUILT_IN:
+        return BUILT_IN[name]
     local = local_models()
     path = local.get(name, Path(name))
-    if path.is_dir():
-        return _folder_backbone(path)
-    if path.is_file():
-        return _table_backbone(path)
+    if path.exists():
+        local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
+        if local_backbone.name in BUILT_IN:
+            raise UserError(
+                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}"
+            )
+        return local_backbone
     if "/" in name:
         raise UnknownBackbone(
             f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. "
             "Download a model of the hub to a folder first"
         )
-    hint = did_you_mean(name, [*_HUB, *_TABLES, *_TOY, *local])
+    hint = did_you_mean(name, [*BUILT_IN, *local])
     if not local:
         hint += "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
     raise UnknownBackbone(f"unknown backbone '{name}'{hint}")
@@ -146,8 +159,7 @@ def refuse_own_code(folder: Path) -> None:
     """Raise `UserError` if a folder names code for its model or tokenizer: it is never run, and the
     library's own model of that type may give other vectors."""
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        content = read_json(path) if path.is_file() else None
-        if isinstance(content, dict) and content.get("auto_map"):
+        if path.is_file() and read_json(path).get("auto_map"):
             raise UserError(
                 f"{path} names code of the model's own (auto_map), which is not run; "
                 "choose a model without code"
@@ -156,29 +168,17 @@ def refuse_own_code(folder: Path) -> None:
 
 @cache
 def _folder_backbone(folder: Path) -> Backbone:
-    if not (folder / "config.json").is_file():
-        raise UserError(
-            f"backbone '{folder}' has no config.json; give a folder in Hugging Face format"
-        )
-    refuse_own_code(folder)
     config: dict[str, Any] = read_json(folder / "config.json")
-    try:
-        width, depth = (
-            int(next((config[name] for name in names if name in config), ""))
-            for names in (_WIDTHS, _DEPTHS)
-        )
-    except (TypeError, ValueError):
-        raise UserError(
-            f"{folder / 'config.json'} lacks hidden_size or num_hidden_layers; "
-            "give a transformer encoder"
-        ) from None
-    shape = Shape(width, depth, _is_cased(folder))
-    _check_name_is_free(folder, folder.resolve().name)
+    refuse_own_code(folder)
+    widths = [config[name] for name in _WIDTHS if name in config]
+    depths = [config[name] for name in _DEPTHS if name in config]
     weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
+    if not (widths and depths and weights):
         raise UserError(
-            f"{folder} has no .safetensors weights; convert pickled weights to safetensors first"
+            f"{folder} is not a transformer encoder with .safetensors weights; convert pickled "
+            "weights to safetensors first"
         )
+    shape = Shape(widths[0], depths[0], _is_cased(folder))
     fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
     return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
 
@@ -198,12 +198,5 @@ def _is_cased(folder: Path) -> bool:
 def _table_backbone(path: Path) -> Backbone:
     from bench.datasets.word_vectors import width
 
-    name = path.resolve().stem
-    _check_name_is_free(path, name)
     shape, fingerprint = Shape(width(path), 0), sha256_file(path)[:16]
-    return Backbone(name, "folder", str(path), shape, fingerprint, "words")
-
-
-def _check_name_is_free(path: Path, name: str) -> None:
-    if name in (*_HUB, *_TABLES, *_TOY):
-        raise UserError(f"'{name}' is the name of a built-in backbone; rename {path}")
+    return Backbone(path.resolve().stem, "folder", str(path), shape, fingerprint, "words")

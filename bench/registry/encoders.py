@@ -26,13 +26,8 @@ def folder_kind(folder: Path) -> str:
 
 def encoder_folder(name: str) -> Path | None:
     """Return the local folder of an encoder: a run's, one by path, one in `BENCH_MODELS`, or a toy;
-    None for one of the hub; `UserError` if the name is neither.
-    """
+    None for one of the hub; `UserError` if the name is neither."""
     folder = Path(name)
-    if not name:
-        raise UserError("the name of an encoder is empty; give the folder of a model or a hub id")
-    if folder.is_file():
-        raise UserError(f"{name} is a file; give the folder of a model or a hub id")
     if folder.is_dir():
         if (folder / "encoder" / SAVED).is_file():
             return folder / "encoder"
@@ -40,8 +35,9 @@ def encoder_folder(name: str) -> Path | None:
         return folder
     # An id of the hub has at most one "/", and an owner that is no folder here.
     owner, slash, rest = name.partition("/")
-    is_here = bool(slash) and Path(owner).is_dir()
-    if is_here or name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]:
+    is_here = folder.is_file() or (bool(slash) and Path(owner).is_dir())
+    is_path = name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]
+    if is_here or is_path:
         raise UserError(
             f"model folder {name} does not exist; give a Hugging Face folder or a hub id"
         )

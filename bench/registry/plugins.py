@@ -24,13 +24,10 @@ ENTRY_POINTS = "sentbench.methods"
 LONGEST = 200  # characters of an error message that are shown
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
 # Folders of code that is not the user's: this project and the standard library.
-_NOT_USER_CODE = tuple(
-    f"{folder}{os.sep}"
-    for folder in (
-        Path(__file__).parents[1],
-        Path(inspect.getfile(Method)).parent,
-        sysconfig.get_path("stdlib"),
-    )
+_NOT_USER_CODE = (
+    f"{Path(__file__).parents[1]}{os.sep}",
+    f"{Path(inspect.getfile(Method)).parent}{os.sep}",
+    f"{sysconfig.get_path('stdlib')}{os.sep}",
 )
 
 
@@ -70,15 +67,9 @@ def external_methods(paths: Iterable[Path]) -> list[Found]:
 
 def python_files(path: Path) -> list[Path]:
     """Return a Python file, or those of a folder except names that start with an underscore."""
-    if path.is_file():
-        if path.suffix == ".py":
-            return [path]
-        raise UserError(f"{path} is not a Python file; give a .py file or a folder of such files")
-    if not path.is_dir():
-        raise UserError(f"{path} does not exist; fix BENCH_METHODS or 'method_paths'")
-    files = sorted(file for file in path.glob("*.py") if not file.name.startswith("_"))
-    if not files:
-        raise UserError(f"{path} contains no Python file; fix BENCH_METHODS or 'method_paths'")
+    files = sorted(path.glob("[!_]*.py")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() and file.suffix == ".py" for file in files):
+        raise UserError(f"there is no Python file at {path}; fix BENCH_METHODS or 'method_paths'")
     return files
 
 
@@ -120,36 +111,28 @@ def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
 def describe_error(error: BaseException, function: Callable[..., Any] | None = None) -> str:
     """Describe an error of user code on one line: type, place and message; the place is the first
     line of the called `function` if it did not run, e.g. for a wrong number of arguments."""
-    words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())[:LONGEST]
-    place = _place(error) or _first_line(function)
-    kind = type(error).__name__ + (f" in {place}" if place else "")
+    # Of a callable object, its class has the code; compiled functions have none.
+    called = function if inspect.isfunction(function) else vars(type(function)).get("__call__")
+    code = getattr(called, "__code__", None)
+    lines = [(code.co_filename, code.co_firstlineno)] if code else []
+    traced = traceback.walk_tb(error.__traceback__)
+    lines += [(frame.f_code.co_filename, line) for frame, line in traced]
+    words = " ".join(str(error).split())[:LONGEST]
+    if isinstance(error, SyntaxError):
+        lines.append((error.filename or "<", error.lineno or 1))
+        words = error.msg
+    kind = type(error).__name__
+    # The innermost line of the user's code.
+    for file, line in reversed(lines):
+        if not _is_library(file):
+            kind += f" in {file}, line {line}"
+            break
     return f"{kind}: {words}" if words else kind
 
 
-def _place(error: BaseException) -> str:
-    """Return the innermost line of user code in the traceback."""
-    frames = traceback.walk_tb(error.__traceback__)
-    places = [(frame.f_code.co_filename, line) for frame, line in frames]
-    if isinstance(error, SyntaxError) and error.filename:
-        places.append((error.filename, error.lineno or 1))
-    return next((f"{file}, line {line}" for file, line in reversed(places) if _is_users(file)), "")
-
-
-def _is_users(file: str) -> bool:
-    return not (
-        file.startswith("<")
-        or {"site-packages", "dist-packages"} & set(Path(file).parts)
-        or file.startswith(_NOT_USER_CODE)
-    )
-
-
-def _first_line(function: Callable[..., Any] | None) -> str:
-    """Return the first line of a Python callable; "" for compiled code."""
-    for called in (function, vars(type(function)).get("__call__")):
-        code = getattr(called, "__code__", None)
-        if code and _is_users(code.co_filename):
-            return f"{code.co_filename}, line {code.co_firstlineno}"
-    return ""
+def _is_library(file: str) -> bool:
+    packages = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return file.startswith("<") or bool(packages) or file.startswith(_NOT_USER_CODE)
 
 
 @cache
@@ -182,12 +165,10 @@ def _package_sha256(module: types.ModuleType) -> str:
     folders = [Path(folder) for folder in getattr(module, "__path__", [])]
     if not folders:
         return sha256_file(Path(module.__file__ or ""))
-    files = sorted(
-        (file.relative_to(folder).as_posix(), file)
-        for folder in folders
-        for file in folder.rglob("*.py")
-    )
-    return sha256_text("\n".join(f"{sha256_file(file)}  {name}" for name, file in files))
+    files: dict[str, Path] = {}
+    for folder in folders:
+        files |= {file.relative_to(folder).as_posix(): file for file in folder.rglob("*.py")}
+    return sha256_text("\n".join(f"{sha256_file(files[name])}  {name}" for name in sorted(files)))
 
 
 def _checked(classes: list[type[Method]], place: str) -> list[type[Method]]:

@@ -65,16 +65,18 @@ def is_transient(error: BaseException) -> bool:
 def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
     """Show that this process is at a stage of a run, and record the error that ends the block.
 
-    A signal is no error: the next attempt continues.
+    A signal is no error: the next attempt continues. Scoring and analysing a run, which the
+    workflow may start at once, wait for each other.
 
     Raises:
-        UserError: the run's folder cannot be written, or another process is at work on the run.
+        UserError: the run's folder cannot be written, or another process is at work on a run that
+            is to be trained.
     """
     folder = paths.run_folder(suite, run_id)
     lock = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = FileLock(lock).acquire(timeout=LOOK)
+        held = FileLock(lock).acquire(timeout=LOOK if stage == "train" else -1)
     except Timeout:
         raise TransientError(f"another process is at work on {run_id}; wait for it") from None
     except OSError as error:

@@ -55,11 +55,7 @@ def fsync(path: Path) -> None:
 
 @contextmanager
 def staging_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`, from which finished files are moved. It is removed.
-
-    Raises:
-        UserError: the folder of `path` cannot be written, or the disk is full.
-    """
+    """Yield a temporary folder beside `path`, from which finished files are moved."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(".part", f".{path.name}.", path.parent))
@@ -75,11 +71,7 @@ def staging_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, whose file replaces `path` on success and is removed else.
-
-    Raises:
-        UserError: `path` is a folder, its folder cannot be written, or the disk is full.
-    """
+    """Yield a temporary path, whose file replaces `path` on success and is removed else."""
     path = Path(path)
     with staging_folder(path) as staging:
         if path.is_dir():
@@ -96,9 +88,6 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
     Args:
         path: the folder to write.
         keep_others: refuse to replace a folder with files that the new one does not have.
-
-    Raises:
-        UserError: the parent folder cannot be written, the disk is full, or a file would be lost.
     """
     path = Path(path)
     with staging_folder(path) as staging:
@@ -160,11 +149,7 @@ def _refuse(constant: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file. NaN and infinity, which Python would accept, are refused.
-
-    Raises:
-        UserError: the file is missing or is not strict JSON.
-    """
+    """Read a JSON file. NaN and infinity, which Python would accept, are refused."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError:

@@ -13,9 +13,6 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
 
     Lines end at LF or CRLF only. Other separators (form feed, U+2028) are text, so that line
     numbers match those of an editor.
-
-    Raises:
-        UserError: the file is missing, truncated or not valid `encoding`.
     """
     path = Path(path)
     number = 0

@@ -32,11 +32,7 @@ class Model(BaseModel):
         return values
 
     def changed(self, **values: Any) -> Self:
-        """Return a copy with other values of some fields, validated.
-
-        Raises:
-            UserError: a value is invalid.
-        """
+        """Return a copy with other values of some fields, validated."""
         return validated(type(self), {**self.model_dump(exclude_defaults=True), **values})
 
 
@@ -50,11 +46,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
-    """Return a model of some values.
-
-    Raises:
-        UserError: a field is unknown or its value is invalid.
-    """
+    """Return a model of some values."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:

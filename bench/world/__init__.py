@@ -15,11 +15,7 @@ BACKBONES = Path(__file__).with_name("backbones")
 
 
 def check(folder: Path, part: str = "") -> None:
-    """Verify the checksums of the shipped files in a folder whose names start with `part`.
-
-    Raises:
-        UserError: a file is missing or modified.
-    """
+    """Verify the checksums of the shipped files in a folder whose names start with `part`."""
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         digest, _, name = line.partition("  ")
         path = folder / name

@@ -122,12 +122,12 @@ def test_heads_at_once(benchmark, name: str, speed: float, monkeypatch: pytest.M
     monkeypatch.setattr(protocols, "fit", counted)
 
     def run() -> protocols.Result:
-        rest = MODES["test"], lambda heads: None
+        settings = MODES["test"]
         if kind == "nested":
-            return protocols.nested(data, classes, *rest)
+            return protocols.nested(data, classes, settings)
         if kind == "kfold":
-            return protocols.kfold(data, few, classes, *rest)
-        return protocols.split(Split({"train": data, "dev": few, "test": few}, classes), *rest)
+            return protocols.kfold(data, few, classes, settings)
+        return protocols.split(Split({"train": data, "dev": few, "test": few}, classes), settings)
 
     benchmark.pedantic(run, rounds=1)
     floor = 2 * 2 * steps * features.shape[1] * classes / speed  # forward and backward
@@ -168,7 +168,7 @@ def test_a_probing_task(benchmark) -> None:
         started = time.perf_counter()
         literal.Head(WIDTH, task.classes, 1e-9, settings).fit(*parts["train"], parts["dev"])
         seconds += 3 * (time.perf_counter() - started)
-    run = protocols.probing, ([task], MODES["test"], lambda heads: None)
+    run = protocols.probing, ([task], MODES["test"])
     benchmark.pedantic(*run, rounds=1)
     faster = seconds / benchmark.stats["median"]
     benchmark.extra_info |= {"literal": seconds, "times faster": faster}
@@ -197,7 +197,7 @@ def test_probing_tasks_together(benchmark, global_state: None) -> None:
         with Operations() as counted, pytest.MonkeyPatch.context() as patch:
             patch.setattr(protocols, "fit", partial(protocols.fit, padded=padded))
             for group in groups:
-                protocols.probing(group, settings, lambda heads: None)
+                protocols.probing(group, settings)
         return counted.count
 
     apart = operations([[task] for task in tasks], padded=False)

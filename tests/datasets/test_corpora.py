@@ -162,7 +162,7 @@ def test_documents_are_ranges_of_rows(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [("x\t1", "line 3: exp"), ("4", "line 3: 1 tab"), ("3\t1", "overlaps"), ("4\t0", "empty")],
+    [("x\t1", "line 3: exp"), ("4", "line 3: 1 tab"), ("3\t1", "behind"), ("4\t0", "line 3: exp")],
 )
 def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) -> None:
     write(tmp_path / "a.docs.tsv", f"first_line\tlines\n1\t3\n{line}\n".encode())

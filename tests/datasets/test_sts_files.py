@@ -116,7 +116,7 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
         ("g\tf\ty\t1\t5\ta\n" * 2, "line 1: 6 tab-separated")
     ],
     ("STS12", "manifest.json"): [
-        ('{"name": "x"}', 'manifest.json: it has no table "sts", "transfer" or "probing"'),
+        ('{"name": "x"}', "data set x has no task STS12"),
         ('{"sts": {"STS12": {"a": 1}}}', "'name' is missing"),
         ('{"name": "x", "sts": {"STS12": {"MSRpar": 0}}}', "'sts.STS12.MSRpar' should be greater"),
         ("{", "not a readable JSON file"),

@@ -110,7 +110,7 @@ def test_the_toy_table_and_the_published_one(
 def test_a_table_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("dog 1 2 3\n")
-    with pytest.raises(UserError, match=r"mine\.txt is a file; give the folder of a model"):
+    with pytest.raises(UserError, match=r"model folder .*mine\.txt does not exist"):
         load_encoder(str(path))
 
 

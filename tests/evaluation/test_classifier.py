@@ -21,10 +21,6 @@ from tests.oracles import senteval as literal
 PROTOCOL_MODES = [(MODES["test"], literal.TEST_MODE), (MODES["dev"], literal.DEV_MODE)]
 
 
-def ignore(heads: int) -> None:
-    """Progress that nobody watches."""
-
-
 def data(
     seed: int, n: int, width: int, classes: int, noise: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +85,7 @@ def test_permutations_are_bit_equal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nested(modes: tuple[Settings, literal.Settings], seed: int) -> None:
     ours, theirs = small(*modes)
     features, labels = data(seed, 101, 6, 2)
-    found = protocols.nested(part(features, labels), 2, ours, ignore)
+    found = protocols.nested(part(features, labels), 2, ours)
     assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
 
 
@@ -99,9 +95,7 @@ def test_kfold(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = small(*modes, folds=4)
     features, labels = data(3, 150, 8, classes)
     test_features, test_labels = data(4, 50, 8, classes)
-    found = protocols.kfold(
-        part(features, labels), part(test_features, test_labels), classes, ours, ignore
-    )
+    found = protocols.kfold(part(features, labels), part(test_features, test_labels), classes, ours)
     dev, test, predicted = literal.kfold(
         features, labels, test_features, test_labels, classes, theirs, torch.float64
     )
@@ -125,7 +119,7 @@ def test_split(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = modes
     parts = splits(5, classes)
     task = Split({name: part(*both) for name, both in parts.items()}, classes)
-    found = protocols.split(task, ours, ignore)
+    found = protocols.split(task, ours)
     assert (found.dev, found.test) == literal.split(parts, classes, theirs, dtype=torch.float64)
 
 
@@ -135,7 +129,7 @@ def test_tuned_network(modes: tuple[Settings, literal.Settings]) -> None:
     ours, theirs = modes
     parts = splits(6, 3)
     task = Split({name: part(*both) for name, both in parts.items()}, 3)
-    ((_, found),) = protocols.probing([task], ours, ignore)
+    ((_, found),) = protocols.probing([task], ours)
     dev, test, _ = literal.tuned_mlp(parts, 3, theirs, torch.float64)
     assert (found.dev, found.test) == (dev, test)
 
@@ -238,7 +232,7 @@ def test_threads_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> No
     """Loops side by side give equal bits; the ends of blocks are rounded differently."""
     features, labels = data(8, 60, 5, 3)
     given = torch.from_numpy(features).double(), torch.from_numpy(labels)
-    folds, told = [cut(seed, 3, GRID + NETWORKS) for seed in range(5)], []
+    folds = [cut(seed, 3, GRID + NETWORKS) for seed in range(5)]
     at_once = fit(*given, folds, MODES["test"])
     monkeypatch.setitem(classifier.BLOCK, "cpu", 2)
     in_turn = fit(*given, folds, MODES["test"])
@@ -246,11 +240,10 @@ def test_threads_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> No
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        same(fit(*given, folds, MODES["test"], advance=told.append), in_turn, rtol=0, atol=0)
+        same(fit(*given, folds, MODES["test"]), in_turn, rtol=0, atol=0)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
-    assert sum(told) == len(folds) * len(GRID + NETWORKS)
 
 
 def test_an_error_in_one_loop_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,12 +290,12 @@ def test_the_held_out_part_needs_a_sample(samples: int, enough: bool) -> None:
     features, labels = data(12, samples, 3, 2)
     train, ours = part(features, labels), small(*PROTOCOL_MODES[0])[0]
     if enough:
-        assert 0 <= protocols.kfold(train, train, 2, ours, ignore).test <= 100
+        assert 0 <= protocols.kfold(train, train, 2, ours).test <= 100
         return
     with pytest.raises(
         UserError, match="holds out 5% of its training part, which is less than one of 19 samples"
     ):
-        protocols.kfold(train, train, 2, ours, ignore)
+        protocols.kfold(train, train, 2, ours)
 
 
 @pytest.mark.parametrize("file", ["classifier.py", "heads.py", "protocols.py"])

@@ -115,7 +115,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
 def test_a_probing_task_of_ones_own_is_read_as_sentevals(tmp_path: Path) -> None:
     write_files(tmp_path)
     (task,) = read_tasks(["probing:negation"], tmp_path / "my_data")
-    assert (task.name, task.protocol, task.classes) == ("probing:negation", "split", 2)
+    assert (task.name, task.protocol, task.classes) == ("probing:negation", "probing", 2)
     assert list(task.splits) == ["train", "dev", "test"]
     samples = task.splits["test"]
     # Labels in the order of their names, samples by their number of words.

@@ -156,9 +156,9 @@ def test_a_stored_pooler_is_used(tiny_bert: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", "the name of an encoder is empty"),
+        ("", "holds no config.json"),
         ("./nowhere", "model folder ./nowhere does not exist; give a Hugging Face folder or a hub"),
-        (__file__, "is a file; give the folder of a model"),
+        (__file__, f"model folder {__file__} does not exist"),
         ("simcse", "'simcse' is neither a folder, a model of the hub nor run:METHOD"),
         ("glove.6B.300d", "is a table of word vectors"),
     ],

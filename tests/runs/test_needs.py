@@ -163,7 +163,7 @@ def test_a_run_with_the_pooler_that_is_asked_for_is_taken() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('rankcse[teacher=""]', "the name of an encoder is empty; give the folder of a model"),
+        ('rankcse[teacher=""]', "holds no config.json"),
         ("published[model=published[model=a/b]]", "is neither a folder, a model of the hub nor"),
         ("rankcse[teacher=Run:simcse]", "'Run:simcse' is neither a folder"),
         ("published[model=published]", "'published' is neither a folder"),

@@ -135,7 +135,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
         (["bert-base-uncasd"], "did you mean 'bert-base-uncased'"),
         (["run:simcse"], "'run:simcse' is neither a folder, a model of the hub"),
         (["{parent}/none"], "model folder {parent}/none does not exist"),
-        (["{model}/config.json"], "{model}/config.json is a file; give the folder of a model or"),
+        (["{model}/config.json"], "model folder {model}/config.json does not exist"),
         (["{parent}/empty"], "{parent}/empty holds no config.json; give a folder"),
         ([{"model": "{parent}/pickled", "pooler": "avg"}],
          "holds only pickled weights (model.bin), which can run code; convert them"),

@@ -453,7 +453,7 @@ def test_errors_in_a_recipe_are_reported(recipe: dict[str, Any], message: str) -
     [
         ("bert-base-uncase", "unknown backbone 'bert-base-uncase'; did you mean 'bert-base-unc"),
         ("princeton-nlp/x", "backbone 'princeton-nlp/x' is not a local folder; "),
-        ("{folder}", "no config.json; give a folder in Hugging Face format"),
+        ("{folder}", "config.json does not exist"),
         ("{folder}/bert-base-uncased", "is the name of a built-in backbone"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from bench.__main__ import main
+from bench.datasets.tasks import TASKS
 from bench.evaluation import classifier, protocols
 from bench.evaluation.heads import Optimiser
 from bench.runs import config
@@ -188,16 +189,15 @@ def test_classifiers_take_the_steps_that_were_estimated(
     part = protocols.Part(torch.nn.functional.one_hot(labels).float() * 20, labels)
     if task == "MR":
         sizes = {"positive": 100, "negative": 100}
-        protocols.nested(part, 2, settings, lambda heads: None)
+        protocols.nested(part, 2, settings)
     elif task == "TREC":
         sizes = {"train": 200, "test": 200}
-        protocols.kfold(part, part, 2, settings, lambda heads: None)
+        protocols.kfold(part, part, 2, settings)
     else:
         sizes = {"train": 200, "dev": 200, "test": 200}
         parts = dict.fromkeys(("train", "dev", "test"), part)
-        protocols.probing([protocols.Split(parts, 2)], settings, lambda heads: None)
-    described = replace(task_of(task), sizes=sizes)
-    monkeypatch.setattr(cost, "task_of", lambda name: described)
+        protocols.probing([protocols.Split(parts, 2)], settings)
+    monkeypatch.setitem(TASKS, task, replace(TASKS[task], sizes=sizes))
     _, estimated = scoring_work(run_of(), [task], "test", "cpu")
     # Folds train on less; dropout may delay a network.
     assert estimated / 1.5 <= taken <= 1.5 * estimated

@@ -151,7 +151,7 @@ def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(
     with working(suite, name, "score"):
         assert stage_at_work(suite, name) == "score"
         refused = pytest.raises(TransientError, match="another process is at work")
-        with refused, working(suite, name, "analyse"):
+        with refused, working(suite, name, "train"):
             pass
         assert stage_at_work(suite, name) == "score"
     assert stage_at_work(suite, name) == ""
