@@ -102,7 +102,11 @@ def export(
     what: Annotated[str, opt("The format.", **one_of(EXPORT_FORMATS))],
     out: Annotated[
         Path,
-        opt("A folder used for nothing else; a later export may replace it.", metavar="FOLDER"),
+        opt(
+            "A folder used for nothing else; a later export may replace it.",
+            metavar="FOLDER",
+            file_okay=False,
+        ),
     ],
     run: Annotated[
         list[str] | None, opt("By default all runs with the necessary results.", metavar="ID ...")

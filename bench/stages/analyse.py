@@ -7,25 +7,24 @@ does not apply to an Encoder raises `NotApplicable`, which `analyse` records as 
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bench.datasets import sts
-from bench.datasets.manifest import Vectors, look_up, manifest
+from bench.datasets.manifest import Vectors, check_finite, look_up, manifest
 from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.loop import batches
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError
 from methods.base import Method, stream
 
 TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
@@ -56,7 +55,7 @@ class NotApplicable(UserError):
     """An analysis does not apply to this Encoder or data; the message is the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Material:
     """The inputs of an analysis in addition to the Encoder."""
 
@@ -65,6 +64,10 @@ class Material:
     suite: Path
     device: str = "cpu"
     best_step: int | None = None  # the step whose weights were selected; None without training
+    # What several analyses need is computed once for an Encoder: vectors by sentence, and the
+    # transform that was fitted on STS-B.
+    encoded: dict[Encoder, dict[str, np.ndarray]] = field(default_factory=dict)
+    fitted: dict[Encoder, Vectors] = field(default_factory=dict)
 
     @cached_property
     def context(self) -> RunContext:
@@ -78,27 +81,13 @@ class Material:
         listed = manifest(data).sts.get(TASK, {})
         return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
 
-    @cached_property
-    def splits(self) -> dict[str, sts.Subset]:
-        """The pairs of STS-B by split that the data has, and "all"; `NotApplicable` without any."""
-        splits = {task.split: task.subsets[0] for task in self.tasks}
-        if not splits:
-            raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
-        parts = list(splits.values())
-        splits["all"] = sts.Subset(
-            TASK,
-            tuple(text for part in parts for text in part.first),
-            tuple(text for part in parts for text in part.second),
-            np.concatenate([part.gold for part in parts]),
-        )
-        return splits
-
     @property
     def test(self) -> sts.Subset:
         """The test pairs of STS-B; `NotApplicable` if the data has none."""
-        if "test" not in self.splits:
-            raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
-        return self.splits["test"]
+        for task in self.tasks:
+            if task.split == "test":
+                return task.subsets[0]
+        raise NotApplicable(f"the data of '{self.run.data}' has no test pairs of {TASK}")
 
     def vectors(
         self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
@@ -115,25 +104,24 @@ class Material:
         Raises:
             UserError: a vector is not finite.
         """
-        cache, task_maps = self._known.setdefault(encoder, ({}, []))
+        known = self.encoded.setdefault(encoder, {})
 
-        def encoded(texts: Sequence[str]) -> np.ndarray:
-            missing = [text for text in dict.fromkeys(texts) if text not in cache]
+        def encode(texts: Sequence[str]) -> np.ndarray:
+            missing = [text for text in dict.fromkeys(texts) if text not in known]
             if missing:
-                cache.update(zip(missing, self.context.encode(encoder, missing), strict=True))
-            return np.stack([cache[text] for text in texts])
+                known.update(zip(missing, self.context.encode(encoder, missing), strict=True))
+            return np.stack([known[text] for text in texts])
 
         adapt = adaptation(encoder)
         if adapt is None:
-            return look_up(where, [sentences], encoded)[0]
-        if task and not task_maps:
-            task_maps.append(adapt(list(self.tasks[0].target()), encoded))
-        final = task_maps[0] if task else adapt(sentences, encoded)
+            final: Vectors = encode
+        elif not task:
+            final = adapt(sentences, encode)
+        else:
+            if encoder not in self.fitted:
+                self.fitted[encoder] = adapt(list(self.tasks[0].target()), encode)
+            final = self.fitted[encoder]
         return look_up(where, [sentences], final)[0]
-
-    @cached_property
-    def _known(self) -> WeakKeyDictionary[Encoder, tuple[dict[str, np.ndarray], list[Vectors]]]:
-        return WeakKeyDictionary()
 
     def tensor(self, array: np.ndarray) -> Tensor:
         """Return an array as a float64 tensor on the device."""
@@ -144,12 +132,10 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
     """Return the results of analyses by name; `{"reason": text}` for one that does not apply.
 
     Raises:
-        UserError: a name is unknown, data is missing or invalid, or vectors are not finite.
+        UserError: data is missing or invalid, or vectors are not finite.
     """
     results: dict[str, Any] = {}
     for name in names:
-        if name not in ANALYSES:
-            raise UserError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
         try:
             results[name] = ANALYSES[name](encoder, material)
         except NotApplicable as reason:
@@ -158,11 +144,20 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return alignment (None if no pair is positive) and uniformity in three forms."""
+    """Return alignment (None if no pair is positive) and uniformity in three forms, of the test
+    and dev pairs, and of all with the training pairs."""
+    parts = {task.split: task.subsets[0] for task in material.tasks}
+    if not parts:
+        raise NotApplicable(f"the data of '{material.run.data}' has no {TASK}")
+    everything = sts.Subset(
+        TASK,
+        tuple(text for part in parts.values() for text in part.first),
+        tuple(text for part in parts.values() for text in part.second),
+        np.concatenate([part.gold for part in parts.values()]),
+    )
+    parts.pop("train", None)
     results = {}
-    for split, pairs in material.splits.items():
-        if split == "train":
-            continue
+    for split, pairs in {**parts, "all": everything}.items():
         sentences = pairs.first + pairs.second
         encoded = material.vectors(encoder, sentences, f"{TASK} {split}", task=True)
         vectors = material.tensor(encoded)
@@ -198,11 +193,9 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     similarities = transformer.encode_tokens(
         tokens, pool=geometry.layer_similarities, width=4 * depth + 2
     )
-    (similarities,) = look_up(f"{TASK} test, layers", [sentences], lambda _: similarities)
+    check_finite(sentences, similarities, f"{TASK} test, layers: ")
     # One token and two special ones form no pair.
     several = np.array([len(row) > 3 for row in tokens])
-    if not several.any():
-        raise NotApplicable(f"no test sentence of {TASK} has two tokens")
     first, mean, without, whole = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
@@ -221,16 +214,15 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     }
 
 
-def tokens(encoder: Encoder, material: Material, sentence: str | None = None) -> dict[str, Any]:
+def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the cosines of all tokens of one sentence in the last layer, special tokens included.
 
-    The sentence is by default the first test sentence, in the order of the file, with 8 to 14
-    words. The Encoder is a transformer.
+    The sentence is the first test sentence, in the order of the file, with 8 to 14 words. The
+    Encoder is a transformer.
     """
     transformer = _transformer(encoder)
-    if sentence is None:
-        texts = chain(*zip(material.test.first, material.test.second, strict=True))
-        sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
+    texts = chain(*zip(material.test.first, material.test.second, strict=True))
+    sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
         raise NotApplicable(
             f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words "
@@ -242,9 +234,8 @@ def tokens(encoder: Encoder, material: Material, sentence: str | None = None) ->
     flat = transformer.encode_tokens(
         [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
     )
-    (states,) = look_up(
-        f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(len(row), width)
-    )
+    check_finite([sentence], flat, "tokens: ")
+    states = flat.reshape(len(row), width)
     return {
         "sentence": sentence,
         "tokens": pieces,
@@ -365,15 +356,13 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def _closest(
-    texts: Sequence[str], vectors: np.ndarray, place: int, count: int
+    texts: Sequence[str], vectors: np.ndarray, query: int, count: int
 ) -> list[dict[str, Any]]:
-    """Return the nearest other rows of the row at `place`; ties are ordered by row."""
-    cosines = _cosines(vectors[[place]], vectors)[0]
+    """Return the rows nearest to row `query`, without it; ties are ordered by row."""
+    cosines = _cosines(vectors[[query]], vectors)[0]
     order = np.argsort(-cosines, kind="stable")
-    return [
-        {"sentence": texts[row], "cosine": float(cosines[row])}
-        for row in order[order != place][:count]
-    ]
+    nearest = order[order != query][:count]
+    return [{"sentence": texts[row], "cosine": float(cosines[row])} for row in nearest]
 
 
 def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:

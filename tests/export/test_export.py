@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import main
 from bench.export import export
 from bench.export.runs import read_runs
 from bench.results.records import COLUMNS, read_scores, write_scores
@@ -153,10 +154,12 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_folders_that_cannot_be_read_or_written(suite: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(suite)
-    with pytest.raises(UserError, match="is not a folder"):
-        export(suite, "table", tmp_path / "link")
+def test_folders_that_cannot_be_read_or_written(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", "--suite", str(suite), "--what", "table"]
+    assert main([*words, "--out", str(suite / "scores" / f"{trained[1]}.json")]) == 2
+    assert "is a file" in capsys.readouterr().err
     with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
         export(tmp_path / "nothing", "table", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -292,7 +292,9 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     found = status(suite)
     assert found.done == {"finished": 1}
     (failed,) = found.open
-    assert (f"error: {failed.error}", failed.attempts, failed.final) == (last, 1, True)
+    failure = failed.failure
+    assert failure is not None
+    assert (f"error: {failure.error}", failure.attempts, failure.final) == (last, 1, True)
     assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
     render(suite, tmp_path / "partial")
     (table,) = (tmp_path / "partial" / "tables").glob("sts.md")

@@ -80,24 +80,20 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     second = read_plan(suite / "plan.json").runs[1].id
     with working(suite, second, "train"):
         found = status(suite)
-    assert (found.planned, found.done) == (6, {"finished": 1})
-    by_state = {
-        state: [one for one in found.open if one.state == state]
-        for state in ("running", "failed", "left")
-    }
+    assert found.done == {"finished": 1}
+    by_state = {state: found.of_state(state) for state in ("running", "failed", "left")}
     assert {state: seeds(runs) for state, runs in by_state.items()} == {
         "running": ["s2"], "failed": ["s3", "s4"], "left": ["s5", "s6"],
     }  # fmt: skip
     (running,), (failed, killed) = by_state["running"], by_state["failed"]
     assert (running.stage, running.step) == ("train", 7812)
-    assert (failed.stage, failed.error) == ("train", "memory is full; use less")
-    assert (failed.attempts, failed.final) == (2, False)
+    assert (failed.stage, failed.failure.error) == ("train", "memory is full; use less")
+    assert (failed.failure.attempts, failed.failure.final) == (2, False)
     assert Path(failed.log).read_text().startswith("error: memory")
-    assert (killed.stage, killed.error, killed.log) == ("score", KILLED, "")
+    assert (killed.stage, killed.failure.error, killed.log) == ("score", KILLED, "")
     # Seed 2 has half its training left, 3, 5 and 6 a whole one; all five are scored.
-    assert found.left is not None
-    assert (found.left.device, found.left.measured, found.left.unknown) == (DEVICE, 9, 0)
-    assert found.left.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
+    assert (found.device, found.unknown) == (DEVICE, 0)
+    assert found.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
 def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
@@ -108,8 +104,8 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> No
     assert found.done == {}
     damaged, copied, *_ = found.open
     assert [(run.state, run.stage) for run in (damaged, copied)] == [("failed", "score")] * 2
-    assert f"{first}.json" in damaged.error
-    assert f"it holds the scores of {first}" in copied.error
+    assert f"{first}.json" in damaged.failure.error
+    assert f"it holds the scores of {first}" in copied.failure.error
 
 
 def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,11 +116,11 @@ def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
     assert "train, 2 attempts: memory is full; use less\n" in text
-    assert f"  corpus-wiki1m: OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
+    assert f"  OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
     assert main(["status", "--suite", str(suite), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [run["state"] for run in found["open"]] == ["left", "failed", "failed", "left", "left"]
-    assert found["steps"][0]["step"] == "corpus-wiki1m"
+    assert found["steps"] == {f"{suite}/logs/corpus-wiki1m.log": "OSError: x"}
 
 
 def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
@@ -133,13 +129,15 @@ def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
     write_text(log, "waiting for a GPU\n")
     assert status(suite).open[-1].state == "left"
     write_text(log, "waiting for a GPU\nerror: nvidia-smi fails; repair it\n")
-    assert status(suite).open[-1].error == "nvidia-smi fails; repair it"
+    failure = status(suite).open[-1].failure
+    assert failure is not None
+    assert failure.error == "nvidia-smi fails; repair it"
 
 
 def test_nothing_is_measured_yet(suite: Path) -> None:
     first = read_plan(suite / "plan.json").runs[0].id
     paths.scores_file(suite, first).unlink()
-    assert status(suite).left is None
+    assert status(suite).device == ""
     assert "hours left: unknown until a run is done" in report(status(suite))
 
 
@@ -246,18 +244,19 @@ def test_a_failed_run_does_not_stop_the_others(
     found = status(suite)
     assert found.done == {"finished": 1}
     (failed,) = found.open
-    assert (failed.state, failed.stage, failed.attempts) == ("failed", "train", 1)
-    assert failed.final
+    assert (failed.state, failed.stage) == ("failed", "train")
+    assert failed.failure is not None
+    assert (failed.failure.attempts, failed.failure.final) == (1, True)
     monkeypatch.setattr(jobs, "train_run", train)
     # The workflow's retry: nothing is tried again, and the message is the same.
     assert main(["job", "--suite", str(suite), "--attempt", "2"]) == 2
-    assert f"error: {failed.id}: {failed.error}\n" in (said := capsys.readouterr().err)
+    assert f"error: {failed.id}: {failed.failure.error}\n" in (said := capsys.readouterr().err)
     assert ("Traceback" in said) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
         patch.setattr(device, "lease", lambda: pytest.fail("a device is leased"))
         alone = ["job", "--suite", str(suite), failed.id, "--attempt", "2"]
         assert main(alone) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.error}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.failure.error}"
     assert status(suite) == found
     # Its next start.
     assert main(["job", "--suite", str(suite)]) == 0
