@@ -250,14 +250,8 @@ def _methods(
 def against(
     suite: SuiteResults, baseline: str, methods: Sequence[str] = (), backbones: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Compare the methods of a suite with `baseline`.
-
-    Args:
-        suite: the suite.
-        baseline: name of a method.
-        methods: names of methods; empty takes every planned one.
-        backbones: empty takes every planned one. A method is compared on the backbones that it
-            shares with the baseline.
+    """Compare methods of a suite with `baseline`, each on the backbones that it shares with it;
+    without names all that are planned.
 
     Returns:
         Two frames, in points. The first has a row for each board, backbone, method and task (or
@@ -273,10 +267,6 @@ def against(
         `printed_a`, `printed_b`, `claimed` (their difference), `part` (our difference / `claimed`,
         NaN if that is 0 or a seed diverged) with its 95 % interval `part_low` to `part_high`,
         `comparable`, `seeds_claimed` (that would show such a difference).
-
-    Raises:
-        NothingToCompare: the baseline or all methods have no scores yet.
-        UserError: a name is unknown, or nothing can be compared.
     """
     side_b = find(suite, baseline)
     planned = list(dict.fromkeys(run.plan.backbone for run in suite.runs))

@@ -58,12 +58,7 @@ def greedy(
     questions: Mapping[Runs, int], hours: Mapping[Seeded, float], budget: float
 ) -> list[Step]:
     """Choose runs, again and again those with the most verdicts per hour that the budget allows.
-
-    Args:
-        questions: how many open verdicts each set of runs decides.
-        hours: of each run.
-        budget: in hours.
-    """
+    `questions` says how many open verdicts each set of runs decides."""
     steps: list[Step] = []
     while affordable := [step for step in offers(questions, hours) if step.hours <= budget]:
         best = max(affordable, key=lambda step: step.verdicts / step.hours if step.hours else inf)
@@ -123,10 +118,6 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add to a suite, within a number of hours on one device.
 
     A new seed does what is planned for any seed of its method, and brings the runs that it needs.
-
-    Raises:
-        UserError: the suite is of another configuration, or no verdict can be decided within the
-            hours.
     """
     suite, planned = read_suite(suite_dir), configurations.planned(config)
     if {run.plan.id for run in suite.runs} - {run.id for run in planned}:

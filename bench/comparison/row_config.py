@@ -81,20 +81,17 @@ def _entries(
     run_analyses: dict[str, dict[str, None]] = {}
     for run, backbone in runs:
         drawn = run_seeds.setdefault((run.text, backbone), [])
-        drawn += [run.seed] if run.seed is not None else []
+        if run.seed is not None:
+            drawn.append(run.seed)
         names = dict.fromkeys(name for name in run.analyses if name in analyses)
         run_analyses.setdefault(run.text, {}).update(names)
-    backbones: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    entries: dict[tuple[str, tuple[int, ...]], dict[str, Any]] = {}
     for (text, backbone), drawn in run_seeds.items():
         if drawn and seeds:
             drawn = list(range(drawn[0], drawn[0] + seeds))
-        backbones.setdefault((text, tuple(drawn)), []).append(backbone)
-    entries = []
-    for (text, drawn_seeds), names_on in backbones.items():
-        entry: dict[str, Any] = {"method": text, "backbones": names_on}
-        entry |= {"seeds": list(drawn_seeds), "analyses": list(run_analyses[text])}
-        entries.append({key: value for key, value in entry.items() if value})
-    return entries
+        entry = {"method": text, "backbones": [], "seeds": drawn, "analyses": [*run_analyses[text]]}
+        entries.setdefault((text, tuple(drawn)), entry)["backbones"].append(backbone)
+    return [{key: value for key, value in entry.items() if value} for entry in entries.values()]
 
 
 def _tasks(numbers: Iterable[Number]) -> list[str]:

@@ -3,7 +3,7 @@ error rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from statistics import fmean
 from typing import Literal
 
@@ -22,7 +22,6 @@ from bench.comparison.statistics import (
     standard_deviation,
 )
 from bench.datasets.metrics import Tolerance
-from bench.results.suite_results import NOT_SCORED
 
 Kind = Literal[
     "reproduced",
@@ -166,12 +165,10 @@ class VerdictInput:
             return FEWEST_SEEDS
         return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
 
-    @property
-    def p_value(self) -> float | None:
+    @cached_property
+    def p_value(self) -> float:
         """Probability that one run of ours differs from our mean as much as print does, or is above
-        a printed bound; None where nothing is tested."""
-        if not self.tested:
-            return None
+        a printed bound. Only of what is tested."""
         p = Prediction(self.ours, self.prior_sd).p_value(self.printed)
         if not self.above:
             return p
@@ -216,40 +213,47 @@ class Verdict:
         return f"{VERDICT_SYMBOLS[self.kind]} {number}".strip()
 
 
-def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Verdict:
-    if not cell.ours:
-        return Verdict("not run", NOT_SCORED)
+def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
+    if not cell.spread_known:
+        return FEWEST_SEEDS, AT_LEAST
+    needed = cell.seeds_to_decide
+    if needed > MOST_SEEDS:
+        return None, f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"
+    return needed, f"{needed} seeds decide if mean and spread stay as they are"
+
+
+def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
     verdict = partial(Verdict, tolerance=cell.tolerance, spread_known=cell.spread_known)
     direction: Kind = "lower" if fmean(cell.ours) < cell.printed else "higher"
     if cell.deterministic:
         near = cell.distance <= cell.tolerance + ROUNDING
         reason = f"deterministic; tolerance {cell.tolerance:.2f}"
         return verdict("reproduced" if near else direction, reason, within=near)
+    if p_adjusted is None:
+        seeds, text = _seeds_text(cell)
+        return verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
 
-    within, basis = None, f"n = {len(cell.ours)}"
-    if p is not None and p_adjusted is not None:
-        within = cell.within()
-        width = cell.mean_half_width(2 * LEVEL if within else LEVEL)
-        basis = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
-        one_run = Prediction(cell.ours, cell.prior_sd).half_width()
-        verdict = partial(verdict, within=within, half_width=one_run, mean_half_width=width)
-        verdict = partial(verdict, p=p, p_adjusted=p_adjusted)
-        if within:
-            return verdict("reproduced", basis)
-    if within is None or p is None or p_adjusted is None:
-        seeds = cell.seeds_to_decide
-        if not cell.spread_known:
-            return verdict("inconclusive", f"{basis}; {AT_LEAST}", seeds)
-        if seeds > MOST_SEEDS:
-            why = f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"
-            return verdict("inconclusive", f"{basis}; {why}")
-        why = f"{seeds} seeds decide if mean and spread stay as they are"
-        return verdict("inconclusive", f"{basis}; {why}", seeds)
+    within = cell.within()
+    width = cell.mean_half_width(2 * LEVEL if within else LEVEL)
+    verdict = partial(
+        verdict,
+        within=within,
+        half_width=Prediction(cell.ours, cell.prior_sd).half_width(),
+        mean_half_width=width,
+        p=cell.p_value,
+        p_adjusted=p_adjusted,
+    )
+    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
+    if within is None:
+        seeds, text = _seeds_text(cell)
+        return verdict("inconclusive", f"{interval}; {text}", seeds)
+    if within:
+        return verdict("reproduced", interval)
     if p_adjusted < LEVEL:
-        return verdict(direction, f"{basis}; adjusted p = {p_adjusted:.2g}")
+        return verdict(direction, f"{interval}; adjusted p = {p_adjusted:.2g}")
     much = "much" if direction == "lower" else "little"
-    one_in = round((1 if cell.above else 2) / p)
-    reason = f"{basis}; one run of ours in {one_in} scores as {much} as print"
+    one_in = round((1 if cell.above else 2) / cell.p_value)
+    reason = f"{interval}; one run of ours in {one_in} scores as {much} as print"
     return verdict("consistent", reason, one_in=one_in)
 
 
@@ -260,17 +264,14 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
     Hochberg's.
 
     Args:
-        family: each number once. Those that were not run, diverged or are not comparable must be
-            left out: they need no test.
+        family: each number once, with at least one score. Those that diverged or are not comparable
+            must be left out: they need no test.
     """
-    p_values = [cell.p_value for cell in family]
-    adjusted: list[float | None] = [None] * len(family)
+    adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
-        tested = {
-            index: p
-            for index, p in enumerate(p_values)
-            if p is not None and family[index].average is average
-        }
-        for index, p in zip(tested, correct(list(tested.values())), strict=True):
-            adjusted[index] = float(p)
-    return [_judge(*values) for values in zip(family, p_values, adjusted, strict=True)]
+        tested = [
+            index for index, cell in enumerate(family) if cell.tested and cell.average is average
+        ]
+        corrected = correct([family[index].p_value for index in tested])
+        adjusted |= zip(tested, map(float, corrected), strict=True)
+    return [_judge(cell, adjusted.get(index)) for index, cell in enumerate(family)]

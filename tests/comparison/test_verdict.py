@@ -191,10 +191,6 @@ def test_a_mean_at_the_edge_of_its_tolerance_has_no_number_of_seeds():
     assert "more than 1,000 seeds" in found.reason
 
 
-def test_without_scores_there_is_no_verdict_to_give():
-    assert verdict(75.0, [], tolerance=1.0).kind == "not run"
-
-
 @given(samples, scores, priors)
 def test_mirrored_numbers_give_the_mirrored_verdict(ours, printed, prior):
     mirrored = {"lower": "higher", "higher": "lower"}
