@@ -3,15 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import Command, Suite, arg, exactly_one, opt
+from bench.cli.parameters import Suite, arg, command, exactly_one, opt
 from bench.utils.errors import UserError
 
-app = typer.Typer()
 
-
-@app.command(cls=Command)
+@command()
 def reference(
     suite: Suite,
     reference: Annotated[
@@ -43,7 +39,7 @@ def reference(
         regression.write(suite, arithmetics, reference)
 
 
-@app.command("check-method", cls=Command)
+@command("check-method")
 def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
     """Check a file of methods against their contract.
 

@@ -3,16 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import CORPORA, DATA, Command, Suite, arg, one_of, opt, read_tasks
+from bench.cli.parameters import CORPORA, DATA, Suite, arg, command, one_of, opt, read_tasks
 
 KINDS = ["data", "corpus", "backbone"]
 
-app = typer.Typer()
 
-
-@app.command(cls=Command)
+@command()
 def fetch(
     kind: Annotated[str, arg("What the input is.", **one_of(KINDS))],
     name: Annotated[str, arg(f"Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.", "NAME")],

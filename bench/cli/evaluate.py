@@ -4,15 +4,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import Command, Mode, OptionalSuite, Tasks, arg, one_of, opt, read_tasks
+from bench.cli.parameters import Mode, OptionalSuite, Tasks, arg, command, one_of, opt, read_tasks
 from bench.utils.errors import UserError
 
-app = typer.Typer()
 
-
-@app.command(cls=Command)
+@command()
 def evaluate(
     model: Annotated[
         list[str],
@@ -67,7 +63,7 @@ def evaluate(
     return 2 if errors else 0
 
 
-@app.command(cls=Command)
+@command()
 def verify(
     result: Annotated[
         list[Path], arg("results/<suite>/scores/<run>.json, or a file of evaluate.", "RESULT")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,15 @@ class Command(TyperCommand):
         return super().parse_args(ctx, words)
 
 
+app = typer.Typer(
+    epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
+    subcommand_metavar="COMMAND ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    rich_markup_mode=None,  # rich loads longer than everything else here
+)
+command = partial(app.command, cls=Command)  # declares a function as a command
+
+
 def opt(text: str, metavar: str | None = None, name: str = "", **more: Any) -> Any:
     """An option of a command, with its help; its name is by default that of the parameter."""
     return typer.Option(*filter(None, [name]), help=text, **({"metavar": metavar} | more))
@@ -64,9 +74,6 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "autocompletion": lambda: values, "metavar": "|".join(values)}
 
 
-MODES = ["test", "dev"]
-
-
 def read_tasks(words: Sequence[str]) -> list[str]:
     """Split names of tasks at commas."""
     return [name for word in words for name in word.split(",") if name]
@@ -87,6 +94,9 @@ CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA = "world, senteval, or a folder with downstream/"
 
 # What an encoder is scored on.
-GROUPS = "sts, transfer, probing, all (these three), xprobe, chinese"
-Tasks = Annotated[list[str], opt(f"Tasks or groups: {GROUPS}.", "NAME ...")]
-Mode = Annotated[str, opt("Training of classifiers: as in papers, or fast.", **one_of(MODES))]
+Tasks = Annotated[
+    list[str], opt("sts, transfer, probing, all of these, xprobe, chinese, or names.", "NAME ...")
+]
+Mode = Annotated[
+    str, opt("Training of classifiers: as in papers, or fast.", **one_of(["test", "dev"]))
+]

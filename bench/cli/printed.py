@@ -6,17 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import Command, OptionalSuite, arg, opt, read_tasks
-
-app = typer.Typer()
+from bench.cli.parameters import OptionalSuite, arg, command, opt, read_tasks
 
 Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", "PAPER")]
 Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", "TABLE")]
 
 
-@app.command(cls=Command)
+@command()
 def show(paper: Paper, table: Table, suite: OptionalSuite = None) -> None:
     """Show a printed table.
 
@@ -29,7 +25,7 @@ def show(paper: Paper, table: Table, suite: OptionalSuite = None) -> None:
     print(printed_table(source, find_table(source, table), suite))
 
 
-@app.command(cls=Command)
+@command()
 def reproduce(
     paper: Paper,
     table: Table,

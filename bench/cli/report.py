@@ -4,16 +4,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import Command, Suite, arg, one_of, opt
+from bench.cli.parameters import Suite, arg, command, one_of, opt
 from bench.export import EXPORT_FORMATS
-from bench.utils.errors import UserError
-
-app = typer.Typer()
 
 
-@app.command(cls=Command)
+@command()
 def compare(
     suite: Suite,
     baseline: Annotated[str, opt("As in configurations: method[key=value,...].", "METHOD")],
@@ -31,13 +26,14 @@ def compare(
     print(render_versus(suite, baseline, method or [], backbone or [], out, figures))
 
 
-@app.command(cls=Command)
+@command()
 def coverage(
     suite: Annotated[
         list[Path] | None, opt("Without it, no run has finished.", "FOLDER ...", file_okay=False)
     ] = None,
     config: Annotated[
-        list[Path] | None, opt("Planned suites; by default paper and chinese.", "FILE.yaml ...")
+        list[Path] | None,
+        opt("Without --suite; by default paper, chinese.", "FILE.yaml ..."),
     ] = None,
     out: Annotated[
         Path | None, opt("FILE.md, or FILE.csv with one row per printed number.", "FILE")
@@ -51,14 +47,10 @@ def coverage(
     from bench.report.coverage import render_coverage
     from bench.runs.config import PAPERS
 
-    if suite and config:
-        raise UserError(
-            "--suite has a plan of its own; leave --config out, or name the configuration alone"
-        )
     print(render_coverage(suite or [], config or PAPERS, out))
 
 
-@app.command(cls=Command)
+@command()
 def audit(
     out: Annotated[Path | None, opt("FILE.csv or FILE.md.", "FILE")] = None,
     figure: Annotated[
@@ -79,7 +71,7 @@ def audit(
     print(report(contradictions))
 
 
-@app.command(cls=Command)
+@command()
 def export(
     suite: Suite,
     what: Annotated[str, opt("The format.", **one_of(EXPORT_FORMATS))],
@@ -101,7 +93,7 @@ def export(
     print(out)
 
 
-@app.command(cls=Command)
+@command()
 def render(
     suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
     out: Annotated[Path | None, opt("For tables/ and report/; by default SUITE.", "FOLDER")] = None,

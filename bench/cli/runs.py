@@ -6,16 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bench.cli.parameters import (
     CORPORA,
     DATA,
-    Command,
     Mode,
     Suite,
     Tasks,
     arg,
+    command,
     exactly_one,
     one_of,
     opt,
@@ -31,10 +29,8 @@ if TYPE_CHECKING:
 
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 
-app = typer.Typer()
 
-
-@app.command(cls=Command)
+@command()
 def plan(
     config: Annotated[Path | None, opt("A configuration.", "FILE.yaml")] = None,
     suite: Annotated[str | None, opt("A suite of the project: config/NAME.yaml.", "NAME")] = None,
@@ -71,7 +67,7 @@ def plan(
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 
-@app.command("next", cls=Command)
+@command("next")
 def next_seeds(
     suite: Suite,
     hours: Annotated[float, opt("Device hours to spend.", "N", min=0)],
@@ -112,7 +108,7 @@ def _shipped(suite: str) -> Path:
     return shipped[suite]
 
 
-@app.command(cls=Command)
+@command()
 def status(
     suite: Suite, as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False
 ) -> None:
@@ -131,7 +127,7 @@ def status(
     print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
 
 
-@app.command(cls=Command)
+@command()
 def job(
     suite: Suite,
     ids: Annotated[list[str] | None, arg("Runs of the plan; by default all.", "ID")] = None,

@@ -222,7 +222,7 @@ def test_no_permission_is_one_sentence(
     (tmp_path / "locked").mkdir(mode=0o555)
     out = tmp_path / "locked" / "x.json"
     assert evaluate(out) == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert "ermission denied" in capsys.readouterr().err
 
 
 def test_output_below_a_file_is_one_sentence(

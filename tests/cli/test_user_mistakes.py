@@ -57,7 +57,7 @@ CONFIGURATIONS: list[tuple[Any, ...]] = [
 ]
 
 COMMANDS: list[tuple[Any, ...]] = [
-    (["evalute"], "unknown command 'evalute'; did you mean 'evaluate'?", "lists all commands"),
+    (["evalute"], "no such command 'evalute'", "'evaluate'?", "see python -m bench --help"),
     (["evaluate", "x", "--poolr", "avg"], "--poolr", "--pooler", "evaluate --help"),
     (["job", "-x"], "no such option: -x; see python -m bench job --help"),
     (["show"], "missing argument 'PAPER'; see python -m bench show --help"),
