@@ -276,25 +276,18 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
 
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:
-        similarities: dict[str, list[list[float]]] = {"mean": [], "noise": []}
+        near, near_noise = [], []
         for repeat in range(REPEATS):
             rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat))[:size]
             batch = vectors[rows.to(vectors.device)]
             generator = stream(0, "in-batch noise", size, repeat)
-            drawn = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
-            for kind, others in (("mean", batch), ("noise", geometry.unit(drawn))):
-                nearest = geometry.largest_similarities(batch, others, RANKS)
-                similarities[kind].append(nearest)
-        for kind, values in similarities.items():
-            largest[kind].append(np.mean(values, axis=0).tolist())
-    return {
-        "sizes": sizes,
-        "ranks": RANKS,
-        "repeats": REPEATS,
-        **largest,
-        "corpus": corpus,
-        "pool": len(pool),
-    }
+            noise = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
+            near.append(geometry.largest_similarities(batch, batch, RANKS))
+            near_noise.append(geometry.largest_similarities(batch, geometry.unit(noise), RANKS))
+        largest["mean"].append(np.mean(near, axis=0).tolist())
+        largest["noise"].append(np.mean(near_noise, axis=0).tolist())
+    drawn = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
+    return drawn | largest | {"corpus": corpus, "pool": len(pool)}
 
 
 def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
