@@ -83,7 +83,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     (["next", "--suite", "s", "--hours", "-3"], "'--hours'", "0"),
     (["next", "--suite", "s", "--hours", "many"], "'--hours'", "valid number"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "snakemake"),
-    (["tables", "--suite", "own.py", "--out", "o"], "'own.py' is a file"),
+    (["status", "--suite", "own.py"], "'own.py' is a file"),
     (["reference", "--check", "--suite", "results/x"], "results/reference/x.json", "--reference"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
