@@ -47,11 +47,9 @@ def words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
 def kept(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A suite's folder with one training, scored."""
     suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
+    job = ["job", "--run", "simcse", *words, "--suite", str(suite)]
     with torch.random.fork_rng(devices=[]):
-        assert (
-            main(["job", "--run", "simcse", *words, "--suite", str(suite), "--stages", "train"])
-            == 0
-        )
+        assert main([*job, "--stages", "train"]) == 0
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(threads)
     assert main([*job, "--tasks", *TASKS]) == 0
