@@ -126,7 +126,10 @@ def test_the_library_computes_our_vectors(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda base: Whitened(base, None, {}), "has no module for 'whitened', fitted on the sentences of each"),
+        (
+            lambda base: Whitened(base, None, {}),
+            "has no module for 'whitened', fitted on the sentences of each",
+        ),
         (
             lambda base: TransformerEncoder(base.model, base.tokenizer, "avg_first_last_64"),
             "has no module for 'avg_first_last_64'",
