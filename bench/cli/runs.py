@@ -184,8 +184,8 @@ def job(
                 f"'{resolved.method}' is trained, so it needs a corpus and a seed; "
                 "add --corpus wiki1m --seed 42"
             )
-        what = {"tasks": read_tasks(tasks), "analyses": analyses}
-        runs = [PlannedRun.model_validate(dict(resolved) | what)]
+        work = {"tasks": read_tasks(tasks), "analyses": analyses}
+        runs = [PlannedRun.model_validate(dict(resolved) | work)]
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
         plan = Plan.model_validate(common | {"runs": runs})
     if attempt > 1 and len(runs) == 1:  # before it waits for a device

@@ -195,22 +195,22 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     )
     check_finite(sentences, similarities, f"{TASK} test, layers: ")
     # One token and two special ones form no pair.
-    several = np.array([len(row) > 3 for row in tokens])
-    first, mean, without, whole = np.split(
+    has_pair = np.array([len(row) > 3 for row in tokens])
+    setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    setsim = {"cls": first.mean(0).tolist(), "mean": mean.mean(0).tolist()}
+    setsim = {"cls": setsim_first.mean(0).tolist(), "mean": setsim_mean.mean(0).tolist()}
     return {
         "depth": depth,
         "pairs": [[lower, lower + 1] for lower in range(1, depth)],
         "setsim": {pooling: values[1:] for pooling, values in setsim.items()},
         "setsim_embedding": {pooling: values[0] for pooling, values in setsim.items()},
         "toksim": {
-            "without_special": without[several].mean(0).tolist(),
-            "with_special": whole.mean(0).tolist(),
+            "without_special": toksim[has_pair].mean(0).tolist(),
+            "with_special": toksim_special.mean(0).tolist(),
         },
         "sentences": len(sentences),
-        "one_token": int((~several).sum()),
+        "one_token": int((~has_pair).sum()),
     }
 
 
