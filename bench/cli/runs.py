@@ -1,4 +1,4 @@
-"""Commands for the runs of a suite: plan them, make them, see how far they are."""
+"""Commands for the runs of a suite: plan them, make them, see how far they are, fetch inputs."""
 
 from __future__ import annotations
 
@@ -218,3 +218,21 @@ def _process(
     with lease() as device, Progress(len(runs), "runs", "run") as progress:
         for run in run_plan(suite, plan, runs, device, stages, attempt > 1, again):
             progress.advance(note=run.id)
+
+
+@command()
+def fetch(
+    kind: Annotated[str, arg("What the input is.", **one_of(["data", "corpus", "backbone"]))],
+    name: Annotated[str, arg(f"Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.", "NAME")],
+    suite: Suite,
+    out: Annotated[Path, opt("Where the description of the input is written.", "FILE.json")],
+    tasks: Annotated[list[str], opt("For data: tasks that will be scored.", "NAME ...")] = [],
+    data: Annotated[
+        str, opt("For a corpus derived from evaluation data: that data.", "NAME")
+    ] = "senteval",
+) -> None:
+    """Fetch and verify one input of a suite, and describe it."""
+    from bench.runs import paths
+    from bench.utils.files import write_json
+
+    write_json(out, paths.describe_input(kind, name, suite, read_tasks(tasks), data))
