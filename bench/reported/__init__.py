@@ -5,7 +5,8 @@ Files:
     names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
-    claims.yaml: what papers say of their tables in words; bench/reported/audit.py reads it.
+    claims.yaml: what papers say of their tables in words; bench/reported/claims.py reads it.
+    findings.yaml: the kinds of finding of the audit, with their sentences.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
         MIT). Only their spread is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
