@@ -7,6 +7,7 @@ import typer
 
 from bench.cli.parameters import Command, Suite, arg, exactly_one, opt
 from bench.utils.errors import UserError
+from bench.utils.text import counted
 
 app = typer.Typer()
 
@@ -58,9 +59,6 @@ def check_method(file: Annotated[Path, arg("A file with methods.", metavar="FILE
     """
     from bench.checks.method_contract import check
 
-    faults = 0
-    for clause in check(file):
-        print(clause, flush=True)
-        faults += bool(clause.fault)
-    print(f"{faults} {'fault' if faults == 1 else 'faults'}" if faults else "all hold")
+    faults = check(file)
+    print(counted(faults, "fault") if faults else "all hold")
     return int(faults > 0)
