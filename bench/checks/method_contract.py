@@ -63,6 +63,11 @@ class Fault(Exception):
     """A violated clause: one sentence with the remedy."""
 
 
+def require(holds: object, fault: str) -> None:
+    if not holds:
+        raise Fault(fault)
+
+
 # Trials
 
 
@@ -104,11 +109,11 @@ class Trial:
 
     def run(self, text: str | None = None, seed: int = 1) -> Run:
         run = self.resolve(text or self.text(), seed)
-        if run.skip:
-            raise Fault(
-                f"skip() refuses a backbone with 4 layers of width 64 ({run.skip}); "
-                "let clamp_to_backbone() return values that it supports"
-            )
+        require(
+            not run.skip,
+            f"skip() refuses a backbone with 4 layers of width 64 ({run.skip}); "
+            "let clamp_to_backbone() return values that it supports",
+        )
         return run
 
     def training(self, text: str | None = None, seed: int = 1, steps: int = 0) -> Training:
@@ -129,15 +134,12 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
     seed_torch(stream_seed(training.seed, "dropout", 0))
     step = Step(0, training.total, training.run.recipe.batch_size, training.seed, rows)
     loss = training.method.step_loss(training.context, step)
-    if not isinstance(loss, Tensor) or loss.dim() != 0:
-        shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-        raise Fault(f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
-    if not torch.isfinite(loss):
-        raise Fault(
-            f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0"
-        )
-    if not loss.requires_grad:
-        raise Fault("the loss has no gradient; remove detach, item or no_grad from its computation")
+    shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+    require(shape == (), f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
+    nan = f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0"
+    require(torch.isfinite(loss), nan)
+    constant = "the loss has no gradient; remove detach, item or no_grad from its computation"
+    require(loss.requires_grad, constant)
     with torch.no_grad():
         training.method.after_loss(training.context, step)
     return loss
@@ -166,9 +168,9 @@ def sums(training: Training) -> dict[str, str]:
     }
 
 
-def different(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """The names of tensors that differ in any bit."""
-    return [name for name in {**first, **second} if first.get(name) != second.get(name)]
+def different(first: Mapping[str, str], second: Mapping[str, str]) -> str:
+    """The name of a tensor that differs in any bit; empty if all are equal."""
+    return next((name for name in {**first, **second} if first.get(name) != second.get(name)), "")
 
 
 # Clauses
@@ -241,10 +243,10 @@ def test_slot_names(trial: Trial) -> None:
     bases = trial.cls.__mro__[1:]
     slots = {name for base in bases for name in vars(base) if not name.startswith("_")}
     for name, value in vars(trial.cls).items():
-        if not callable(getattr(value, "__func__", value)) or name in slots:
-            continue
-        for slot in difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY):
-            raise Fault(f"nothing calls '{name}'; rename it to '{slot}', or let it start with '_'")
+        if callable(getattr(value, "__func__", value)) and name not in slots:
+            (slot,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
+            remedy = f"rename it to '{slot}', or let it start with '_'"
+            require(not slot, f"nothing calls '{name}'; {remedy}")
 
 
 @clause(required=True)
@@ -256,11 +258,11 @@ def test_text(trial: Trial) -> None:
     ]
     for text in (trial.text(), *texts):
         run = trial.resolve(text)
-        if trial.resolve(run.arguments[0]).id != run.id:
-            raise Fault(
-                f"'{text}' becomes '{run.arguments[0]}', which is another run; "
-                "clamp_to_backbone() must be idempotent"
-            )
+        require(
+            trial.resolve(run.arguments[0]).id == run.id,
+            f"'{text}' becomes '{run.arguments[0]}', which is another run; "
+            "clamp_to_backbone() must be idempotent",
+        )
 
 
 @clause(is_trained, required=True)
@@ -276,16 +278,9 @@ def test_single_item_batch(trial: Trial) -> None:
         first_loss(trial.training(), count=1)
     except Fault as fault:
         raise Fault(
-            f"{without_remedy(fault)}; the last batch of an epoch may have one item, "
+            f"{str(fault).partition(';')[0]}; the last batch of an epoch may have one item, "
             "so do not divide by its size minus 1"
         ) from None
-
-
-def without_remedy(error: BaseException) -> str:
-    """An error as a clause of a sentence."""
-    if isinstance(error, Fault):
-        return str(error).partition(";")[0]
-    return f"fails with {describe_error(error)}"
 
 
 @clause(is_trained)
@@ -295,11 +290,11 @@ def test_gradient(trial: Trial) -> None:
     first_loss(training).backward()
     words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
     weights = training.weights if words else list(training.context.backbone.parameters())
-    if not any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights):
-        raise Fault(
-            "no weight of the backbone has a gradient; "
-            "compute the loss from the vectors of context.embed"
-        )
+    require(
+        any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights),
+        "no weight of the backbone has a gradient; "
+        "compute the loss from the vectors of context.embed",
+    )
 
 
 def seed_all(seed: int) -> None:
@@ -315,8 +310,8 @@ def test_same_seed(trial: Trial) -> None:
     for seed in (1, 2):  # of the global generators, which must not matter
         seed_all(seed)
         trained.append(sums(trial.training(steps=STEPS)))
-    for name in different(*trained):
-        raise Fault(f"'{name}' differs; {REMEDY}")
+    name = different(*trained)
+    require(not name, f"'{name}' differs; {REMEDY}")
 
 
 # Prints the sums of a method's weights; its arguments are the method and the folder of the suite.
@@ -341,21 +336,21 @@ def test_other_process(trial: Trial) -> None:
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        raise Fault(f"another process fails ({done.stderr.strip().splitlines()[-1]}); fix it")
-    for name in different(here, json.loads(done.stdout.splitlines()[-1])):
-        raise Fault(
-            f"'{name}' differs; the order of a set of strings differs between processes, "
-            "so iterate over sorted(...)"
-        )
+    error = done.stderr.strip().rpartition("\n")[2]
+    require(done.returncode == 0, f"another process fails ({error}); fix it")
+    name = different(here, json.loads(done.stdout.splitlines()[-1]))
+    require(
+        not name,
+        f"'{name}' differs; the order of a set of strings differs between processes, "
+        "so iterate over sorted(...)",
+    )
 
 
 @clause(is_trained)
 def test_other_seed(trial: Trial) -> None:
     """another seed gives other weights"""
     first, second = (sums(trial.training(seed=seed, steps=STEPS)) for seed in (1, 2))
-    if first == second:
-        raise Fault(f"the weights are equal; {REMEDY}")
+    require(first != second, f"the weights are equal; {REMEDY}")
 
 
 @clause(is_trained)
@@ -366,13 +361,11 @@ def test_random_streams(trial: Trial) -> None:
     training = trial.training()
     first_loss(training, still=True)
     expected = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0)).get_state()
-    moved = {
-        "numpy's": numpy != str(np.random.get_state()),
-        "Python's": python != random.getstate(),
-        "torch's": not torch.equal(torch.get_rng_state(), expected),
-    }
-    for owner in (owner for owner, has_moved in moved.items() if has_moved):
-        raise Fault(f"{owner} global generator was used; {REMEDY}")
+    is_numpys, is_pythons = numpy != str(np.random.get_state()), python != random.getstate()
+    require(not is_numpys, f"numpy's global generator was used; {REMEDY}")
+    require(not is_pythons, f"Python's global generator was used; {REMEDY}")
+    is_equal = torch.equal(torch.get_rng_state(), expected)
+    require(is_equal, f"torch's global generator was used; {REMEDY}")
 
 
 @clause(is_trained)
@@ -388,10 +381,9 @@ def test_resume(trial: Trial) -> None:
     assert checkpoint is not None
     resumed.load(checkpoint)
     is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
-    for name in [*different(sums(whole), sums(resumed)), *([] if is_equal else ["the loss"])]:
-        raise Fault(
-            f"{name} differs; keep state in buffers (register_buffer), not in plain attributes"
-        )
+    name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
+    remedy = "keep state in buffers (register_buffer), not in plain attributes"
+    require(not name, f"{name} differs; {remedy}")
 
 
 class Halves(TorchDispatchMode):
@@ -419,16 +411,17 @@ def test_float64(trial: Trial) -> None:
             training = trial.training()
             training.modules.to(dtype)
             losses.append(first_loss(training, still=True))
-    for dtype in halves.seen:  # its error may be too small, or come in a later step
-        raise Fault(f"something is cast to {dtype}; leave the types to the recipe")
-    single, double = losses
-    if double.dtype != torch.float64:
-        raise Fault(f"it is of {double.dtype}; do not cast, and create tensors with .to(vectors)")
-    if abs(single.item() - double.item()) > FLOAT32 * max(abs(double.item()), FLOAT32):
-        raise Fault(
-            f"it is {double.item():.8g}, and {single.item():.8g} in float32; "
-            "draw in float32 and cast with .to(vectors), and do not cast anything else"
-        )
+    # Its error may be too small for the comparison, or come in a later step.
+    cast = f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe"
+    require(not halves.seen, cast)
+    dtype, single, double = losses[1].dtype, losses[0].item(), losses[1].item()
+    remedy = "do not cast, and create tensors with .to(vectors)"
+    require(dtype == torch.float64, f"it is of {dtype}; {remedy}")
+    require(
+        abs(single - double) <= FLOAT32 * max(abs(double), FLOAT32),
+        f"it is {double:.8g}, and {single:.8g} in float32; "
+        "draw in float32 and cast with .to(vectors), and do not cast anything else",
+    )
 
 
 @clause()
@@ -448,10 +441,11 @@ def test_refusals(trial: Trial) -> None:
         except UserError:  # in one sentence; or a Refusal of prepare
             continue
         except FAILURES as error:
-            reason = without_remedy(error)
-            raise Fault(
-                f"'{text}' is accepted, and then {reason}; limit it by Field(ge=...)"
-            ) from error
+            reason = f"fails with {describe_error(error)}"
+            if isinstance(error, Fault):
+                reason = str(error).partition(";")[0]
+            remedy = "limit it by Field(ge=...)"
+            raise Fault(f"'{text}' is accepted, and then {reason}; {remedy}") from error
 
 
 @clause(is_joining)
@@ -461,11 +455,11 @@ def test_joins(trial: Trial) -> None:
         joined = trial.training(f"simcse+{trial.cls.name}")
     except UserError:
         return
-    if advance(joined, HALF) == advance(trial.training("simcse"), HALF):
-        raise Fault(
-            "'simcse' with it is 'simcse' alone; "
-            "let its defaults change a slot, or let joins() return False"
-        )
+    require(
+        advance(joined, HALF) != advance(trial.training("simcse"), HALF),
+        "'simcse' with it is 'simcse' alone; "
+        "let its defaults change a slot, or let joins() return False",
+    )
     trial.training(f"{trial.cls.name}+gs-infonce", steps=HALF)
 
 
@@ -489,11 +483,10 @@ def test_encoder(trial: Trial) -> None:
         tasks = read_tasks(["STS-B"], world.data_folder())
         vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
         texts = [text for task in tasks for text in task.sentences()]
-        if not np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)):
-            raise Fault(
-                "its vectors differ; "
-                "store everything that encode() uses in save(), 'arrays' or 'base'"
-            )
+        require(
+            np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)),
+            "its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'",
+        )
         score_tasks(encoder, tasks, vectors)  # raises if they are not finite or all equal
 
 
