@@ -115,8 +115,10 @@ def copies(rows: Rows) -> Iterator[Finding]:
     for equal in map(leading, prints.values()):
         # A row that quotes the paper of another row may use another label.
         papers = {row.paper for row in equal}
-        own = [row for row in equal if not any(name in row.quoted_from.lower() for name in papers)]
-        if len({(row.method, row.backbone) for row in own}) > 1:
+        independent = [
+            row for row in equal if not any(name in row.quoted_from.lower() for name in papers)
+        ]
+        if len({(row.method, row.backbone) for row in independent}) > 1:
             has_another = len({row.cells.get("Avg", row.name) for row in equal}) > 1
             average = "" if has_another else " and the same average"
             facts = {"labels": described(equal), "count": len(equal[0].tasks)}
@@ -124,34 +126,35 @@ def copies(rows: Rows) -> Iterator[Finding]:
     for pair in combinations(prints.values(), 2):
         if not same(pair[0][0], pair[1][0], "metric", "split", "tasks"):
             continue
-        first = leading([*pair[0], *pair[1]])[0]
-        alike, others = pair if first in pair[0] else pair[::-1]
-        row, other = alike[0], others[0]
-        gaps = {task: row.cells[task] - other.cells[task] for task in row.tasks}
+        is_first = leading([*pair[0], *pair[1]])[0] in pair[0]
+        lefts, rights = pair if is_first else pair[::-1]
+        left, right = lefts[0], rights[0]
+        shared = {row.label for row in lefts} & {row.label for row in rights}
+        gaps = {task: left.cells[task] - right.cells[task] for task in left.tasks}
         differing = [task for task in gaps if gaps[task]]
-        facts = {"count": len(gaps), "labels": described(alike), "others": described(others)}
+        facts = {"count": len(gaps), "labels": described(lefts), "others": described(rights)}
         if len({*gaps.values()}) == 1:
-            shift = gaps[row.tasks[0]]
-            pairs = [(a.cells, b.cells) for a, b in product(alike, others)]
+            shift = gaps[left.tasks[0]]
+            pairs = [(a.cells, b.cells) for a, b in product(lefts, rights)]
             averages = {a["Avg"] - b["Avg"] for a, b in pairs if "Avg" in a and "Avg" in b}
             average = ", and so is the average" if shift in averages else ""
             if average and len(averages) > 1:
                 average += " in one print of several"
             facts["shift"] = f"{shown(abs(shift))} {'above' if shift > 0 else 'below'}"
-            yield finding("shift", [*alike, *others], **facts, average=average)
+            yield finding("shift", [*lefts, *rights], **facts, average=average)
         # Rows of one label are left to `labels`.
-        elif FEWEST <= len(gaps) - len(differing) > len(differing) and row.label != other.label:
+        elif FEWEST <= len(gaps) - len(differing) > len(differing) and not shared:
             facts["equal"] = len(gaps) - len(differing)
             facts["changed"] = listed(
-                f"{task} ({shown(row.cells[task])}, there {shown(other.cells[task])})"
+                f"{task} ({shown(left.cells[task])}, there {shown(right.cells[task])})"
                 for task in differing
             )
             average = ""
-            if "Avg" in row.cells and row.cells["Avg"] == other.cells.get("Avg"):
-                average = f"; the average, {shown(row.cells['Avg'])}, is the same"
-                fitting = [r for r in (row, other) if misfit(r) <= r.unit * 3 / 2]
+            if "Avg" in left.cells and left.cells["Avg"] == right.cells.get("Avg"):
+                average = f"; the average, {shown(left.cells['Avg'])}, is the same"
+                fitting = [row for row in (left, right) if misfit(row) <= row.unit * 3 / 2]
                 average += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
-            yield finding("partial", [*alike, *others], **facts, average=average)
+            yield finding("partial", [*lefts, *rights], **facts, average=average)
 
 
 def misfit(row: Row) -> Fraction:
@@ -208,15 +211,13 @@ def labels(tables: Rows) -> Iterator[Finding]:
 def elsewhere(row: Row, tables: Rows) -> Rows:
     """The rows of the paper's other tables with the same numbers for the same model, as far as both
     have some."""
-    model = ("source", "method", "backbone", "metric")
-    like = [other for other in tables if other.table != row.table and same(row, other, *model)]
-    return [
-        other
-        for other in like
-        if len(row.cells.keys() & other.cells.keys())
-        == len(row.cells.items() & other.cells.items())
-        > 0
-    ]
+    rows = []
+    for again in tables:
+        if again.table != row.table and same(row, again, "source", "method", "backbone", "metric"):
+            tasks = row.cells.keys() & again.cells.keys()
+            if tasks and all(row.cells[task] == again.cells[task] for task in tasks):
+                rows.append(again)
+    return rows
 
 
 def sweeps(tables: Rows) -> Iterator[Finding]:
@@ -258,15 +259,15 @@ def sweeps(tables: Rows) -> Iterator[Finding]:
                 quoted = [like.quoted_from for like in (row, *again[row.name])]
                 sources[row.name] = next((name for name in quoted if name not in ANONYMOUS), "")
             named = [row for row in points if sources.get(row.name)]
-            own = [row for row in points if sources.get(row.name) == ""]
-            if named and own:
+            unnamed = [row for row in points if sources.get(row.name) == ""]
+            if named and unnamed:
                 yield finding(
                     "mixed",
-                    [*named, *own],
+                    [*named, *unnamed],
                     parameter=parameter,
                     quoted=listed(row.who for row in named),
                     sources=listed(sources[row.name] for row in named),
-                    own=listed(f"{row.method} ({row.variant})" for row in own),
+                    own=listed(f"{row.method} ({row.variant})" for row in unnamed),
                 )
 
 
@@ -278,13 +279,13 @@ def splits(tables: Rows) -> Iterator[Finding]:
         prints[row.source, row.table, row.split].setdefault(number, row)
     for (source, _, split), rows in prints.items():
         again = {
-            place: others
-            for place, others in prints.items()
-            if place[0] == source and place[2] != split and len(rows) < len(others)
+            place: larger
+            for place, larger in prints.items()
+            if place[0] == source and place[2] != split and len(rows) < len(larger)
             # A single number may agree by chance.
-            if len(rows.keys() & others.keys()) > 1
+            if len(rows.keys() & larger.keys()) > 1
         }
-        numbers = sorted(rows.keys() & {number for others in again.values() for number in others})
+        numbers = sorted(rows.keys() & {number for larger in again.values() for number in larger})
         if numbers:
             concerned = [
                 cells[n] for cells in (rows, *again.values()) for n in numbers if n in cells
@@ -293,7 +294,7 @@ def splits(tables: Rows) -> Iterator[Finding]:
                 "split",
                 concerned,
                 values=listed(f"{number[-1]} ({rows[number].who})" for number in numbers),
-                split=listed(other for *_, other in again),
+                split=listed(split for *_, split in again),
                 tables=listed(table for _, table, _ in again),
             )
 
@@ -301,8 +302,7 @@ def splits(tables: Rows) -> Iterator[Finding]:
 def findings(
     printed: pd.DataFrame | None = None, statements: Sequence[dict[str, Any]] | None = None
 ) -> list[Finding]:
-    """The inconsistencies of printed numbers and of what is said of them (claims.yaml), by default
-    those of the papers, in the order of `FINDING_KINDS`."""
+    """The findings about numbers and what is said of them (claims.yaml), by default the papers'."""
     rows = read(all_printed() if printed is None else printed)
     tables = [row for row in rows if not row.in_text]
     known = [*averages(rows), *scales(rows), *copies(rows), *labels(tables), *sweeps(tables)]

@@ -46,7 +46,7 @@ def quotations(rows: Rows) -> Iterator[Finding]:
         family = (*STS_TASKS, *CHINESE_TASKS, "Avg") if task == "STS" else (task,)
         like = [row for row in comparable(claim, claim.method, rows) if row.table != claim.table]
         like = [row for row in like if claim.words <= row.words]
-        cells = [(row, value) for row, name, value in cells_of(like) if name in family]
+        cells = [(row, cell) for row, name, cell in cells_of(like) if name in family]
         cells = [(row, cell) for row, cell in cells if not row.in_text] or cells
         # The text may round or truncate the table's number.
         unit = last_place(value)
@@ -103,12 +103,12 @@ def statements(tables: Rows, claims: Sequence[dict[str, Any]]) -> Iterator[Findi
         # Two rows, how a sentence names them, the tasks to compare, and 1 if the first row should
         # be higher, else -1.
         pairs = [
-            (row, other, f"for {row.who}", f"for {other.method}", row.tasks, 1)
-            for row, other in product(rows, repeat=2)
-            if claim.get("above", {}).get(row.method) == other.method
-            and same(row, other, "backbone", "metric", "split")
+            (first, second, f"for {first.who}", f"for {second.method}", first.tasks, 1)
+            for first, second in product(rows, repeat=2)
+            if claim.get("above", {}).get(first.method) == second.method
+            and same(first, second, "backbone", "metric", "split")
             # GS-InfoNCE has a variant that SimCSE cannot have; SSCL-BERT (avg) is not BERT (cls).
-            and nested(row, other)
+            and nested(first, second)
         ]
         at = {row.variant: row for row in rows if claim.get("method", row.method) == row.method}
         for order, sign in (("rising", -1), ("falling", 1)):
@@ -116,13 +116,13 @@ def statements(tables: Rows, claims: Sequence[dict[str, Any]]) -> Iterator[Findi
             for a, b in pairwise(setting for setting in settings if setting in at):
                 pairs.append((at[a], at[b], f"at {a}", f"at {b}", at[a].cells, sign))
         count, clauses, concerned = 0, [], []
-        for row, other, name, other_name, tasks, sign in pairs:
-            for task in (task for task in tasks if task in other.cells):
+        for first, second, name, second_name, tasks, sign in pairs:
+            for task in (task for task in tasks if task in second.cells):
                 count += 1
-                if sign * (row.cells[task] - other.cells[task]) <= 0:
-                    value, other_value = shown(row.cells[task]), shown(other.cells[task])
-                    clauses.append(f"{task} is {value} {name} and {other_value} {other_name}")
-                    concerned += [row, other] if sign > 0 else [other, row]
+                if sign * (first.cells[task] - second.cells[task]) <= 0:
+                    value, second_value = shown(first.cells[task]), shown(second.cells[task])
+                    clauses.append(f"{task} is {value} {name} and {second_value} {second_name}")
+                    concerned += [first, second] if sign > 0 else [second, first]
         if clauses:
             facts = {"where": claim["where"], "quote": claim["quote"], "count": count}
             facts |= {"against": len(clauses), "clauses": "; ".join(clauses)}
