@@ -206,12 +206,15 @@ def is_joining(cls: type[Method]) -> bool:
     return issubclass(cls, Contrastive) and cls.joins()
 
 
+Test = Callable[[Trial], None]
+
+
 def clause(
     applies: Callable[[type[Method]], bool] = lambda cls: True, required: bool = False
-) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+) -> Callable[[Test], Test]:
     """Let a test fail in one sentence; the others make no sense if it is `required`."""
 
-    def decorate(test: Callable[[Trial], None]) -> Callable[[Trial], None]:
+    def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def tested(trial: Trial) -> None:
             if trial.broken or not applies(trial.cls):
@@ -531,6 +534,8 @@ def check(path: Path) -> int:
     words += ["-p", "bench.checks.pytest_option", "-p", "no:terminal", "-p", "no:cacheprovider"]
     words += ["--disable-plugin-autoload"]
     status = pytest.main(words, plugins=[lines])
+    if status == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        raise UserError(f"pytest ends with status {status}; run {' '.join(words[:4])}")
+        raise UserError("pytest cannot run the clauses, as it says above; unset PYTEST_ADDOPTS")
     return lines.faults
