@@ -1,17 +1,12 @@
 """SentEval's classifiers (docs/methods.md#classifier), many of them trained at once.
 
-SentEval trains its logistic regressions and small networks one after another: 410 for a task with
-nested cross-validation. All start from the same weights and shuffle with the same seed. Heads whose
-training parts have equal length therefore see the same sequence of row indices, each within its own
-part. Here they take every step together, as a batch dimension. Each head keeps its own best weights
-and its own early-stopping counter.
+SentEval trains its classifiers one after another, all from the same weights and shuffled with the
+same seed. Those whose training parts have equal length therefore see the same sequence of row
+indices. Here they take every step together, as a batch dimension. In float64 the accuracies equal
+those of the one-by-one loop; in float32 they differ by rounding.
 
-Only the order of summation differs: in float64 the accuracies equal those of the one-by-one loop,
-in float32 they differ by rounding.
-
-Folds may be of several tasks. A GPU is kept busy by few large operations, so there heads of unlike
-shapes share a loop too: smaller layers are padded with units that are exactly 0. A processor is
-kept busy by several loops of small operations, each on threads of its own.
+A GPU is kept busy by few large operations, so there heads of unlike shapes share a loop too, padded
+with units that are exactly 0. A processor is kept busy by several loops, each on its own threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -74,10 +69,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The best state of one head: dev accuracy (0 to 1), passes trained, weights."""
+    """The best state of one head: dev accuracy (0 to 1) and weights."""
 
     accuracy: float
-    passes: int
     weights: list[Tensor]
 
     def predict(self, features: Tensor) -> np.ndarray:
@@ -96,18 +90,8 @@ def fit(
     *,
     padded: bool | None = None,
 ) -> list[list[Fitted]]:
-    """Train all heads of all folds, on the device and in the dtype of `features`.
-
-    Args:
-        features: (n, d), shared by all folds.
-        labels: int64 (n,).
-        folds: training parts and heads.
-        settings: optimiser, batch size and early stopping.
-        padded: whether heads of unlike shapes share a loop; by default, on a GPU.
-
-    Returns:
-        Each fold's heads.
-    """
+    """Train all heads of all folds, on the device and in the dtype of `features`, (n, d); labels
+    are int64 (n,). Heads of unlike shapes share a loop if `padded`, by default on a GPU."""
     inputs, on_gpu = with_ones(features), features.is_cuda
     block = BLOCK["cuda" if on_gpu else "cpu"]
     cohorts = [
@@ -180,7 +164,7 @@ class _Cohort:
         self.size = sum(layer.numel() for layer in self.weights)
 
     def _draw(self, folds: Sequence[Fold]) -> None:
-        """Draw the initial weights, which SentEval's dropout masks follow in the same generator."""
+        """Draw the initial weights; SentEval's dropout masks follow in the same generator."""
         width, hidden = self.inputs.shape[1] - 1, max(head.hidden for head in self.heads)
         drawn = {
             classes: [initial(width, classes, head.hidden) for head in self.heads]
@@ -200,10 +184,9 @@ class _Cohort:
     @torch.no_grad()
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:
         """Yield the heads of each fold as it finishes; end early once `is_stopped`."""
-        heads = len(self.heads)
-        shape = (len(self.parts), heads)
+        shape = (len(self.parts), len(self.heads))
         best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
-        running, trained = torch.ones(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.long)
+        running = torch.ones(shape, dtype=torch.bool)
         best = [weight.clone() for weight in self.weights]
         passes = 0
         while self.parts:
@@ -212,7 +195,6 @@ class _Cohort:
                     return
                 self._pass()
             passes += self.settings.epoch_size
-            trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(self.parts))]).cpu()
             better = running & (correct > best_correct)
             improved = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
@@ -226,25 +208,22 @@ class _Cohort:
             if not ended.any():
                 continue
             for place in ended.nonzero().squeeze(1).tolist():
-                states = best_correct[place].tolist(), trained[place].tolist(), best
-                yield self.parts[place], self._fitted(place, *states)
+                yield self.parts[place], self._fitted(place, best_correct[place].tolist(), best)
             staying = (~ended).nonzero().squeeze(1)
-            best_correct, misses, running, trained = (
-                state[staying] for state in (best_correct, misses, running, trained)
+            best_correct, misses, running = (
+                state[staying] for state in (best_correct, misses, running)
             )
-            kept = (~ended).repeat_interleave(heads).nonzero().squeeze(1).to(self.rows.device)
+            kept = (~ended).repeat_interleave(shape[1]).nonzero().squeeze(1).to(self.rows.device)
             best = [weight[kept] for weight in best]
             self._select(staying, kept)
 
-    def _fitted(
-        self, place: int, correct: list[int], passes: list[int], best: Sequence[Tensor]
-    ) -> list[Fitted]:
+    def _fitted(self, place: int, correct: list[int], best: Sequence[Tensor]) -> list[Fitted]:
         """The best states of one fold's heads."""
-        size, classes, fitted = len(self.dev[place]), self.parts[place].fold.classes, []
+        fitted = []
         for i, head in enumerate(self.heads):
             layers = [layer[place * len(self.heads) + i] for layer in best]
-            weights = unpad(layers, classes, head.hidden)
-            fitted.append(Fitted(correct[i] / size, passes[i], weights))
+            weights = unpad(layers, self.parts[place].fold.classes, head.hidden)
+            fitted.append(Fitted(correct[i] / len(self.dev[place]), weights))
         return fitted
 
     def _select(self, folds: Tensor, heads: Tensor) -> None:

@@ -1,8 +1,7 @@
 """The arithmetic of many classifiers at once: layers, gradients, dropout and optimisers.
 
-Heads are a batch dimension, ordered by fold. Layers include the bias as their last column. Where
-heads of unlike shapes share a batch, smaller layers are padded with units and labels that are
-exactly 0 (`ABSENT`).
+Heads are a batch dimension, ordered by fold. Layers include the bias as their last column. Smaller
+layers are padded with units and labels that are exactly 0 (`ABSENT`).
 """
 
 import math
@@ -36,11 +35,8 @@ def with_ones(features: Tensor) -> Tensor:
 
 
 def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], torch.Generator]:
-    """SentEval's initial weights, float32 on the CPU, and its random generator after them.
-
-    Weights are a layer (classes, width + 1), or with hidden units two, (hidden, width + 1) and
-    (classes, hidden + 1).
-    """
+    """SentEval's initial weights, a layer (classes, width + 1), or with hidden units two, (hidden,
+    width + 1) and (classes, hidden + 1), and its random generator after them."""
     with torch.random.fork_rng(devices=[]):
         seed_torch(SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]
@@ -78,15 +74,8 @@ def unpad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
 def forward(
     weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None.
-
-    Args:
-        weights: one layer (heads, classes, d + 1), or two with hidden units between. Heads are
-            ordered by fold.
-        inputs: (folds, n, d + 1).
-        masks: dropout of the hidden units before the sigmoid, (folds or 1, heads of a fold, hidden,
-            n).
-    """
+    """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None, of inputs
+    (folds, n, d + 1) and dropout masks (folds or 1, heads of a fold, hidden, n)."""
     heads, folds = len(weights[0]), len(inputs)
     by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
     first = torch.bmm(by_fold, inputs.transpose(1, 2)).view(heads, -1, inputs.shape[1])
@@ -120,17 +109,13 @@ def gradients(
 
 
 class Dropout:
-    """Scaled masks of the hidden units of each head.
-
-    On a processor they are SentEval's: drawn in the shape of each network, by the generator that
-    drew its weights. On a GPU they are drawn there, for all heads at once.
-    """
+    """Scaled masks of the hidden units of each head. On a processor they are SentEval's: drawn in
+    the shape of each network, by the generator that drew its weights."""
 
     def __init__(
         self, like: Tensor, heads: Sequence[Head], generators: dict[int, list[torch.Generator]]
     ) -> None:
-        """Take a tensor with the device and dtype of masks, and by number of labels a generator
-        for each head."""
+        """Take device and dtype of `like`, and by number of labels a generator for each head."""
         self.like, self.heads, self.generators = like, heads, generators
         self.hidden = max(head.hidden for head in heads)
         rates = torch.zeros(len(heads), self.hidden, 1)  # absent units are always kept
@@ -140,14 +125,8 @@ class Dropout:
         self.on_device = torch.Generator(like.device).manual_seed(SEED)
 
     def masks(self, count: int, classes: Sequence[int]) -> Tensor:
-        """Masks of `count` samples, (folds or 1, heads of a fold, hidden, count).
-
-        Folds of equally many labels share one draw, on a GPU all folds.
-
-        Args:
-            count: samples.
-            classes: number of labels of each fold.
-        """
+        """Masks of `count` samples, (folds or 1, heads of a fold, hidden, count). Folds with the
+        same number of labels (`classes`, of each) share one draw, on a GPU all folds."""
         if self.like.is_cuda:
             shape, device = (1, len(self.heads), self.hidden, count), self.like.device
             drawn = torch.rand(shape, generator=self.on_device, device=device)
