@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.datasets.metrics import AGGREGATIONS as AGGREGATIONS
-from bench.datasets.metrics import METRICS, Metric, metrics_of
+from bench.datasets.metrics import METRICS, metrics_of
 from bench.datasets.metrics import aggregated as aggregated
 from bench.utils.errors import UserError, suggestion
 
@@ -75,9 +75,6 @@ class Task:
 
     def file(self, part: str) -> str:
         return self.path.replace("{split}", self.names.get(part, part))
-
-    def metrics(self) -> dict[str, Metric]:
-        return metrics_of(self.protocol, self.name)
 
 
 _UNKNOWN = "und-Zyyy"  # language
@@ -305,7 +302,7 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     names = tuple(task.name for task in tasks)
     boards = []
     for metric, entry in METRICS.items():
-        if tasks and all(metric in task.metrics() for task in tasks):
+        if tasks and all(metric in metrics_of(task.protocol, task.name) for task in tasks):
             title, heading = group, family
             if not entry.is_main:
                 title += entry.suffix or f"_{metric}"
@@ -337,26 +334,26 @@ BOARDS = {
 def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
     """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups;
     sets that a manifest describes are taken to have a dev split."""
-    cells: set[tuple[str, str, str]] = set()
-    tasks = set(tasks)
+    tasks, cells = set(tasks), set()
     for task in map(task_of, tasks):
-        is_pairs = task.protocol == PAIRS
-        for name, metric in task.metrics().items():
-            cells.add((task.name, "test", name))
+        for name, metric in metrics_of(task.protocol, task.name).items():
+            cells |= _tested(task.name, name, task.has_subsets)
             # SentEval gives F1 on the test part only.
+            is_pairs = task.protocol == PAIRS
             is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
             if is_on_dev:
                 cells.add((task.name, "dev", name))
-            if task.has_subsets:
-                cells |= {(task.name, "test", aggregated(name, means)) for means in AGGREGATIONS}
     for name, group in AVERAGED.items():
         if set(group) <= tasks:
-            cells.add(("Avg", "test", name))
-            if set(WITH_SUBSETS) & set(group):
-                cells |= {("Avg", "test", aggregated(name, means)) for means in AGGREGATIONS}
+            cells |= _tested("Avg", name, bool(set(WITH_SUBSETS) & set(group)))
     if set(DEV_AVERAGE) <= tasks:
         cells.add(("Avg", "dev", "spearman"))
     return cells
+
+
+def _tested(task: str, metric: str, has_subsets: bool) -> set[tuple[str, str, str]]:
+    means = AGGREGATIONS if has_subsets else ()
+    return {(task, "test", aggregated(metric, mean)) for mean in ("all", *means)}
 
 
 def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:

@@ -145,20 +145,20 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 # --- files
 
 
-def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative: str) -> Path:
+def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return the folder of a snapshot with all files of these patterns, verified."""
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
     commit, digests = pinned(key)
-    repository = key.partition("@")[0]
+    repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
     with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         snapshot = retrying(snapshot_download)(
             name,
             repo_type="model" if name == repository else "dataset",
-            revision=commit or revision,
+            revision=commit or revision or None,
             allow_patterns=list(patterns),
         )
     folder = Path(snapshot)
@@ -183,20 +183,14 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
 
 def fetch_file(name: str, key: str = DATASET) -> Path:
     """Return a file of the hub, verified; download it if it is not in the cache."""
-    alternative = "set BENCH_MODELS to a folder that holds it"
-    if key == DATASET:
-        alternative = "set BENCH_DATA to a local data folder"
-    path = _fetch(key, None, [name], alternative) / name
-    if not path.is_file():
-        raise UserError(f"cannot fetch {name}: {key} has no such file; {alternative}")
-    return path
+    variable = "BENCH_DATA" if key == DATASET else "BENCH_MODELS"
+    return _fetch(key, [name], f"set {variable} to a folder that holds it") / name
 
 
 def fetch_backbone(key: str) -> Path:
     """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified; download what
     is missing. Without a revision (commit, branch or "refs/pr/1") it is the pinned commit."""
-    alternative = "name a local folder that holds the model"
-    folder = _fetch(key, key.partition("@")[2] or None, BACKBONE_FILES, alternative)
+    folder = _fetch(key, BACKBONE_FILES, "name a local folder that holds the model")
     if not any(folder.rglob("*.safetensors")):
         raise UserError(
             f"{key} has only pickled weights, which can run code when they are loaded: refused; "

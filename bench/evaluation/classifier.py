@@ -69,9 +69,10 @@ class Fold:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The best state of one head: dev accuracy (0 to 1) and weights."""
+    """The best state of one head: dev accuracy (0 to 1), passes trained, weights."""
 
     accuracy: float
+    passes: int
     weights: list[Tensor]
 
     def predict(self, features: Tensor) -> np.ndarray:
@@ -184,9 +185,10 @@ class _Cohort:
     @torch.no_grad()
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:
         """Yield the heads of each fold as it finishes; end early once `is_stopped`."""
-        shape = (len(self.parts), len(self.heads))
+        heads = len(self.heads)
+        shape = (len(self.parts), heads)
         best_correct, misses = torch.full(shape, -1), torch.zeros(shape, dtype=torch.long)
-        running = torch.ones(shape, dtype=torch.bool)
+        running, trained = torch.ones(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.long)
         best = [weight.clone() for weight in self.weights]
         passes = 0
         while self.parts:
@@ -195,6 +197,7 @@ class _Cohort:
                     return
                 self._pass()
             passes += self.settings.epoch_size
+            trained[running] = passes
             correct = torch.stack([self._correct(place) for place in range(len(self.parts))]).cpu()
             better = running & (correct > best_correct)
             improved = better.view(-1).nonzero().squeeze(1).to(self.rows.device)
@@ -208,22 +211,25 @@ class _Cohort:
             if not ended.any():
                 continue
             for place in ended.nonzero().squeeze(1).tolist():
-                yield self.parts[place], self._fitted(place, best_correct[place].tolist(), best)
+                states = best_correct[place].tolist(), trained[place].tolist(), best
+                yield self.parts[place], self._fitted(place, *states)
             staying = (~ended).nonzero().squeeze(1)
-            best_correct, misses, running = (
-                state[staying] for state in (best_correct, misses, running)
+            best_correct, misses, running, trained = (
+                state[staying] for state in (best_correct, misses, running, trained)
             )
-            kept = (~ended).repeat_interleave(shape[1]).nonzero().squeeze(1).to(self.rows.device)
+            kept = (~ended).repeat_interleave(heads).nonzero().squeeze(1).to(self.rows.device)
             best = [weight[kept] for weight in best]
             self._select(staying, kept)
 
-    def _fitted(self, place: int, correct: list[int], best: Sequence[Tensor]) -> list[Fitted]:
+    def _fitted(
+        self, place: int, correct: list[int], passes: list[int], best: Sequence[Tensor]
+    ) -> list[Fitted]:
         """The best states of one fold's heads."""
-        fitted = []
+        size, classes, fitted = len(self.dev[place]), self.parts[place].fold.classes, []
         for i, head in enumerate(self.heads):
             layers = [layer[place * len(self.heads) + i] for layer in best]
-            weights = unpad(layers, self.parts[place].fold.classes, head.hidden)
-            fitted.append(Fitted(correct[i] / len(self.dev[place]), weights))
+            weights = unpad(layers, classes, head.hidden)
+            fitted.append(Fitted(correct[i] / size, passes[i], weights))
         return fitted
 
     def _select(self, folds: Tensor, heads: Tensor) -> None:

@@ -4,13 +4,14 @@ Heads are a batch dimension, ordered by fold. Layers include the bias as their l
 layers are padded with units and labels that are exactly 0 (`ABSENT`).
 """
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.rmsprop import rmsprop
 
 from methods.base import seed_torch
 
@@ -153,11 +154,10 @@ class Optimiser:
         self, name: str, weights: Sequence[Tensor], decays: Tensor, *, fused: bool = False
     ) -> None:
         """`fused` takes torch's fused Adam, a single launch on a GPU; it rounds differently."""
-        self.name, self.decays, self.steps = name, decays.view(-1, 1, 1), 0
+        self.name, self.decays, self.fused = name, decays.view(-1, 1, 1), fused
         self.squares = [torch.zeros_like(weight) for weight in weights]
         self.means = [torch.zeros_like(weight) for weight in weights] if name == "adam" else []
-        count = torch.zeros((), device=decays.device)
-        self.counts = [count.clone() for _ in self.means] if fused else []
+        self.steps = [torch.zeros((), device=decays.device if fused else "cpu") for _ in weights]
 
     def select(self, heads: Tensor) -> None:
         self.decays = self.decays[heads]
@@ -166,35 +166,17 @@ class Optimiser:
 
     def step(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
         """Update the weights; the gradients are overwritten."""
-        self.steps += 1
         for weight, gradient in zip(weights, gradients, strict=True):
             gradient.addcmul_(weight, self.decays)
-        if self.counts:
-            torch._foreach_add_(self.counts, 1)
-            torch._fused_adam_(
-                weights,
-                gradients,
-                self.means,
-                self.squares,
-                [],
-                self.counts,
-                lr=1e-3,
-                beta1=0.9,
-                beta2=0.999,
-                weight_decay=0.0,
-                eps=1e-8,
-                amsgrad=False,
-                maximize=False,
-            )
-            return
-        for i, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
-            if self.name == "adam":
-                self.means[i].lerp_(gradient, 1 - 0.9)
-                self.squares[i].mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
-                scale = math.sqrt(1 - 0.999**self.steps)
-                rate = 1e-3 / (1 - 0.9**self.steps)
-                root = self.squares[i].sqrt().div_(scale).add_(1e-8)
-                weight.addcdiv_(self.means[i], root, value=-rate)
-            else:
-                self.squares[i].mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
-                weight.addcdiv_(gradient, self.squares[i].sqrt().add_(1e-8), value=-1e-2)
+        if self.name == "adam":
+            adam(
+                weights, gradients, self.means, self.squares, [], self.steps,
+                foreach=False, fused=self.fused, amsgrad=False, maximize=False,
+                lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0,
+            )  # fmt: skip
+        else:
+            rmsprop(
+                weights, gradients, self.squares, [], [], self.steps,
+                foreach=False, centered=False,
+                lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0,
+            )  # fmt: skip

@@ -151,13 +151,16 @@ def score(
                         write_json(files[item.name], of_task)
                     progress.advance(note=item.name)
             records += classified[task.name]
-    tested = {
+    return records + _averages(records)
+
+
+def _averages(records: Sequence[Record]) -> list[Record]:
+    scores = {
         (record["task"], record["metric"]): record["value"]
         for record in records
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
-    means = averages(tested).items()
-    return records + [_record("Avg", "test", metric, value) for metric, value in means]
+    return [_record("Avg", "test", metric, value) for metric, value in averages(scores).items()]
 
 
 def _record(task: str, split: str, metric: str, value: float) -> Record:
