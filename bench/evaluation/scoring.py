@@ -105,17 +105,11 @@ def score(
 ) -> list[Record]:
     """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
 
-    Args:
-        tasks: as returned by `read_tasks`.
-        vectors: by text.
-        adapt: the encoder's last step, fitted on each task (`bench.models.encoder.adaptation`).
-        mode: of `MODES`, as `device` for tasks with a classifier.
-        device: of the classifiers.
-        finished: folder of the records of finished tasks, which are not computed again.
+    `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
+    those of classifiers; `finished` is a folder of the records of classifications.
 
-    Returns:
-        Records of each task, and the averages of complete groups. Values are in points:
-        correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
+    Returns records of each task, and the averages of complete groups, in points: correlations and
+    averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
     """
     records: list[Record] = []
     classification = [task for task in tasks if isinstance(task, LabelledTask)]
