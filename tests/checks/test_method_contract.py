@@ -378,7 +378,7 @@ LENGTH, HYPER = "length: int = Field(4, ge=1)", "Hyper = QueueHyper"
         ("from . import other", r"imported \(ImportError in HERE 1: attempted relative import"),
         ("x = 1", "queue.py has no method; write a class with a name that extends"),
         ("from methods.simcse import SimCSE", "queue.py has no method"),
-        (changed(('name = "queue"', 'name = "My Queue"')), "use lower-case letters"),
+        (changed(('name = "queue"', 'name = "My Queue"')), "'name' should match pattern"),
         (changed(('    title = "Queue"\n', "")), "class Queue: 'title' is missing"),
         (changed(('"Queue"', '"Que\\nue"')), "class Queue: 'title' should match"),
         (changed(('"a test"', "2010")), "'reference' should be a valid string, not 2010"),

@@ -146,7 +146,10 @@ def test_a_mistake_is_one_sentence(
     ("source", "fault"),
     [
         ("class Mine(Method):\n    x = y\n", "NameError in "),
-        ("class Mine(Contrastive):\n    name = 'My Method'\n", "use lower-case letters, digits"),
+        (
+            "class Mine(Contrastive):\n    name = 'My Method'\n",
+            "'name' should match pattern",
+        ),
     ],
 )
 def test_a_fault_of_a_file_of_methods_is_named(
