@@ -133,10 +133,10 @@ class TransformerEncoder:
         work: Work | None = None,
     ) -> None:
         """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLERS`, token ids of
-        sentences that are encoded repeatedly, and what counts the FLOP of `encode`; `UserError` if
-        the pooler takes the first token of a decoder."""
+        sentences that are encoded repeatedly, and what counts the FLOP of `encode`."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
-        self._cached_tokens, self._work = {} if cached_tokens is None else cached_tokens, work
+        self._cached_tokens = {} if cached_tokens is None else cached_tokens
+        self._work = work
         self._positions = POSITIONS.get(pooler)
         self._limit = self._positions or longest_input(model, tokenizer)
         is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
@@ -161,8 +161,6 @@ class TransformerEncoder:
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds. Truncation
         and padding set in the tokenizer's file are ignored."""
-        if not sentences:
-            return []
         if not room and all(text in self._cached_tokens for text in sentences):
             return [self._cached_tokens[text] for text in sentences]
         options = {"truncation": True, "max_length": self._limit - room, "padding": False}
@@ -199,7 +197,7 @@ class TransformerEncoder:
         training = self.model.training
         self.model.eval()
         try:
-            budget = TOKEN_BUDGET.get(device.type, 4096)
+            budget = TOKEN_BUDGET[device.type]
             positions = self._positions if pool is None else None
             batches = list(length_batches([positions or len(row) for row in tokens], budget))
             order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
@@ -212,7 +210,7 @@ class TransformerEncoder:
                 vectors.index_copy_(0, index, self._pooled(batch, pool).float())
                 return len(rows)
 
-            parts = [*zip(batches, order.split([*map(len, batches)]), strict=True)]
+            parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
             # Nothing says that a model's own forward pass may run in several threads.
             at_once = AT_ONCE if device.type == "cpu" and is_packed(self.model) else 1
             side_by_side(encode, parts, at_once, progress or (lambda count: None))

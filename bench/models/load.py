@@ -53,7 +53,7 @@ USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
 def save_encoder(encoder: Any, folder: Path) -> None:
-    """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
+    """Write an encoder to a folder atomically."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
         base, arrays = getattr(encoder, "base", None), getattr(encoder, "arrays", None)
@@ -68,7 +68,7 @@ def save_encoder(encoder: Any, folder: Path) -> None:
 def load_encoder(
     model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
 ) -> Encoder:
-    """Load an encoder; `UserError` if it cannot be, or not with these options.
+    """Load an encoder.
 
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
@@ -108,8 +108,8 @@ def load_encoder(
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
-    """Return how `load_encoder` reads a folder with these options, of `KINDS`; `UserError` if it
-    would refuse it for what its files are, without its weights."""
+    """Return how `load_encoder` reads a folder with these options, of `KINDS`; refuse what shows
+    without its weights."""
     kind = folder_kind(folder)
     if kind == MODULES and pooler is None:
         read_modules(folder)
@@ -135,26 +135,23 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
 
 
 def find_model(model: str | Path) -> Path:
-    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download;
-    `UserError` if there is none."""
+    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
     name = str(model)
     folder = encoder_folder(name)
     if folder is not None:
         return folder
     try:
         return backbone(name).folder()
-    except UnknownBackbone as unknown:
-        try:
-            return fetch_backbone(name)
-        except UserError as error:
-            if "/" in name:
-                raise
-            raise type(error)(f"{error} ({unknown})") from error  # it may be a misspelt backbone
+    except UnknownBackbone:
+        if "/" not in name:  # a model of the hub has an owner
+            raise
+        return fetch_backbone(name)
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
     """Load a folder that `save_encoder` wrote. Its encoder is one of ours, or of a method's."""
-    stored, parts = read_json(folder / SAVED), dict[str, Any]()
+    stored = read_json(folder / SAVED)
+    parts: dict[str, Any] = {}
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
     if (folder / ARRAYS).is_file():
@@ -174,7 +171,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
-    """The entries of modules.json; `UserError` if one needs code of its own or is pickled."""
+    """The entries of modules.json; none needs code of its own or is pickled."""
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]
@@ -193,8 +190,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_prompt(folder: Path, name: str | None) -> str:
-    """The text of a prompt, None for the folder's default one and "" for none; `UserError` if the
-    folder has no such prompt."""
+    """The text of a prompt, None for the folder's default one and "" for none."""
     path = folder / PROMPTS
     described = read_json(path) if path.is_file() else {}
     prompts = described.get("prompts") or {}
@@ -208,8 +204,7 @@ def read_prompt(folder: Path, name: str | None) -> str:
 
 
 def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
-    """Load the encoder of a folder, with a prompt as `read_prompt` takes it; errors of the library
-    may be of any kind."""
+    """Load the encoder of a folder, with a prompt as `read_prompt` takes it."""
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     model: Any = None
     if entries[0]["type"].endswith(".Transformer"):

@@ -1,7 +1,4 @@
-"""Load a transformer and its tokenizer from a folder.
-
-What would give silently wrong vectors is an error.
-"""
+"""Load a transformer and its tokenizer from a folder."""
 
 import inspect
 import os
@@ -39,7 +36,6 @@ LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
 def _weights(folder: Path) -> list[str]:
-    """The names of the files with the weights of a model."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         return sorted(set(read_json(index)["weight_map"].values()))
@@ -47,7 +43,7 @@ def _weights(folder: Path) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UserError` if a folder lacks a configuration, safetensors weights or a tokenizer."""
+    """Refuse a folder without a configuration, safetensors weights or a tokenizer."""
     refuse_own_code(folder)
     refuse_pickled(folder)
     for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
@@ -59,7 +55,7 @@ def check_folder(folder: Path) -> None:
 
 
 def refuse_pickled(folder: Path) -> None:
-    """Raise `UserError` if the only weights in a folder are pickled."""
+    """Refuse a folder whose only weights are pickled."""
     pickled = [path.name for path in sorted(folder.glob("*")) if path.suffix in PICKLED]
     if pickled and not any(folder.glob("*.safetensors")):
         raise UserError(
@@ -74,8 +70,8 @@ def load_backbone(
     """Load a transformer and its fast tokenizer from a local folder, in float32.
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
-    the model's own pooler (dense + tanh) is loaded, too. `UserError` if files are missing, pickled
-    or broken, do not fit together, or hold no encoder of text.
+    the model's own pooler (dense + tanh) is loaded, too. What would give silently wrong vectors is
+    an error.
     """
     from transformers.utils import logging
 
@@ -146,8 +142,7 @@ def _read_config(folder: Path) -> Any:
 
 
 def _loader(config: Any) -> tuple[Any, Any]:
-    """The automatic class that loads a model, and the model's own class. Of T5 and its relatives
-    only the encoder is loaded."""
+    """The automatic class that loads a model, and its own class. Of a T5 it is the encoder."""
     from transformers import AutoModel, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto
 
@@ -159,10 +154,8 @@ def _loader(config: Any) -> tuple[Any, Any]:
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
     """The option by which a class of models leaves out its pooler; empty if it has none."""
-    has_option = (
-        callable(model_class) and "add_pooling_layer" in inspect.signature(model_class).parameters
-    )
-    return {"add_pooling_layer": False} if has_option else {}
+    names = inspect.signature(model_class).parameters if callable(model_class) else ()
+    return {"add_pooling_layer": False} if "add_pooling_layer" in names else {}
 
 
 def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
@@ -198,23 +191,24 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
 def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a model that cannot be run, or whose states depend on padding, and so on the other
     sentences of a batch."""
+    subject = f"the {model.config.model_type} in {folder}"
     short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
-    problem = ""
     try:
         alone, padded = (
             forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
             for rows in ([short], [short, long])
         )
-        # Rounding moves them by 1e-6.
-        if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
-            problem = "has vectors that depend on padding, and so on the other sentences of a batch"
     except Exception as error:  # lengths that it does not support, or no encoder of text
         if is_memory_full(error):
             raise
-        problem = f"cannot be run ({summary(error)})"
-    if problem:
         raise UserError(
-            f"the {model.config.model_type} in {folder} {problem}; choose another model"
+            f"{subject} cannot be run ({summary(error)}); choose another model"
+        ) from error
+    # Rounding moves them by 1e-6.
+    if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
+        raise UserError(
+            f"{subject} has vectors that depend on padding, and so on the other sentences of a "
+            "batch; choose another model"
         )
 
 
@@ -225,8 +219,8 @@ def summary(error: Exception) -> str:
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
-    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler, or an
-    empty dictionary if it stores none."""
+    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler; empty
+    if it stores none."""
     tensors: dict[str, torch.Tensor] = {}
     for file in _weights(folder):
         with safe_open(folder / file, framework="pt") as weights:
@@ -250,11 +244,8 @@ def longest_input(model: Any, tokenizer: Any) -> int:
 
 
 def load_language_head(folder: Path, backbone: Any) -> Any:
-    """Load the masked-language-model head of a checkpoint: last hidden states to logits.
-
-    Where the checkpoint ties them, the head's decoder shares the input embeddings of `backbone`.
-    `UserError` if the checkpoint stores no such head.
-    """
+    """Load the masked-language-model head of a checkpoint: last hidden states to logits. Where the
+    checkpoint ties them, its decoder shares the input embeddings of `backbone`."""
     model = load_masked_language_model(folder)
     (head,) = [module for module in model.children() if module is not model.base_model]
     if getattr(model.config, "tie_word_embeddings", True):
@@ -263,7 +254,7 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
 
 
 def load_masked_language_model(folder: Path) -> Any:
-    """Load a checkpoint with its masked-language-model head; `UserError` if it stores none."""
+    """Load a checkpoint with its masked-language-model head."""
     from transformers import AutoModelForMaskedLM
 
     refusal = UserError(
