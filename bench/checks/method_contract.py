@@ -279,7 +279,7 @@ def check_resume(trial: Trial) -> None:
         checkpoint = checkpoints.newest()
     assert checkpoint is not None
     resumed = trial.training()
-    resumed.load(checkpoint)
+    resumed.load(*checkpoint)
     is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
     name = _different(whole, resumed)
     if name or not is_equal:

@@ -145,7 +145,7 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
     """Models by the names of their files of results."""
     by_file: dict[str, Model] = {}
     for model in models:
-        file = f"{slug(model.label)}.json"
+        file = slug(model.label).lstrip(".-") + ".json"
         if file in by_file:
             raise UserError(
                 f"'{by_file[file].label}' and '{model.label}' would both be written to {file}; "

@@ -135,7 +135,7 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
 
 
 def find_model(model: str | Path) -> Path:
-    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
+    """The folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
     name = str(model)
     folder = encoder_folder(name)
     if folder is not None:

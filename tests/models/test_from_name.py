@@ -223,7 +223,7 @@ def test_several_models_give_one_table_and_one_file_each(
     assert evaluated(tiny_data, tmp_path / "out", *several) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["spearman", "test", "STS12", "STS-B"]
-    files = [slug(word) for word in several]
+    files = [slug(word).lstrip(".-") for word in several]
     written = sorted(path.stem for path in (tmp_path / "out").glob("*.json"))
     assert written == sorted(files)
     for row, word, name in zip(table[1:], several, files, strict=True):
@@ -271,7 +271,7 @@ def test_existing_results_are_not_computed_again(
 
 def test_file_names_are_those_of_the_models() -> None:
     words = ["a/x/encoder", "a/x/encoder[pooler=avg,normalize]", "./b", "m:f"]
-    names = ["a-x-encoder", "a-x-encoder-pooler-avg-normalize", ".-b", "m-f"]
+    names = ["a-x-encoder", "a-x-encoder-pooler-avg-normalize", "b", "m-f"]
     assert list(files([Model.read(word) for word in words])) == [f"{name}.json" for name in names]
     both = "'owner/model' and 'owner-model' would both be written to owner-model.json; omit one"
     refused(lambda: files([Model("owner/model"), Model("owner-model")]), both)
