@@ -1,18 +1,14 @@
-"""Analyses: measurements of a run's Encoder that are not scores. Definitions and sources:
-docs/analyses.md.
-
-Each analysis takes the Encoder and its `Material` and returns plain JSON data. An analysis that
-does not apply to an Encoder raises `NotApplicable`, which `analyse` records as `{"reason": ...}`.
+"""Analyses: measurements of a run's Encoder that are not scores, as plain JSON data. Definitions
+and sources: docs/analyses.md.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -25,7 +21,7 @@ from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from bench.training.loop import batches
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError
 from methods.base import Method, stream
 
 TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
@@ -58,17 +54,18 @@ class NotApplicable(UserError):
 
 @dataclass(frozen=True)
 class Material:
-    """The inputs of an analysis in addition to the Encoder."""
+    """The inputs of an analysis beside the Encoder."""
 
     run: Run
     corpus: str  # the run's, or the suite's if the run has none
     suite: Path
     device: str = "cpu"
     best_step: int | None = None  # the step whose weights were selected; None without training
+    _known: dict[Encoder, dict[str, np.ndarray]] = field(default_factory=dict)
+    _task_maps: dict[Encoder, Vectors] = field(default_factory=dict)
 
     @cached_property
     def context(self) -> RunContext:
-        """The run's corpora and data, read on first use."""
         return RunContext(self.run, self.suite, self.device)
 
     @cached_property
@@ -78,24 +75,16 @@ class Material:
         listed = manifest(data).sts.get(TASK, {})
         return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
 
-    @cached_property
+    @property
     def splits(self) -> dict[str, sts.Subset]:
-        """The pairs of STS-B by split that the data has, and "all"; `NotApplicable` without any."""
+        """The pairs of STS-B by split that the data has."""
         splits = {task.split: task.subsets[0] for task in self.tasks}
         if not splits:
             raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
-        parts = list(splits.values())
-        splits["all"] = sts.Subset(
-            TASK,
-            tuple(text for part in parts for text in part.first),
-            tuple(text for part in parts for text in part.second),
-            np.concatenate([part.gold for part in parts]),
-        )
         return splits
 
     @property
     def test(self) -> sts.Subset:
-        """The test pairs of STS-B; `NotApplicable` if the data has none."""
         if "test" not in self.splits:
             raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
         return self.splits["test"]
@@ -103,7 +92,8 @@ class Material:
     def vectors(
         self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
     ) -> np.ndarray:
-        """Return vectors of n sentences as they are scored, float32 (n, d). Each is encoded once.
+        """Return finite vectors of n sentences as they are scored, float32 (n, d). Each is encoded
+        once.
 
         Args:
             encoder: of the sentences.
@@ -111,29 +101,22 @@ class Material:
             where: describes the sentences in messages.
             task: whether they are STS-B's. A transform that is fitted on each task is then fitted
                 on all of STS-B, else on `sentences`.
-
-        Raises:
-            UserError: a vector is not finite.
         """
-        cache, task_maps = self._known.setdefault(encoder, ({}, []))
+        known = self._known.setdefault(encoder, {})
 
         def encoded(texts: Sequence[str]) -> np.ndarray:
-            missing = [text for text in dict.fromkeys(texts) if text not in cache]
+            missing = [text for text in dict.fromkeys(texts) if text not in known]
             if missing:
-                cache.update(zip(missing, self.context.encode(encoder, missing), strict=True))
-            return np.stack([cache[text] for text in texts])
+                known.update(zip(missing, self.context.encode(encoder, missing), strict=True))
+            return np.stack([known[text] for text in texts])
 
         adapt = adaptation(encoder)
-        if adapt is None:
-            return look_up(where, [sentences], encoded)[0]
-        if task and not task_maps:
-            task_maps.append(adapt(list(self.tasks[0].target()), encoded))
-        final = task_maps[0] if task else adapt(sentences, encoded)
+        if adapt and task:
+            if encoder not in self._task_maps:
+                self._task_maps[encoder] = adapt(list(self.tasks[0].target()), encoded)
+            return look_up(where, [sentences], self._task_maps[encoder])[0]
+        final = adapt(sentences, encoded) if adapt else encoded
         return look_up(where, [sentences], final)[0]
-
-    @cached_property
-    def _known(self) -> WeakKeyDictionary[Encoder, tuple[dict[str, np.ndarray], list[Vectors]]]:
-        return WeakKeyDictionary()
 
     def tensor(self, array: np.ndarray) -> Tensor:
         """Return an array as a float64 tensor on the device."""
@@ -141,15 +124,9 @@ class Material:
 
 
 def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[str, Any]:
-    """Return the results of analyses by name; `{"reason": text}` for one that does not apply.
-
-    Raises:
-        UserError: a name is unknown, data is missing or invalid, or vectors are not finite.
-    """
+    """Return the results of analyses by name; `{"reason": text}` for one that does not apply."""
     results: dict[str, Any] = {}
     for name in names:
-        if name not in ANALYSES:
-            raise UserError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
         try:
             results[name] = ANALYSES[name](encoder, material)
         except NotApplicable as reason:
@@ -159,15 +136,16 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return alignment (None if no pair is positive) and uniformity in three forms."""
+    parts = {split: [pairs] for split, pairs in material.splits.items() if split != "train"}
     results = {}
-    for split, pairs in material.splits.items():
-        if split == "train":
-            continue
-        sentences = pairs.first + pairs.second
+    for split, subsets in (parts | {"all": list(material.splits.values())}).items():
+        firsts = [text for pairs in subsets for text in pairs.first]
+        sentences = firsts + [text for pairs in subsets for text in pairs.second]
         encoded = material.vectors(encoder, sentences, f"{TASK} {split}", task=True)
         vectors = material.tensor(encoded)
-        first, second = vectors.split(len(pairs.first))
-        gold = torch.from_numpy(pairs.gold).to(material.device)
+        first, second = vectors.split(len(firsts))
+        gold = torch.from_numpy(np.concatenate([pairs.gold for pairs in subsets]))
+        gold = gold.to(material.device)
         rows = list({text: row for row, text in enumerate(sentences)}.values())
         alignment_dclr, uniformity_dclr = geometry.in_batches(first, second, gold)
         results[split] = {
@@ -185,8 +163,7 @@ def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test
-    pairs. The Encoder is a transformer with two special tokens per sentence.
-    """
+    pairs."""
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
         raise NotApplicable(
@@ -221,16 +198,12 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     }
 
 
-def tokens(encoder: Encoder, material: Material, sentence: str | None = None) -> dict[str, Any]:
-    """Return the cosines of all tokens of one sentence in the last layer, special tokens included.
-
-    The sentence is by default the first test sentence, in the order of the file, with 8 to 14
-    words. The Encoder is a transformer.
-    """
+def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
+    """Return the cosines of all tokens of a sentence in the last layer, special tokens included: of
+    the first test sentence, in the order of the file, with 8 to 14 words."""
     transformer = _transformer(encoder)
-    if sentence is None:
-        texts = chain(*zip(material.test.first, material.test.second, strict=True))
-        sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
+    texts = chain(*zip(material.test.first, material.test.second, strict=True))
+    sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
         raise NotApplicable(
             f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words "
@@ -263,10 +236,8 @@ def _transformer(encoder: Encoder) -> TransformerEncoder:
 
 def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the largest cosines within random batches of the run's corpus, and with as many
-    Gaussian vectors.
-
-    Draws depend only on the size and the repeat, so that runs on one corpus have the same batches.
-    """
+    Gaussian vectors. Draws depend only on the size and the repeat: runs on one corpus have the same
+    batches."""
     corpus = material.corpus
     sentences = material.context.sentences(corpus)
     order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
@@ -279,10 +250,8 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
             f"corpus '{corpus}' has {len(pool)} distinct sentences, "
             f"fewer than a batch of {SIZES[0]}"
         )
-    vectors = geometry.unit(
-        material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))
-    ).float()
-
+    encoded = material.vectors(encoder, pool, f"corpus '{corpus}'")
+    vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:
         similarities: dict[str, list[list[float]]] = {"mean": [], "noise": []}
@@ -292,8 +261,7 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
             generator = stream(0, "in-batch noise", size, repeat)
             drawn = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
             for kind, others in (("mean", batch), ("noise", geometry.unit(drawn))):
-                nearest = geometry.largest_similarities(batch, others, RANKS)
-                similarities[kind].append(nearest)
+                similarities[kind].append(geometry.largest_similarities(batch, others, RANKS))
         for kind, values in similarities.items():
             largest[kind].append(np.mean(values, axis=0).tolist())
     return {
@@ -346,9 +314,7 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the nearest test sentences of a few queries, among all distinct test sentences.
-
-    Queries are first sentences of pairs at equal distances in the file, which is ordered by source.
-    """
+    Queries are first sentences at equal distances in the file, which is ordered by source."""
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     vectors = material.vectors(encoder, texts, f"{TASK} test", task=True)
