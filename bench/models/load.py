@@ -4,15 +4,13 @@ A folder that `save_encoder` writes holds `encoder.json` (the kind, and what the
 returned), the encoder's own files, and, where the encoder has them, `base/` (the encoder that it
 wraps) and `arrays.safetensors` (its tensors).
 
-Folders of sentence-transformers are read by that library. Where the first module is a transformer
-and its vectors are pooled by one of our poolers, our own forward pass runs it, and the library what
-follows. Otherwise the library encodes. Normalize as the last module is left out: it changes no
-cosine, and SentEval's classifiers get unnormalised vectors.
+Folders of sentence-transformers are read by that library. Where they are a transformer and one of
+our poolers, our own forward pass runs it. Otherwise the library encodes. Normalize as the last
+module is left out: it changes no cosine, and SentEval's classifiers get unnormalised vectors.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import logging
@@ -41,7 +39,7 @@ from bench.registry.encoders import (
 )
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, write_json
+from bench.utils.files import atomic_folder, read_json, sha256_text, write_json
 from bench.utils.memory import is_memory_full
 from methods.base import Mapped
 
@@ -127,10 +125,7 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
         check_folder(folder)
         kind = TRANSFORMER
     if prompt:
-        refusal = f"{folder} has no prompts"
-        if pooler:
-            refusal = f"--pooler uses only the transformer of {folder}, without prompts"
-        raise UserError(f"{refusal}; omit --prompt")
+        raise UserError(f"{folder} has no prompts, or --pooler leaves them out; omit --prompt")
     return kind
 
 
@@ -229,49 +224,32 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         library.pop(-1)
     library.eval()
 
-    # Our pooler, where the first two modules are a transformer's last states and that pooler.
-    pooler, plain = None, {"method": "forward", "method_output_name": "last_hidden_state"}
-    pooling: Any = library[1] if len(library) > 1 else None
-    if model is not None and isinstance(pooling, Pooling):
-        first: Any = library[0]
+    # Our forward pass, where the modules are a transformer's last states and one of our poolers.
+    first: Any = library[0]
+    pooling: Any = library[-1]
+    if model is not None and not text and len(library) == 2 and isinstance(pooling, Pooling):
+        plain = {"method": "forward", "method_output_name": "last_hidden_state"}
         is_plain = first.modality_config.get("text") == plain and not first.processing_kwargs
-        if is_plain and (pooling.include_prompt or not text):
-            pooler = MODES.get(pooling.pooling_mode)
-    if pooler is None:
-        return ModularEncoder(folder, text, library.to(device))
-    transformer = TransformerEncoder(model.to(device), library[0].tokenizer, pooler)
-    behind = torch.nn.Sequential(*list(library)[2:]).to(device)
-    if not text and not len(behind):
-        return transformer
-    return ModularEncoder(folder, text, behind, transformer)
+        pooler = MODES.get(pooling.pooling_mode)
+        if is_plain and pooler:
+            return TransformerEncoder(model.to(device), first.tokenizer, pooler)
+    return ModularEncoder(folder, text, library.to(device))
 
 
 class ModularEncoder:
-    """The modules of a folder, all of them or those behind a transformer that we run."""
+    """The modules of a folder, run by sentence-transformers."""
 
     kind = "sentence-transformers"
 
-    def __init__(
-        self, folder: Path, prompt: str, modules: Any, transformer: TransformerEncoder | None = None
-    ) -> None:
-        self._prompt, self._modules, self._transformer = prompt, modules, transformer
-        described = f"{files_sum(folder, READ)}\n{prompt}".encode()
-        self.identity = f"{self.kind}-{hashlib.sha256(described).hexdigest()[:16]}"
-        # Tasks are tokenized once for all runs of a suite, without a prompt.
-        self.base = None if prompt else transformer
+    def __init__(self, folder: Path, prompt: str, library: Any) -> None:
+        self._prompt, self._library = prompt, library
+        described = f"{files_sum(folder, READ)}\n{prompt}"
+        self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        if self._transformer is None:
-            options = {"prompt": self._prompt, "show_progress_bar": False}
-            vectors = self._modules.encode(list(sentences), **options)
-            return np.asarray(vectors, dtype=np.float32)
-        vectors = self._transformer.encode([self._prompt + text for text in sentences])
-        pooled = torch.from_numpy(vectors).to(self._transformer.model.device)
-        with torch.inference_mode():
-            features = {"sentence_embedding": pooled}
-            for module in self._modules:
-                features = module(features)
-        return features["sentence_embedding"].float().cpu().numpy()
+        options = {"prompt": self._prompt, "show_progress_bar": False}
+        vectors = self._library.encode(list(sentences), **options)
+        return np.asarray(vectors, dtype=np.float32)
 
 
 class Normalised(Mapped):
@@ -282,13 +260,11 @@ class Normalised(Mapped):
 
     def __init__(self, base: Any) -> None:
         self.base = base
-        # Whether the identity is the same in another process.
-        self.lasting = getattr(base, "lasting", True)
+        self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(json.dumps([self.base.identity]).encode())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        return f"{self.kind}-{sha256_text(json.dumps([self.base.identity]))[:16]}"
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         exact = torch.from_numpy(np.ascontiguousarray(vectors)).double()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -154,24 +154,14 @@ class Checkpoints:
     def _read(self, path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
-            differences = list(_differences(metadata["origin"], self.origin))
-            if differences:
+            if metadata["origin"] != self.origin:
                 raise UserError(
-                    f"{path} is of another training: {', '.join(differences)}; "
-                    "move its folder away, or name another suite"
+                    f"{path} is of another training, or its corpus has changed; move its folder "
+                    "away, or name another suite"
                 )
             # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
         return tensors | metadata["facts"]
-
-
-def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    """Yield `field was A, is B` for each field of nested plain data that differs."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
-    elif old != new:
-        yield f"{name} was {json.dumps(old)}, is {json.dumps(new)}"
 
 
 class Log:
