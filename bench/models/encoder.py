@@ -96,11 +96,8 @@ class TokenFile(Sequence[list[int]]):
 
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
-    """Tokenize sentences, or read them from `folder` if they were tokenized before.
-
-    The file is named by a hash of the sentences, the tokenizer and `longest`, so it never is stale.
-    Sentences are cut on the right to `longest` tokens, special ones included.
-    """
+    """Tokenize sentences, cut on the right to `longest` tokens, special ones included, or read them
+    from a file in `folder`, named by a hash of sentences, tokenizer and `longest`."""
     digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
     for sentence in sentences:
         digest.update(sentence.encode())
@@ -182,12 +179,11 @@ class TransformerEncoder:
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
     ) -> np.ndarray:
-        """Encode tokenized sentences, special tokens included: float32 (n, width), in order.
+        """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
-            tokens: token ids of each sentence.
-            progress: called with the number of sentences of each batch; on a GPU that may be before
-                it is finished.
+            tokens: of each sentence.
+            progress: called with the number of sentences of each batch.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
         """
@@ -220,8 +216,8 @@ class TransformerEncoder:
 
     @torch.inference_mode()
     def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
-        """Encode one batch with the dropout of training, float32 (n, d); `seed` determines its
-        masks. The state of torch's global generators is restored."""
+        """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
+        state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
         training = self.model.training
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -255,8 +251,8 @@ class TransformerEncoder:
 
 
 def read_tokens(encoder: Encoder, sentences: Sequence[str], folder: Path) -> None:
-    """Have the transformer under an encoder, if any, take token ids of distinct sentences from a
-    file that all runs of a suite share."""
+    """Have the transformer under an encoder, if any, take token ids from a file that all runs of a
+    suite share."""
     base: Any = encoder
     while getattr(base, "base", None):
         base = base.base

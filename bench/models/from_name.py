@@ -1,7 +1,6 @@
 """Models to score: a hub id, a folder, a backbone, or a Python function, with options.
 
-Functions are user code. They are imported only if the user names one (`module:function`) or passes
-one. Names in files of results or configurations are never imported.
+A function is imported only where the user names or passes it, never by a name in a file.
 """
 
 from __future__ import annotations
@@ -79,7 +78,6 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The source as text."""
         source = self.source
         if isinstance(source, str):
             return source
@@ -87,14 +85,12 @@ class Model:
 
     @property
     def options(self) -> list[str]:
-        """The options as they are written in brackets."""
         given = {"pooler": self.pooler, "prompt": self.prompt}
         options = [f"{key}={value}" for key, value in given.items() if value is not None]
         return options + ["normalize"] * self.normalize
 
     @property
     def label(self) -> str:
-        """Source and options, for tables."""
         return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
 
     def describe(self) -> dict[str, Any]:
@@ -103,7 +99,7 @@ class Model:
         return {"model": self.name, **options, "function": self.is_function}
 
     def check(self) -> None:
-        """Raise `UserError` for mistakes that are visible before anything is loaded."""
+        """Refuse mistakes that are visible before anything is loaded."""
         if self.is_function:
             self._function()
         else:
@@ -128,7 +124,6 @@ class Model:
         return function
 
     def load(self, device: str) -> Encoder:
-        """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
                 raise UserError(

@@ -299,13 +299,8 @@ def is_packed(model: Any) -> bool:
 def forward(
     model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
 ) -> States:
-    """Hidden states of a Hugging Face transformer, in its current mode (evaluation or training).
-
-    Args:
-        first_only: compute only the first tokens of the last layer, where the model is packed.
-        work: counts the pass.
-        inputs: more inputs of the model, such as `position_ids`.
-    """
+    """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
+    model computes only the first tokens of the last layer. `work` counts the pass."""
     first_only = first_only and is_packed(model)
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
@@ -323,8 +318,7 @@ def forward(
 
 
 def _padding(batch: Batch) -> Tensor | None:
-    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding; None without
-    padding."""
+    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding."""
     if not batch.ragged:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device

@@ -92,16 +92,9 @@ class Material:
     def vectors(
         self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
     ) -> np.ndarray:
-        """Return finite vectors of n sentences as they are scored, float32 (n, d). Each is encoded
-        once.
-
-        Args:
-            encoder: of the sentences.
-            sentences: with repetitions.
-            where: describes the sentences in messages.
-            task: whether they are STS-B's. A transform that is fitted on each task is then fitted
-                on all of STS-B, else on `sentences`.
-        """
+        """Return finite vectors of n sentences as they are scored, float32 (n, d); each distinct
+        one is encoded once. A transform that is fitted on each task is fitted on all of STS-B for a
+        `task`, else on `sentences`; messages name them by `where`."""
         known = self._known.setdefault(encoder, {})
 
         def encoded(texts: Sequence[str]) -> np.ndarray:
@@ -119,7 +112,6 @@ class Material:
         return look_up(where, [sentences], final)[0]
 
     def tensor(self, array: np.ndarray) -> Tensor:
-        """Return an array as a float64 tensor on the device."""
         return torch.from_numpy(array).to(self.device).double()
 
 
@@ -183,12 +175,12 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     first, mean, without, whole = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    setsim = {"cls": first.mean(0).tolist(), "mean": mean.mean(0).tolist()}
+    cls, means = first.mean(0).tolist(), mean.mean(0).tolist()
     return {
         "depth": depth,
         "pairs": [[lower, lower + 1] for lower in range(1, depth)],
-        "setsim": {pooling: values[1:] for pooling, values in setsim.items()},
-        "setsim_embedding": {pooling: values[0] for pooling, values in setsim.items()},
+        "setsim": {"cls": cls[1:], "mean": means[1:]},
+        "setsim_embedding": {"cls": cls[0], "mean": means[0]},
         "toksim": {
             "without_special": without[several].mean(0).tolist(),
             "with_special": whole.mean(0).tolist(),
@@ -205,10 +197,7 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
     texts = chain(*zip(material.test.first, material.test.second, strict=True))
     sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
-        raise NotApplicable(
-            f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words "
-            "to compare"
-        )
+        raise NotApplicable(f"no test sentence of {TASK} has 8 to 14 words to compare")
     (row,) = transformer.tokenize([sentence])
     pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
     width = transformer.model.config.hidden_size
@@ -246,10 +235,8 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     pool = list(islice(distinct, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
-        raise NotApplicable(
-            f"corpus '{corpus}' has {len(pool)} distinct sentences, "
-            f"fewer than a batch of {SIZES[0]}"
-        )
+        known = f"corpus '{corpus}' has {len(pool)} distinct sentences"
+        raise NotApplicable(f"{known}, fewer than a batch of {SIZES[0]}")
     encoded = material.vectors(encoder, pool, f"corpus '{corpus}'")
     vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}

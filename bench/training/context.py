@@ -272,9 +272,8 @@ class RunContext:
 
     def encoder(self, pooler: str | None = None) -> Encoder:
         if pooler == "cls":  # the checkpoint's own pooler, which is never trained
-            return TransformerEncoder.load(
-                self.run.pretrained.folder(), {"pooler": pooler}, device=self.device
-            )
+            folder = self.run.pretrained.folder()
+            return TransformerEncoder.load(folder, {"pooler": pooler}, device=self.device)
         if pooler:
             return self._join(self.backbone, pooler)
         encoder = self._join(self.scored_backbone, self.run.evaluation_pooler)
@@ -286,9 +285,8 @@ class RunContext:
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
         known = self._known if pooler == self.run.evaluation_pooler else None
-        return TransformerEncoder(
-            model, self.tokenizer, pooler, cached_tokens=known, work=self.work
-        )
+        tokenizer, work = self.tokenizer, self.work
+        return TransformerEncoder(model, tokenizer, pooler, cached_tokens=known, work=work)
 
     def remember(self, sentences: Sequence[str]) -> None:
         """Tokenize sentences once that this run's Encoders encode often: those of the dev set."""
