@@ -158,15 +158,12 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     pairs."""
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
-        raise NotApplicable(
-            "the tokenizer does not add one special token before and one after a sentence"
-        )
+        raise NotApplicable("the tokenizer does not add two special tokens to a sentence")
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
     depth = int(transformer.model.config.num_hidden_layers)
-    similarities = transformer.encode_tokens(
-        tokens, pool=geometry.layer_similarities, width=4 * depth + 2
-    )
+    width = 4 * depth + 2
+    similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
     (similarities,) = look_up(f"{TASK} test, layers", [sentences], lambda _: similarities)
     # One token and two special ones form no pair.
     several = np.array([len(row) > 3 for row in tokens])
@@ -200,13 +197,11 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
         raise NotApplicable(f"no test sentence of {TASK} has 8 to 14 words to compare")
     (row,) = transformer.tokenize([sentence])
     pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
-    width = transformer.model.config.hidden_size
+    shape = len(row), transformer.model.config.hidden_size
     flat = transformer.encode_tokens(
-        [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
+        [row], pool=lambda states, _: states[-1].flatten(1), width=shape[0] * shape[1]
     )
-    (states,) = look_up(
-        f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(len(row), width)
-    )
+    (states,) = look_up(f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(shape))
     return {
         "sentence": sentence,
         "tokens": pieces,
@@ -217,9 +212,7 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 def _transformer(encoder: Encoder) -> TransformerEncoder:
     if not isinstance(encoder, TransformerEncoder):
-        raise NotApplicable(
-            f"an encoder of kind '{encoder.kind}' is not a transformer and has no layers to compare"
-        )
+        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is not a transformer")
     return encoder
 
 
@@ -273,14 +266,9 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return what the newest sentences would retrieve from IS-CSE's memory (`READING`)."""
     run, step = material.run, material.best_step
     if not run.trained or step is None:
-        raise NotApplicable(
-            "nothing was trained, so there is no training order to fill a memory with"
-        )
-    method = run.build()
-    if type(method).items is not Method.items:
-        raise NotApplicable(
-            f"'{run.parts[0][0]}' does not train on single sentences, which the memory consists of"
-        )
+        raise NotApplicable("nothing was trained, so there is no order to fill a memory with")
+    if type(run.build()).items is not Method.items:
+        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences")
     sentences = material.context.sentences()
     rows: deque[int] = deque(maxlen=MEMORY)
     for batch in islice(batches(len(sentences), run.recipe, run.seed or 0), step):

@@ -131,14 +131,14 @@ class Checkpoints:
             save_file(tensors, file, metadata)
             fsync(file)
             os.replace(file, self.folder / f"{step:08d}-{sha256_file(file)}.safetensors")
-        for path in self._newest_first()[GENERATIONS:]:
+        for path in sorted(self.folder.glob("*.safetensors"))[:-GENERATIONS]:
             path.unlink()
         self._last = time.monotonic()
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
         """Return the newest intact checkpoint: its file, and its tensors and plain data by name.
         Damaged ones are reported on stderr and deleted, those of another training refused."""
-        files = self._newest_first()
+        files = sorted(self.folder.glob("*.safetensors"), reverse=True)
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
                 return path, self._read(path)
@@ -147,9 +147,6 @@ class Checkpoints:
         if files:
             warn(f"no checkpoint in {self.folder} is intact; the training starts over")
         return None
-
-    def _newest_first(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"), reverse=True)
 
     def _read(self, path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:

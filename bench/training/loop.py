@@ -87,22 +87,20 @@ def training_settings(run: Run) -> Iterator[None]:
     """Refuse kernels that are not deterministic, within the block, and set the number of threads,
     which stays after it."""
     filling: Any = torch.utils.deterministic
-    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
-    cudnn = torch.backends.cuda.cudnn_sdp_enabled()
+    mode, cudnn = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
     # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
     torch.set_deterministic_debug_mode("error")
     # The attention of cuDNN has no deterministic backward pass.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    # No code here reads memory that it has not written.
+    # Not filled with NaN, which has an effect in that mode alone.
     filling.fill_uninitialized_memory = False
     torch.set_num_threads(run.recipe.threads)
     try:
         with float32_products(ELSEWHERE):
             yield
     finally:
-        torch.set_deterministic_debug_mode(before[0])
+        torch.set_deterministic_debug_mode(mode)
         torch.backends.cuda.enable_cudnn_sdp(cudnn)
-        filling.fill_uninitialized_memory = before[1]
 
 
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
