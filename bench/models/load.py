@@ -27,7 +27,12 @@ from bench.download import fetch_backbone
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.poolers import POOLER_NAMES, check_pooler
-from bench.models.transformer import check_folder, load_backbone, refuse_pickled, summary
+from bench.models.transformer import (
+    check_folder,
+    library_errors,
+    load_backbone,
+    refuse_pickled,
+)
 from bench.registry.backbones import UnknownBackbone, backbone, refuse_own_code
 from bench.registry.encoders import (
     MODULES,
@@ -40,7 +45,6 @@ from bench.registry.encoders import (
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, sha256_text, write_json
-from bench.utils.memory import is_memory_full
 from methods.base import Mapped
 
 ARRAYS = "arrays.safetensors"
@@ -87,22 +91,13 @@ def load_encoder(
                 f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
             )
         return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
-    try:
-        with float32_products(ELSEWHERE):
-            if kind == SAVED:
-                return _load_saved(folder, device)
-            encoder: Encoder = load_modular(folder, prompt, device)
-            encoder.encode(["a"])  # whether its parts fit together
-            return encoder
-    except UserError:
-        raise
-    except Exception as error:  # of any kind, for whatever the files say
-        if is_memory_full(error):
-            raise
-        raise UserError(
-            f"the parts of the encoder in {folder} are damaged or do not fit ({summary(error)}); "
-            "save or download it again"
-        ) from error
+    subject = f"the parts of the encoder in {folder} are damaged or do not fit"
+    with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
+        if kind == SAVED:
+            return _load_saved(folder, device)
+        encoder: Encoder = load_modular(folder, prompt, device)
+        encoder.encode(["a"])  # whether its parts fit together
+    return encoder
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:

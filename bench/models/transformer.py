@@ -3,6 +3,8 @@
 import inspect
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +75,15 @@ def load_backbone(
     the model's own pooler (dense + tanh) is loaded, too. What would give silently wrong vectors is
     an error.
     """
+    from transformers import AutoModel, AutoModelForTextEncoding
+    from transformers.models.auto import modeling_auto
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     check_folder(folder)
-    try:
+    remedy = "check its config.json, weights and tokenizer"
+    with library_errors(f"cannot load the model in {folder}", remedy):
         config = _read_config(folder)
         if dropout is not None:
             names = [name for name in DROPOUTS if hasattr(config, name)]
@@ -89,7 +94,10 @@ def load_backbone(
                 )
             for name in names:
                 setattr(config, name, dropout)
-        loader, model_class = _loader(config)
+        # Of T5 and its relatives only the encoder is loaded.
+        encoder = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
+        loader: Any = AutoModelForTextEncoding if encoder else AutoModel
+        model_class = encoder or modeling_auto.MODEL_MAPPING.get(type(config), None)
         options = {} if pooling_layer else without_pooler(model_class)
         model, loading = loader.from_pretrained(
             folder,
@@ -103,15 +111,6 @@ def load_backbone(
             **options,
         )
         tokenizer = load_tokenizer(folder)
-    except UserError:
-        raise
-    except Exception as error:  # transformers raises many kinds
-        if is_memory_full(error):
-            raise
-        raise UserError(
-            f"cannot load the model in {folder}: {summary(error)}; "
-            "check its config.json, weights and tokenizer"
-        ) from error
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
@@ -139,17 +138,6 @@ def _read_config(folder: Path) -> Any:
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     config._attn_implementation = None  # a configuration may name code on the hub
     return config
-
-
-def _loader(config: Any) -> tuple[Any, Any]:
-    """The automatic class that loads a model, and its own class. Of a T5 it is the encoder."""
-    from transformers import AutoModel, AutoModelForTextEncoding
-    from transformers.models.auto import modeling_auto
-
-    encoder = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
-    if encoder:
-        return AutoModelForTextEncoding, encoder
-    return AutoModel, modeling_auto.MODEL_MAPPING.get(type(config), None)
 
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
@@ -193,17 +181,12 @@ def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
     sentences of a batch."""
     subject = f"the {model.config.model_type} in {folder}"
     short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
-    try:
+    # It may not support these lengths, or be no encoder of text.
+    with library_errors(f"{subject} cannot be run", "choose another model"):
         alone, padded = (
             forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
             for rows in ([short], [short, long])
         )
-    except Exception as error:  # lengths that it does not support, or no encoder of text
-        if is_memory_full(error):
-            raise
-        raise UserError(
-            f"{subject} cannot be run ({summary(error)}); choose another model"
-        ) from error
     # Rounding moves them by 1e-6.
     if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
         raise UserError(
@@ -212,10 +195,18 @@ def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
         )
 
 
-def summary(error: Exception) -> str:
-    """The kind and the first line of a library's error."""
-    message = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {message[:200]}"
+@contextmanager
+def library_errors(subject: str, remedy: str) -> Iterator[None]:
+    """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if is_memory_full(error):
+            raise
+        message = str(error).strip().partition("\n")[0]
+        raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
