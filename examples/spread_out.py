@@ -5,11 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from methods.base import Contrastive, ContrastiveHyper, Field, Step, cosine
-
-
-class SpreadOutHyper(ContrastiveHyper):
-    strength: float = Field(1.0, ge=0)  # coefficient of the term; 0 is SimCSE
+from methods.base import Contrastive, Field, Step, cosine
 
 
 class SpreadOut(Contrastive):
@@ -22,14 +18,16 @@ class SpreadOut(Contrastive):
     name = "spread-out"
     title = "Spread-out"
     reference = "after Zhang et al. 2017, arXiv 1708.06320"
-    Hyper = SpreadOutHyper
+
+    class Hyper(Contrastive.Hyper):
+        strength: float = Field(1.0, ge=0)  # coefficient of the term; 0 is SimCSE
 
     def terms(
         self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
     ) -> list[tuple[float, Tensor]]:
         if len(anchors) < 2 or self.hyper.strength == 0:
             return []
-        own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
-        others = cosine(anchors, positives)[~own]
-        excess = others.square().mean() - 1 / anchors.shape[1]
-        return [(self.hyper.strength, others.mean().square() + excess.clamp(min=0))]
+        is_pair = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+        cosines = cosine(anchors, positives)[~is_pair]
+        excess = cosines.square().mean() - 1 / anchors.shape[1]
+        return [(self.hyper.strength, cosines.mean().square() + excess.clamp(min=0))]

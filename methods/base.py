@@ -27,18 +27,19 @@ from methods.contract import (
     fingerprint,
     frozen_model,
     overlay,
+    separate_dropout,
     transformer_with,
 )
 from methods.contrastive import (
     Contrastive,
-    ContrastiveHyper,
     Negatives,
     Queued,
+    Terms,
     cosine,
-    enqueue,
     info_nce,
     nt_xent,
     pair_loss,
+    weighted,
 )
 from methods.streams import seed_torch, stream, stream_seed, to_device
-from methods.transform import TARGET, Mapped, Transform, TransformHyper, in_chunks
+from methods.transform import TARGET, Mapped, Transform, in_chunks

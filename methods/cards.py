@@ -10,7 +10,6 @@ from methods.base import (
     ComputedPooler,
     Context,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Shape,
@@ -21,17 +20,6 @@ from methods.base import (
 )
 
 
-class CARDSHyper(ContrastiveHyper):
-    # Share of words whose first letter changes case; 0 changes none.
-    switch: float = Field(0.05, ge=0, le=1)
-    # "each": an independent draw per word (code v2); "count": max(1, round(switch x words)) words
-    # (v1).
-    words: Literal["each", "count"] = "each"
-    # K - 1, since the code's K includes the sentence itself; 0 retrieves none.
-    neighbours: int = Field(64, ge=0)
-    retrieval: ComputedPooler = "avg"  # pooler of the untrained backbone for the retrieval
-
-
 class CARDS(Contrastive):
     """Switched capitals in the second view, and one near neighbour of each sentence as a negative
     of every anchor; after a `+` only the negatives (docs/methods.md#cards)."""
@@ -40,7 +28,17 @@ class CARDS(Contrastive):
     title = "CARDS"
     reference = "Wang et al. 2022, arXiv 2206.02457; code alibaba/SimCSE-with-CARDS@8e038a0"
     version = 2
-    Hyper = CARDSHyper
+
+    class Hyper(Contrastive.Hyper):
+        # Share of words whose first letter changes case; 0 changes none.
+        switch: float = Field(0.05, ge=0, le=1)
+        # "each": an independent draw per word (code v2); "count": max(1, round(switch x words))
+        # words (v1).
+        words: Literal["each", "count"] = "each"
+        # K - 1, since the code's K includes the sentence itself; 0 retrieves none.
+        neighbours: int = Field(64, ge=0)
+        retrieval: ComputedPooler = "avg"  # pooler of the untrained backbone for the retrieval
+
     _large = {"switch": 0.1, "words": "count", "neighbours": 8, "retrieval": "cls_before_pooler"}
     # Batch size 128 on each of 4 GPUs; the authors train RoBERTa only.
     official = {
@@ -54,25 +52,27 @@ class CARDS(Contrastive):
     }
 
     @classmethod
-    def skip(cls, hyper: CARDSHyper, shape: Shape) -> str | None:
-        if hyper.switch > 0 and not shape.cased:
-            return (
-                "the backbone's tokenizer knows no capitals, so switching them changes nothing; "
-                "cards[switch=0] can run"
-            )
-        return None
+    def skip(cls, hyper: Hyper, shape: Shape) -> str | None:
+        if shape.cased or hyper.switch == 0:
+            return None
+        return (
+            "the backbone's tokenizer knows no capitals, so switching them changes nothing; "
+            "cards[switch=0] can run"
+        )
 
     def prepare(self, context: Context) -> None:
         self._context = context
         if self.hyper.neighbours == 0:
             return
-        sentences = context.sentences()
-        # Equal sentences are merged into their first row.
-        first = {text: row for row, text in reversed(list(enumerate(sentences)))}
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
+        # Equal sentences are retrieved as one. `rows` has their first row, `numbers` counts them.
+        sentences, corpus = context.sentences(), context.tokens()
+        rows: dict[str, int] = {}
+        for row, text in enumerate(sentences):
+            rows.setdefault(text, row)
+        numbers = {text: number for number, text in enumerate(rows)}
         self._numbers = [numbers[text] for text in sentences]
-        self._rows = [first[text] for text in numbers]
-        corpus, encoder = context.tokens(), context.encoder(self.hyper.retrieval)
+        self._rows = list(rows.values())
+        encoder = context.encoder(self.hyper.retrieval)
         vectors = context.encode_tokens(encoder, [corpus[row] for row in self._rows])
         # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
@@ -80,8 +80,8 @@ class CARDS(Contrastive):
     def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
         if self.hyper.switch == 0:
             return tokens, tokens
-        generator = step.generator("switch-case")
-        texts = [self._context.tokenizer.decode(row, skip_special_tokens=True) for row in tokens]
+        tokenizer, generator = self._context.tokenizer, step.generator("switch-case")
+        texts = [tokenizer.decode(row, skip_special_tokens=True) for row in tokens]
         # Not truncated to the recipe's length: a switched word may have more tokens.
         return tokens, self._context.tokenize([self._switch(text, generator) for text in texts])
 
@@ -100,9 +100,10 @@ class CARDS(Contrastive):
         return " ".join(words)
 
     def _retrieved(self, step: Step) -> list[int]:
-        """Return one drawn neighbour per item, as an index into the distinct sentences."""
-        count, generator = self.hyper.neighbours, step.generator("retrieval")
-        ranks = torch.randint(count, (len(step.rows),), generator=generator).tolist()
+        """Return a drawn neighbour of each item, as an index into the distinct sentences."""
+        # Drawn from a named stream, so `extras` and `negatives` get the same neighbours.
+        size, generator = (len(step.rows),), step.generator("retrieval")
+        ranks = torch.randint(self.hyper.neighbours, size, generator=generator).tolist()
         numbers = step.take(self._numbers)
         return [int(self._nearest[row, rank]) for row, rank in zip(numbers, ranks, strict=True)]
 
@@ -118,5 +119,5 @@ class CARDS(Contrastive):
         (vectors,) = views.extras[self.name]
         numbers = to_device(torch.tensor(step.take(self._numbers)), anchors.device)
         retrieved = to_device(torch.tensor(self._retrieved(step)), anchors.device)
-        # An anchor's own sentence is no negative of it.
+        # An anchor's sentence, retrieved for another anchor, is no negative of it.
         return [Negatives(vectors, weights=(numbers.unsqueeze(1) != retrieved).to(anchors))]

@@ -20,7 +20,7 @@ def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
 
 def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
     """Raise `Refusal` if parts cannot be combined."""
-    (first, _), *added = parts
+    (first, first_hyper), *added = parts
     names = [cls.name for cls, _ in parts]
     if issubclass(first, Transform):
         raise Refusal(
@@ -35,39 +35,43 @@ def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
         if not issubclass(first, Contrastive):
             kind = "does not use the contrastive formula" if first.trained else "is not trained"
             raise Refusal(f"'{first.name}' {kind}, so nothing can be added to it with '+'")
-        if not cls.joins():
+        if not issubclass(cls, Contrastive) or not cls.joins():
             raise Refusal(
                 f"'{cls.name}' adds nothing to another method; write it first or leave it out"
             )
-        assert issubclass(cls, Contrastive)
-        _refuse_slots(cls, hyper, *parts[0])
-
-
-def _refuse_slots(cls: type[Contrastive], hyper: Any, first: Any, first_hyper: Any) -> None:
-    """Raise `Refusal` if the slots of `cls` do not fit the method written first."""
-    setting = cls.own_pairs(hyper)
-    if setting:
-        raise Refusal(
-            f"'{cls.name}' with {setting} defines its own positive, so it can only be written first"
-        )
-    setting = first.in_parts(first_hyper)
-    if setting:
-        raise Refusal(
-            f"'{first.name}' with {setting} contrasts within parts of a batch, and '{cls.name}' "
-            f"needs the whole; set it to 1"
-        )
-    if cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss:
-        raise Refusal(
-            f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for it"
-        )
-    setting = first.own_pairs(first_hyper)
-    if setting and cls.terms is not Contrastive.terms:
-        raise Refusal(
-            f"'{cls.name}' needs the dropout positive, and '{first.name}' with {setting} has none"
-        )
-    for name in cls.Hyper.marked("host"):
-        if getattr(hyper, name) != cls.Hyper.model_fields[name].default:
-            raise Refusal(
+        positive, first_positive = cls.fixed_positive(hyper), first.fixed_positive(first_hyper)
+        parts_setting = first.in_parts(first_hyper)
+        # When slots of `cls` do not fit the method written first, and why.
+        rules = [
+            (
+                positive is not None,
+                f"'{cls.name}' with {positive} defines its own positive, so it can only be written "
+                "first",
+            ),
+            (
+                parts_setting is not None,
+                f"'{first.name}' with {parts_setting} contrasts within parts of a batch, and "
+                f"'{cls.name}' needs the whole; set it to 1",
+            ),
+            (
+                cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss,
+                f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for "
+                "it",
+            ),
+            (
+                cls.terms is not Contrastive.terms and first_positive is not None,
+                f"'{cls.name}' needs the dropout positive, and '{first.name}' with "
+                f"{first_positive} has none",
+            ),
+        ]
+        rules += [
+            (
+                getattr(hyper, name) != cls.Hyper.model_fields[name].default,
                 f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; "
-                "set it there"
+                "set it there",
             )
+            for name in cls.Hyper.marked("host")
+        ]
+        for is_conflict, reason in rules:
+            if is_conflict:
+                raise Refusal(reason)

@@ -14,15 +14,6 @@ from methods.base import Context, Field, HyperParameters, Method, Refusal, Step,
 Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dropout"]
 
 
-class ConSERTHyper(HyperParameters):
-    temperature: float = Field(0.1, gt=0)  # docs/methods.md#consert
-    first: Augmentation = "feature_cutoff"  # of the first view
-    second: Augmentation = "shuffle"  # of the second view
-    rate: float = Field(0.2, ge=0, lt=1)  # share that cutoff or dropout sets to zero, rounded down
-    # Factor of the mean loss; the released code takes 0.15 of the sum of two means.
-    scale: float = Field(1.0, gt=0)
-
-
 class ConSERT(Method):
     """NT-Xent between two augmented views of the embedding layer's output, trained on the sentences
     of the seven STS sets, **test sets included** (docs/methods.md#consert)."""
@@ -32,7 +23,16 @@ class ConSERT(Method):
     own_corpus_note = "has seen the STS test sentences"
     reference = "Yan et al. 2021, arXiv 2105.11741; code yym6472/ConSERT@03c9e8f"
     version = 2  # no decay of biases and layer norms; 67 word pieces
-    Hyper = ConSERTHyper
+
+    class Hyper(HyperParameters):
+        temperature: float = Field(0.1, gt=0)  # docs/methods.md#consert
+        first: Augmentation = "feature_cutoff"  # of the first view
+        second: Augmentation = "shuffle"  # of the second view
+        # Share that cutoff or dropout sets to zero, rounded down.
+        rate: float = Field(0.2, ge=0, lt=1)
+        # Factor of the mean loss; the released code takes 0.15 of the sum of two means.
+        scale: float = Field(1.0, gt=0)
+
     _recipe = {
         "corpus": "sts",
         "batch_size": 96,
@@ -82,6 +82,7 @@ class ConSERT(Method):
 
 def shuffled(lengths: Sequence[int], padded: int, generator: torch.Generator) -> Tensor:
     """Return a permutation of each sentence's token positions, (n, padded)."""
+    # On the host, beside draws of a stream; `augmented` moves the orders at once.
     orders = torch.arange(padded).repeat(len(lengths), 1)
     for row, length in enumerate(lengths):
         orders[row, :length] = torch.randperm(length, generator=generator)
@@ -93,9 +94,11 @@ def cutoff_mask(
 ) -> Tensor | None:
     """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is neither
     a cutoff nor dropout."""
+    # A feature is cut from all tokens of a sentence, and a token with all its features.
     cuts = {"feature_cutoff": (1, width), "token_cutoff": (padded, 1), "dropout": (padded, width)}
     if name not in cuts:
         return None
+    # On the host, beside draws of a stream; `augmented` moves the mask.
     mask = torch.ones(len(lengths), *cuts[name])
     for row, length in zip(mask, lengths, strict=True):
         elements = row[:length].view(-1)  # padding is not counted; a feature is one element
@@ -114,10 +117,13 @@ def augmented(
 ) -> Iterator[None]:
     """Augment the backbone's embeddings during the block; the views of a sentence are consecutive
     rows."""
+    # Hooks inside the embedding layer: a shuffle exchanges the position vectors of a sentence
+    # before they are added to its words, a cutoff masks the sums.
     count, views = len(lengths), list(zip(names, generators, strict=True))
 
     def shuffle(module: Any, inputs: Any, positions: Tensor) -> Tensor:
         padded = positions.shape[1]
+        # On the host, and moved at once for all sentences.
         orders = torch.arange(padded).repeat(count, len(views), 1)
         for view, (name, generator) in enumerate(views):
             if name == "shuffle":
@@ -129,17 +135,17 @@ def augmented(
 
     def cut(module: Any, inputs: Any, output: Tensor) -> Tensor:
         _, padded, width = output.shape
-        augmented = list(output.unflatten(0, (count, -1)).unbind(1))
+        embeddings = list(output.unflatten(0, (count, -1)).unbind(1))
         for view, (name, generator) in enumerate(views):
             mask = cutoff_mask(name, lengths, padded, width, rate, generator)
             if mask is not None:
-                augmented[view] = augmented[view] * to_device(mask, output.device).to(output)
-        return torch.stack(augmented, dim=1).flatten(0, 1)
+                embeddings[view] = embeddings[view] * to_device(mask, output.device).to(output)
+        return torch.stack(embeddings, dim=1).flatten(0, 1)
 
-    embeddings = backbone.embeddings
+    layer = backbone.embeddings
     hooks = [
-        embeddings.position_embeddings.register_forward_hook(shuffle),
-        embeddings.register_forward_hook(cut),
+        layer.position_embeddings.register_forward_hook(shuffle),
+        layer.register_forward_hook(cut),
     ]
     try:
         yield

@@ -6,7 +6,8 @@ computes in the dtype of the vectors it is given.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, ClassVar, Literal, Protocol, get_args
@@ -15,7 +16,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from torch import Tensor, nn
 
-from methods.streams import stream
+from methods.streams import seed_torch, stream, stream_seed
 
 Tokens = Sequence[Sequence[int]]
 Table = Mapping[str, Mapping[str, Any]]
@@ -88,6 +89,16 @@ class Step:
         return [corpus[row] for row in self.rows]
 
 
+@contextmanager
+def separate_dropout(step: Step, name: str, device: str | torch.device) -> Iterator[None]:
+    """Draw the dropout of a second model from the step's stream `name`: it must not shift that of
+    the backbone, which draws from the same global generator."""
+    device = torch.device(device)
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        seed_torch(stream_seed(step.seed, name, step.index), device)
+        yield
+
+
 @dataclass(frozen=True)
 class Views:
     """The vectors of one batch of n sentences.
@@ -109,21 +120,20 @@ class Views:
     def split(self, count: int) -> "list[Views]":
         """Return the views of `count` equal parts of the batch, without `states`; fewer parts where
         a batch is too short, as `torch.chunk` cuts it."""
-        if count == 1:
-            return [self]
+
+        def part(rows: Tensor) -> Views:
+            def cut(lists: Sequence[Tensor]) -> list[Tensor]:
+                return [vectors[rows] for vectors in lists]
+
+            return Views(
+                cut(self.vectors),
+                lambda layer: cut(self.at_layer(layer)),
+                {name: cut(lists) for name, lists in self.extras.items()},
+                quiet={name: cut(lists) for name, lists in self.quiet.items()},
+            )
+
         rows = torch.arange(len(self.vectors[0]), device=self.vectors[0].device)
-        return [self._of(part) for part in rows.chunk(count)]
-
-    def _of(self, rows: Tensor) -> "Views":
-        def cut(lists: Sequence[Tensor]) -> list[Tensor]:
-            return [vectors[rows] for vectors in lists]
-
-        return Views(
-            cut(self.vectors),
-            lambda layer: cut(self.at_layer(layer)),
-            {name: cut(lists) for name, lists in self.extras.items()},
-            quiet={name: cut(lists) for name, lists in self.quiet.items()},
-        )
+        return [self] if count == 1 else [part(rows) for rows in rows.chunk(count)]
 
 
 class Context(Protocol):

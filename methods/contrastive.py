@@ -11,8 +11,7 @@ the first one determines the pairs and the recipe.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -20,6 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step, Tokens, Views
+
+Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar each
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Negatives:
         cosines: Any = self.cosines
         if self.vectors is not None:
             cosines = cosine(anchors, self.vectors)
-        logits = (similarity(cosines) if similarity else cosines) / temperature
+        if similarity:
+            cosines = similarity(cosines)
+        logits = cosines / temperature
         if self.weight != 1.0:
             logits = logits + math.log(self.weight)
         return weighted(logits, self.weights)
@@ -59,10 +62,11 @@ def weighted(logits: Tensor, weights: Tensor | None) -> Tensor:
     return logits + weights.log()
 
 
-def cosine(left: Tensor, right: Tensor) -> Tensor:
-    """Return cosines (n, m) of rows (n, d) with all of (m, d), or with their own of (n, m, d)."""
-    left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
-    return left @ right.T if right.dim() == 2 else torch.einsum("nd,nmd->nm", left, right)
+def cosine(rows: Tensor, columns: Tensor) -> Tensor:
+    """Return cosines (n, m) of rows (n, d) with all columns (m, d), or with one set of columns per
+    row (n, m, d)."""
+    rows, columns = F.normalize(rows, dim=-1), F.normalize(columns, dim=-1)
+    return rows @ columns.T if columns.dim() == 2 else torch.einsum("nd,nmd->nm", rows, columns)
 
 
 def info_nce(
@@ -92,26 +96,20 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = 
     view (n, d), among the 2n - 1 others."""
     vectors = torch.cat([first, second])
     logits = cosine(vectors, vectors) / temperature
+    # A vector is no candidate for itself.
     diagonal = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+    # Rows 0 to n - 1 are the first views, n to 2n - 1 the second: the partner of row i is i + n
+    # modulo 2n.
     partners = torch.arange(len(vectors), device=vectors.device).roll(len(first))
     return F.cross_entropy(logits.masked_fill(diagonal, -torch.inf), partners, reduction=reduction)
-
-
-def enqueue(rows: Tensor, filled: Tensor, vectors: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Append vectors (n, d) to a first-in-first-out queue of `rows` (length, d), the newest last;
-    return the new rows, and how many of them are `filled`, a scalar."""
-    filled = (filled + len(vectors)).clamp(max=length)
-    return torch.cat([rows.to(vectors), vectors])[-length:], filled
-
-
-class ContrastiveHyper(HyperParameters):
-    temperature: float = Field(0.05, gt=0, json_schema_extra=HOST)  # SimCSE section 3
 
 
 class Contrastive(Method):
     """Base class of methods that fit the formula. Each slot is SimCSE's unless overridden."""
 
-    Hyper: ClassVar[type[HyperParameters]] = ContrastiveHyper
+    class Hyper(HyperParameters):
+        temperature: float = Field(0.05, gt=0, json_schema_extra=HOST)  # SimCSE section 3
+
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0
 
@@ -121,15 +119,15 @@ class Contrastive(Method):
         return any(getattr(cls, slot) is not getattr(Contrastive, slot) for slot in slots)
 
     @classmethod
-    def own_pairs(cls, hyper: Any) -> str | None:
-        """Return a name for a positive other than the dropout view, of a method that can only be
-        written first, else None."""
+    def fixed_positive(cls, hyper: Any) -> str | None:
+        """Return the setting with which the positive is not the dropout view, so that the method
+        can only be written first; else None."""
         return None
 
     @classmethod
     def in_parts(cls, hyper: Any) -> str | None:
-        """Return the setting with which parts of a batch contrast alone (`Views.split`), else None;
-        nothing can be added to it then."""
+        """Return the setting with which parts of a batch contrast alone (`Views.split`), so that
+        nothing can be added; else None."""
         return None
 
     @property
@@ -166,10 +164,8 @@ class Contrastive(Method):
         """Return the weights w_ij of the in-batch candidates, (n, n), or None for ones."""
         return None
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
-        """Return additional loss terms as pairs of a coefficient and a scalar."""
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
+        """Return additional loss terms."""
         return []
 
     def contrast(
@@ -180,13 +176,13 @@ class Contrastive(Method):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        views = context.embed(self.views(tokens, step), self._asked(tokens, step))
+        views = context.embed(self.views(tokens, step), self._named_extras(tokens, step))
         quiet = {part.name: part.quiet(tokens, step) for part in self.slots}
         if any(quiet.values()):
             views = replace(views, quiet=context.embed([], quiet, dropout=False).extras)
         return self.loss(views, step)
 
-    def _asked(self, tokens: Tokens, step: Step) -> dict[str, Sequence[Tokens]]:
+    def _named_extras(self, tokens: Tokens, step: Step) -> dict[str, Sequence[Tokens]]:
         """Return the `extras` of all slots, by name."""
         return {part.name: part.extras(tokens, step) for part in self.slots}
 
@@ -195,11 +191,14 @@ class Contrastive(Method):
         temperature, slots = self.hyper.temperature, self.slots
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
-        weights_of_slots = [part.weights(anchors, positives, step) for part in slots]
-        factors = [factor for factor in weights_of_slots if factor is not None]
-        weights = reduce(torch.mul, factors) if factors else None
+        weights: Tensor | None = None
+        for part in slots:
+            factor = part.weights(anchors, positives, step)
+            if factor is not None:
+                weights = factor if weights is None else weights * factor
         loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
+        # A share of the loss without what was added; in SSCL's released code, half of it.
         if share and (negatives or weights is not None):
             loss = (1 - share) * loss + share * info_nce(anchors, positives, temperature)
         for part in slots:
@@ -209,31 +208,26 @@ class Contrastive(Method):
 
 
 class Queued(Contrastive):
-    """Base class of methods with a first-in-first-out queue of vectors: the buffers `rows` (length,
-    d), the newest last, and `filled`, how many of them are in use."""
+    """Base class of methods with a first-in-first-out queue of vectors: `rows` (length, d), the
+    newest last."""
 
     rows: Tensor
-    filled: Tensor
 
     def __init__(self, hyper: Any, shape: Shape, length: int) -> None:
         super().__init__(hyper, shape)
         self.register_buffer("rows", torch.zeros(length, shape.width))
-        self.register_buffer("filled", torch.zeros((), dtype=torch.long))
-        # A count, and the tensor and its version that has it: reading it from a GPU would wait.
-        self._known: tuple[Tensor | None, int, int] = (None, 0, 0)
+        # How many of the rows are in use. Not a tensor: reading one from a GPU would wait.
+        self.filled = 0
 
     def append(self, vectors: Tensor) -> None:
-        count, length = self.count(), len(self.rows)
-        self.rows, self.filled = enqueue(self.rows, self.filled, vectors, length)
-        self._note(min(count + len(vectors), length))
+        """Append vectors (n, d); the oldest rows leave."""
+        self.rows = torch.cat([self.rows.to(vectors), vectors])[-len(self.rows) :]
+        self.filled = min(self.filled + len(vectors), len(self.rows))
 
-    def count(self) -> int:
-        """Return `filled`; it waits for the device only after a start or a resume."""
-        tensor, version, count = self._known
-        if tensor is not self.filled or version != self.filled._version:
-            count = int(self.filled)
-            self._note(count)
-        return count
+    # `filled` is a part of the state that checkpoints keep.
 
-    def _note(self, count: int) -> None:
-        self._known = (self.filled, self.filled._version, count)
+    def get_extra_state(self) -> Tensor:
+        return torch.tensor(self.filled)  # On the host, as all that checkpoints keep.
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.filled = int(state)

@@ -7,49 +7,10 @@ import torch
 from torch import Tensor
 
 from methods.base import Context, Field, Negatives, Step, Tokens, Views, cosine, model_validator
-from methods.promptbert import (
-    MASK,
-    SENTENCE,
-    UNLABELLED,
-    Prompt,
-    PromptBERT,
-    PromptBERTHyper,
-    first_position,
-)
+from methods.promptbert import MASK, SENTENCE, UNLABELLED, Prompt, PromptBERT, first_position
 
 _MEANS = f"means {MASK} , so it can be summarized as {MASK} ."
 _OPPOSITE = f"does not mean {MASK} , so it cannot be summarized as {MASK} ."
-
-
-class CoTBERTHyper(PromptBERTHyper):
-    most_masks: ClassVar = 2
-    # Templates of BERT (RoBERTa: below), from the released script: of the anchor and of scoring, of
-    # the positive, and of the negative (None: no negative).
-    template: str = Field(f'The sentence of "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED)
-    template_2: str = Field(f'The sentence : "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED)
-    template_3: str | None = Field(
-        f'The sentence : "{SENTENCE}" {_OPPOSITE}', json_schema_extra=UNLABELLED
-    )
-    cross: bool = True  # cosines of positive i and negative j are candidates of anchor i, too
-    # "padding" in the sentence's place, or only its "positions" as PromptBERT
-    denoise_by: Literal["padding", "positions"] = "padding"
-    # Positions of a template around padding are those around words. RoBERTa gives padding none, so
-    # there the released code's are not.
-    aligned: bool = False
-    split: int = Field(1, ge=1)  # parts of a batch that contrast alone
-
-    @property
-    def templates(self) -> list[str]:
-        return [*super().templates, *([] if self.template_3 is None else [self.template_3])]
-
-    @model_validator(mode="after")
-    def _check_padding(self) -> Self:
-        if self.denoise_scored and self.denoise_by == "padding":
-            raise ValueError(
-                "padding cannot be subtracted from a scored vector; set denoise_by=positions or "
-                "denoise_scored=false"
-            )
-        return self
 
 
 class CoTBERT(PromptBERT):
@@ -59,7 +20,43 @@ class CoTBERT(PromptBERT):
     name = "cot-bert"
     title = "CoT-BERT"
     reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"
-    Hyper = CoTBERTHyper
+
+    class Hyper(PromptBERT.Hyper):
+        most_masks: ClassVar = 2
+        # Templates of BERT (RoBERTa: below), from the released script: of the anchor and of
+        # scoring, of the positive, and of the negative (None: no negative).
+        template: str = Field(
+            f'The sentence of "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
+        )
+        template_2: str = Field(
+            f'The sentence : "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
+        )
+        template_3: str | None = Field(
+            f'The sentence : "{SENTENCE}" {_OPPOSITE}', json_schema_extra=UNLABELLED
+        )
+        # Cosines of positive i and negative j are candidates of anchor i, too.
+        cross: bool = True
+        # "padding" in the sentence's place, or only its "positions" as PromptBERT
+        denoise_by: Literal["padding", "positions"] = "padding"
+        # Positions of a template around padding are those around words. RoBERTa gives padding
+        # none, so there the released code's are not.
+        aligned: bool = False
+        split: int = Field(1, ge=1)  # parts of a batch that contrast alone
+
+        @property
+        def templates(self) -> list[str]:
+            added = [] if self.template_3 is None else [self.template_3]
+            return super().templates + added
+
+        @model_validator(mode="after")
+        def _check_padding(self) -> Self:
+            if self.denoise_scored and self.denoise_by == "padding":
+                raise ValueError(
+                    "padding cannot be subtracted from a scored vector; set denoise_by=positions "
+                    "or denoise_scored=false"
+                )
+            return self
+
     # The released scripts, the same for both backbones: code-for-BERT/train.py:487-514.
     _recipe = {"batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "drop_last": True}
     # The last blank is a token in training; a scored text is stripped (evaluation.py:228).
@@ -82,7 +79,7 @@ class CoTBERT(PromptBERT):
         return False  # its negatives need its templates
 
     @classmethod
-    def in_parts(cls, hyper: CoTBERTHyper) -> str | None:
+    def in_parts(cls, hyper: Hyper) -> str | None:
         return f"split={hyper.split}" if hyper.split > 1 else None
 
     def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
@@ -93,6 +90,7 @@ class CoTBERT(PromptBERT):
     ) -> tuple[list[list[int]], Tensor | None]:
         if self.hyper.denoise_by == "positions":
             return super()._template_alone(context, prompt, lengths)
+        # On the host: `PromptBERT._alone` moves the positions.
         pad = context.tokenizer.pad_token_id
         tokens = prompt.around([[pad] * (length + 2) for length in lengths.tolist()])
         if not self.hyper.aligned:

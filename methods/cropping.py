@@ -7,14 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Field, Refusal, Step
-
-
-class CroppingHyper(ContrastiveHyper):
-    unit: Literal["document", "sentence"] = "document"  # what is cropped
-    lines: int = Field(2, ge=1)  # successive lines of a document in a crop
-    longest: int = Field(128, ge=3)  # word pieces of such a crop, special tokens included
-    cut: float = Field(0.1, ge=0, lt=1)  # share of a sentence's words outside its crop; 0: none
+from methods.base import Context, Contrastive, Field, Refusal, Step
 
 
 class Cropping(Contrastive):
@@ -24,7 +17,13 @@ class Cropping(Contrastive):
     name = "cropping"
     title = "Cropping"
     reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
-    Hyper = CroppingHyper
+
+    class Hyper(Contrastive.Hyper):
+        unit: Literal["document", "sentence"] = "document"  # what is cropped
+        lines: int = Field(2, ge=1)  # successive lines of a document in a crop
+        longest: int = Field(128, ge=3)  # word pieces of such a crop, special tokens included
+        cut: float = Field(0.1, ge=0, lt=1)  # share of a sentence's words outside its crop; 0: none
+
     paper = {"*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}}
     used_if = {
         "lines": lambda hyper: hyper.unit == "document",
@@ -32,15 +31,12 @@ class Cropping(Contrastive):
         "cut": lambda hyper: hyper.unit == "sentence",
     }
 
-    documents: Sequence[range] = ()  # with enough lines
-    longest = 0  # word pieces of a crop
-
     @classmethod
-    def reads(cls, hyper: CroppingHyper) -> str | None:
+    def reads(cls, hyper: Hyper) -> str | None:
         return "documents" if hyper.unit == "document" else None
 
     @classmethod
-    def own_pairs(cls, hyper: CroppingHyper) -> str | None:
+    def fixed_positive(cls, hyper: Hyper) -> str | None:
         if hyper.unit == "document":
             return "unit=document"
         return f"cut={hyper.cut:g}" if hyper.cut else None
@@ -67,7 +63,7 @@ class Cropping(Contrastive):
         step = replace(step, rows=rows)  # parts that join look up a sentence of each item
         tokens = step.take(context.tokens()) if self.parts else ()
         views = [context.tokenize(texts, self.longest) for texts in zip(*pairs, strict=True)]
-        return self.loss(context.embed(views, self._asked(tokens, step)), step)
+        return self.loss(context.embed(views, self._named_extras(tokens, step)), step)
 
     def crops(
         self, sentences: Sequence[str], step: Step
@@ -78,6 +74,7 @@ class Cropping(Contrastive):
             if self.hyper.unit == "document":
                 units = [sentences[row] for row in self.documents[item]]
                 size, row = self.hyper.lines, self.documents[item].start
+                # Two different crops, which may overlap.
                 starts = torch.randperm(len(units) - size + 1, generator=generator)[:2]
             else:
                 units, row = sentences[item].split(), item

@@ -9,15 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, to_device
-
-
-class CTBERTHyper(HyperParameters):
-    # K, negative pairs per positive pair (docs/methods.md#ct-bert).
-    negatives: int = Field(7, ge=0)
-    # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
-    anchored: bool = True
-    drawn: int = Field(10_000, ge=1)  # positive pairs of the training: 5,000 steps of two
+from methods.base import Context, Field, HyperParameters, Method, Step, to_device
 
 
 class CTBERT(Method):
@@ -28,7 +20,14 @@ class CTBERT(Method):
     title = "CT-BERT"
     version = 2  # 5,000 steps, boundaries of the learning rate, draws of the released code
     reference = "Carlsson et al. 2021 (ICLR); code FreddeFrallan/Contrastive-Tension@75293a8"
-    Hyper = CTBERTHyper
+
+    class Hyper(HyperParameters):
+        # K, negative pairs per positive pair (docs/methods.md#ct-bert).
+        negatives: int = Field(7, ge=0)
+        # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
+        anchored: bool = True
+        drawn: int = Field(10_000, ge=1)  # positive pairs of the training: 5,000 steps of two
+
     # Released code, which states that these are the paper's hyper-parameters.
     _recipe = {
         "batch_size": 2,
@@ -47,11 +46,7 @@ class CTBERT(Method):
     paper = {"*": _recipe}
     official = {"*": {**_recipe, "anchored": False}}
 
-    second: Any
-
     def prepare(self, context: Context) -> None:
-        if len(context.sentences()) < 2:
-            raise Refusal("'ct-bert' pairs different sentences, and the corpus has only one")
         self.second = context.copy_backbone()
 
     def items(self, context: Context) -> int:
@@ -59,30 +54,30 @@ class CTBERT(Method):
 
     def pairs(self, sentences: int, step: Step) -> tuple[Tensor, Tensor]:
         """Return rows of the corpus for each encoder, (groups, 1 + K), the positive pair first."""
-        count, extra, generator = len(step.rows), self.hyper.negatives, step.generator("ct-bert")
-        positives = torch.randint(sentences, (count, 1), generator=generator)
+        groups, negatives = len(step.rows), self.hyper.negatives
+        generator = step.generator("ct-bert")
+        positives = torch.randint(sentences, (groups, 1), generator=generator)
         if self.hyper.anchored:
             # An offset of 1 to sentences - 1 never gives the same row.
-            offsets = torch.randint(1, sentences, (count, extra), generator=generator)
-            left, right = positives.expand(count, extra), (positives + offsets) % sentences
+            offsets = torch.randint(1, sentences, (groups, negatives), generator=generator)
+            first, second = positives.expand(groups, negatives), (positives + offsets) % sentences
         else:
-            drawn = torch.randint(sentences, (count, 2, extra), generator=generator)
-            left, right = drawn.unbind(1)
-        return torch.cat([positives, left], dim=1), torch.cat([positives, right], dim=1)
+            rows = torch.randint(sentences, (groups, 2, negatives), generator=generator)
+            first, second = rows.unbind(1)
+        return torch.cat([positives, first], dim=1), torch.cat([positives, second], dim=1)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        left, right = self.pairs(len(context.tokens()), step)
-        first = self._encode(context, left, None)
-        return self.loss(first, self._encode(context, right, self.second))
-
-    def _encode(self, context: Context, rows: Tensor, model: Any) -> Tensor:
-        """Return the vectors of rows of the corpus; without dropout equal sentences have equal
-        vectors, so each is encoded once."""
         corpus = context.tokens()
-        distinct, inverse = rows.unique(return_inverse=True)
-        tokens = [corpus[row] for row in distinct.tolist()]
-        (vectors,) = context.embed([tokens], model=model).vectors
-        return vectors[to_device(inverse, context.device)]
+
+        def encode(rows: Tensor, model: Any) -> Tensor:
+            # Without dropout equal sentences have equal vectors, so each is encoded once.
+            distinct, inverse = rows.unique(return_inverse=True)
+            tokens = [corpus[row] for row in distinct.tolist()]
+            (vectors,) = context.embed([tokens], model=model).vectors
+            return vectors[to_device(inverse, context.device)]
+
+        first, second = self.pairs(len(corpus), step)
+        return self.loss(encode(first, None), encode(second, self.second))
 
     def loss(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the loss of both encoders' vectors (groups, 1 + K, d), positive pairs first."""

@@ -14,7 +14,6 @@ from methods.base import (
     MODEL,
     Context,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Shape,
@@ -25,31 +24,13 @@ from methods.base import (
     frozen_model,
     overlay,
     pair_loss,
-    seed_torch,
-    stream_seed,
+    separate_dropout,
     transformer_with,
+    weighted,
 )
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 _SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "roberta-base"
-
-
-class DCLRHyper(ContrastiveHyper):
-    # Threshold of the complementary model's cosine for false negatives; above 1: none.
-    phi: float = Field(0.9, gt=0)
-    noise_times: float = Field(1.0, ge=0)  # noise vectors as a multiple of the batch size
-    ascent_steps: int = Field(4, ge=0)  # released code
-    ascent_size: float = Field(1e-3, ge=0)  # step size; released code
-    # An encoder, or "backbone" (its initial weights).
-    complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
-    complement_dropout: bool = False  # whether the complementary model uses dropout
-    # Only the method written first determines the form of the loss. "zeroed": logits times 0.
-    false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
-    # "one-vs-rest": over all cells.
-    loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
-    padded: bool = Field(False, json_schema_extra=HOST)  # whether attention includes padding
-    # An encoder with the initial weights.
-    start: str | None = Field(None, json_schema_extra=HOST | MODEL)
 
 
 class DCLR(Contrastive):
@@ -60,7 +41,24 @@ class DCLR(Contrastive):
     title = "DCLR"
     reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"
     version = 3
-    Hyper = DCLRHyper
+
+    class Hyper(Contrastive.Hyper):
+        # Threshold of the complementary model's cosine for false negatives; above 1: none.
+        phi: float = Field(0.9, gt=0)
+        noise_times: float = Field(1.0, ge=0)  # noise vectors as a multiple of the batch size
+        ascent_steps: int = Field(4, ge=0)  # released code
+        ascent_size: float = Field(1e-3, ge=0)  # step size; released code
+        # An encoder, or "backbone" (its initial weights).
+        complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
+        complement_dropout: bool = False  # whether the complementary model uses dropout
+        # Only the method written first determines the form of the loss. "zeroed": logits times 0.
+        false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
+        # "one-vs-rest": over all cells.
+        loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
+        padded: bool = Field(False, json_schema_extra=HOST)  # whether attention includes padding
+        # An encoder with the initial weights.
+        start: str | None = Field(None, json_schema_extra=HOST | MODEL)
+
     _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
     _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}
     _roberta = {"phi": 0.85, "complement": _SIMCSE_ROBERTA}
@@ -99,12 +97,8 @@ class DCLR(Contrastive):
 
     false: Tensor | None = None  # false negatives of the current batch, (n, n)
 
-    def __init__(self, hyper: DCLRHyper, shape: Shape) -> None:
-        super().__init__(hyper, shape)
-        self.complement: Any = None
-
     @classmethod
-    def clamp_to_backbone(cls, hyper: DCLRHyper, shape: Shape) -> DCLRHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         """Replace a published complementary model on backbones for which none is published."""
         if shape.depth < BASE_DEPTH and hyper.complement in (_SIMCSE_BERT, _SIMCSE_ROBERTA):
             return hyper.model_copy(update={"complement": "backbone"})
@@ -116,6 +110,7 @@ class DCLR(Contrastive):
         if self.hyper.start:
             context.start_from(self.hyper.start)
         self._context = context
+        self.complement: Any = None
         if self.hyper.phi <= 1:
             self.complement = frozen_model(context, self.hyper.complement, "cls")
 
@@ -130,27 +125,22 @@ class DCLR(Contrastive):
         pad, longest = self._context.tokenizer.pad_token_id, max(map(len, tokens))
         return [[*row, *[pad] * (longest - len(row))] for row in tokens]
 
+    @torch.no_grad()  # the complementary model is frozen
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         """Find the false negatives of the batch; the backbone encodes nothing more."""
-        if self.complement is not None:
-            first, second = self._complementary(self._as_read(tokens), step)
-            pairs = torch.eye(len(tokens), dtype=torch.bool, device=first.device)
-            self.false = (cosine(first, second) >= self.hyper.phi) & ~pairs
-        return ()
-
-    @torch.no_grad()
-    def _complementary(self, tokens: Tokens, step: Step) -> Sequence[Tensor]:
-        """Return the complementary model's vectors of both views, the same without dropout."""
+        if self.complement is None:
+            return ()
+        model, tokens = self.complement, self._as_read(tokens)
+        # With dropout there are two views; without it they would be the same.
         count = 2 if self.hyper.complement_dropout else 1
-        self.complement.train(self.hyper.complement_dropout)
-        device = torch.device(self._context.device)
-        # Its dropout must not shift the backbone's, which draws from the same global generator.
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            seed_torch(stream_seed(step.seed, "dclr-complement", step.index), device)
-            states, _ = self._context.states([*tokens] * count, self.complement)
-            pooler = self.complement.pooler
-            vectors = states[-1][:, 0] if pooler is None else pooler(states[-1])
-        return [*vectors.chunk(count)] * (2 // count)
+        model.train(self.hyper.complement_dropout)
+        with separate_dropout(step, "dclr-complement", self._context.device):
+            states, _ = self._context.states([*tokens] * count, model)
+            vectors = states[-1][:, 0] if model.pooler is None else model.pooler(states[-1])
+        first, second = vectors[: len(tokens)], vectors[-len(tokens) :]
+        pairs = torch.eye(len(tokens), dtype=torch.bool, device=first.device)
+        self.false = (cosine(first, second) >= self.hyper.phi) & ~pairs
+        return ()
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
         return None if self.false is None else (~self.false).to(anchors)
@@ -166,6 +156,7 @@ class DCLR(Contrastive):
             return []
         generator, device = step.generator("dclr-noise", anchors.device), anchors.device
         noise = torch.randn(count, anchors.shape[1], generator=generator, device=device).to(anchors)
+        # The noise ascends against the anchors, which are fixed; only the last noise is used.
         for _ in range(self.hyper.ascent_steps):
             with torch.enable_grad():
                 noise.requires_grad_()
@@ -189,11 +180,12 @@ class DCLR(Contrastive):
         self, anchors: Tensor, positives: Tensor, negatives: list[Negatives], weights: Tensor | None
     ) -> Tensor:
         logits = cosine(anchors, positives) / self.hyper.temperature
-        if weights is not None:
-            zeroed = self.hyper.false_negatives == "zeroed"
-            logits = logits * weights if zeroed else logits + weights.log()
-        extra = [group.logits(anchors, self.hyper.temperature) for group in negatives]
-        logits = torch.cat([logits, *extra], dim=1)
+        if weights is not None and self.hyper.false_negatives == "zeroed":
+            columns = [logits * weights]
+        else:
+            columns = [weighted(logits, weights)]
+        columns += [group.logits(anchors, self.hyper.temperature) for group in negatives]
+        logits = torch.cat(columns, dim=1)
         if self.hyper.loss_form == "softmax":
             return pair_loss(logits)
         return one_vs_rest(logits, torch.arange(len(anchors), device=anchors.device))
@@ -207,12 +199,12 @@ def directions(vectors: Tensor) -> Tensor:
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells (n, m), p the softmax of a
-    row."""
+    row; `labels` (n) are the candidates with y = 1."""
     shares = logits.log_softmax(dim=1)
-    own = F.one_hot(labels, logits.shape[1]).bool()
+    is_pair = F.one_hot(labels, logits.shape[1]).bool()
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.
-    near = (shares > math.log(0.5)) & ~own
-    rest = torch.log1p(-shares.exp().masked_fill(own | near, 0))
-    others = logits.masked_fill(near, -math.inf).logsumexp(1, keepdim=True)
-    others = others - logits.logsumexp(1, keepdim=True)
-    return -torch.where(own, shares, torch.where(near, others, rest)).mean()
+    near_1 = (shares > math.log(0.5)) & ~is_pair
+    complements = torch.log1p(-shares.exp().masked_fill(is_pair | near_1, 0))
+    sums = logits.masked_fill(near_1, -math.inf).logsumexp(1, keepdim=True)
+    sums = sums - logits.logsumexp(1, keepdim=True)
+    return -torch.where(is_pair, shares, torch.where(near_1, sums, complements)).mean()

@@ -1,11 +1,12 @@
 """DeCLUTR: contrastive learning of spans of a document, with a masked-language loss."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.base import (
     Context,
@@ -27,33 +28,6 @@ DRAWS, ANCHOR, POSITIVE = 5, 3, 1
 MASKED, REPLACED = 0.8, 0.1
 
 
-class DeCLUTRHyper(HyperParameters):
-    temperature: float = Field(0.05, gt=0)  # section 4.1
-    anchors: int = Field(2, ge=1)  # anchor spans per document, section 4.1
-    positives: int = Field(2, ge=1)  # positive spans per anchor, section 4.1
-    shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
-    # Maximal word pieces of a span, section 3.2; at least one between two special ones.
-    longest: int = Field(512, ge=3)
-    document: int = 2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
-    # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
-    masked: float = Field(0.15, gt=0, lt=1)
-    # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
-    language: float = Field(1.0, ge=0)
-    average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
-
-    @model_validator(mode="after")
-    def _check_lengths(self) -> Self:
-        if self.shortest > self.longest:
-            raise ValueError(f"'shortest' is {self.shortest}, above 'longest', {self.longest}")
-        least = 2 * self.anchors * self.longest
-        if self.document < least:
-            raise ValueError(
-                f"'document' should be at least 2 x anchors x longest = {least}, not "
-                f"{self.document}"
-            )
-        return self
-
-
 class DeCLUTR(Method):
     """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
     loss; an item is a document of at least `document` word pieces (docs/methods.md#declutr)."""
@@ -62,7 +36,33 @@ class DeCLUTR(Method):
     title = "DeCLUTR"
     version = 2  # word pieces, optimiser, schedule and last batch of the released code
     reference = "Giorgi et al. 2021, arXiv 2006.03659; code JohnGiorgi/DeCLUTR@b78ac57"
-    Hyper = DeCLUTRHyper
+
+    class Hyper(HyperParameters):
+        temperature: float = Field(0.05, gt=0)  # section 4.1
+        anchors: int = Field(2, ge=1)  # anchor spans per document, section 4.1
+        positives: int = Field(2, ge=1)  # positive spans per anchor, section 4.1
+        shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
+        # Maximal word pieces of a span, section 3.2; at least one between two special ones.
+        longest: int = Field(512, ge=3)
+        document: int = (
+            2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
+        )
+        # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
+        masked: float = Field(0.15, gt=0, lt=1)
+        # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
+        language: float = Field(1.0, ge=0)
+        average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
+
+        @model_validator(mode="after")
+        def _check_lengths(self) -> Self:
+            least = 2 * self.anchors * self.longest
+            if self.shortest > self.longest or self.document < least:
+                raise ValueError(
+                    "'shortest' should be at most 'longest', and 'document' at least 2 x anchors x "
+                    f"longest = {least}, not {self.shortest} and {self.document}"
+                )
+            return self
+
     # training_config/declutr.jsonnet:57-84; the paper states rate, decay and schedule (section
     # 4.1). It trains one to three epochs with 16 documents on up to four GPUs; the released
     # configuration has 4 documents.
@@ -81,16 +81,14 @@ class DeCLUTR(Method):
     official = {"*": {**_recipe, "batch_size": 4, "average": True}}
     used_if = {"masked": lambda hyper: hyper.language > 0}
 
-    language_head: nn.Module | None
-    documents: Sequence[Tensor] = ()  # word pieces of each document
-
     @classmethod
-    def reads(cls, hyper: DeCLUTRHyper) -> str:
+    def reads(cls, hyper: Hyper) -> str:
         return "documents"
 
     def prepare(self, context: Context) -> None:
         least = self.hyper.document
         long = (pieces for pieces in word_pieces(context) if len(pieces) >= least)
+        # On the host: word pieces, of which spans are cut, and their texts are tokenized.
         self.documents = [torch.tensor(pieces, dtype=torch.int32) for pieces in long]
         if not self.documents:
             raise Refusal(
@@ -115,29 +113,27 @@ class DeCLUTR(Method):
             rows, positions, targets = (to_device(ids, vectors.device) for ids in predicted)
             states = views.states[-1][rows, positions].to(vectors.dtype)
             guesses = self.language_head(states), targets
-        near = context.embed([context.tokenize(positives, self.hyper.longest)]).vectors[0]
-        return self.loss(vectors, near, guesses)
+        tokens = context.tokenize(positives, self.hyper.longest)
+        return self.loss(vectors, context.embed([tokens]).vectors[0], guesses)
 
     def spans(self, tokenizer: Any, step: Step) -> tuple[list[str], list[str]]:
         """Return the texts of the anchors of a step, and of their positives in the same order."""
         anchors, positives = [], []
         generator = step.generator("spans")
-        for item in step.rows:
-            pieces = self.documents[item]
-            for anchor, around in sample_spans(len(pieces), self.hyper, generator):
+        for pieces in step.take(self.documents):
+            for anchor, spans in sample_spans(len(pieces), self.hyper, generator):
                 anchors.append(_text(pieces[anchor], tokenizer))
-                positives += [_text(pieces[span], tokenizer) for span in around]
+                positives += [_text(pieces[span], tokenizer) for span in spans]
         return anchors, positives
 
     def mask(
         self, tokens: Tokens, tokenizer: Any, step: Step
     ) -> tuple[Tokens, Tensor, Tensor, Tensor]:
         """Return the masked tokens; row, position and original of each predicted token."""
-        masked, flat, chosen = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
-        lengths = torch.tensor([len(row) for row in tokens])
-        rows = torch.repeat_interleave(lengths)
-        positions = torch.arange(len(flat)) - (lengths.cumsum(0) - lengths)[rows]
-        return masked, rows[chosen], positions[chosen], flat[chosen]
+        masked, pieces, predicted = masked_pieces(tokens, tokenizer, self.hyper.masked, step)
+        by_sequence = predicted.split([len(row) for row in tokens])
+        rows, positions = pad_sequence(by_sequence, batch_first=True).nonzero(as_tuple=True)
+        return masked, rows, positions, pieces[predicted]
 
     def loss(
         self, anchors: Tensor, positives: Tensor, guesses: tuple[Tensor, Tensor] | None
@@ -157,20 +153,22 @@ def masked_pieces(
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """Mask tokens that are not special, each with chance `share`; return the masked sequences, all
     original tokens (m) one sequence after another, and which of them are masked (m)."""
-    lengths = [len(row) for row in tokens]
-    flat = torch.tensor([token for row in tokens for token in row])
-    ordinary = ~torch.isin(flat, torch.tensor(tokenizer.all_special_ids))
-    draws = torch.rand(len(flat), generator=step.generator("predicted"))
-    chosen = ordinary & (draws < share)
-    fate = torch.rand(len(flat), generator=step.generator("masked"))
-    drawn = torch.randint(len(tokenizer), (len(flat),), generator=step.generator("replaced"))
-    seen = torch.where(chosen & (fate < MASKED), tokenizer.mask_token_id, flat)
-    seen = torch.where(chosen & (fate >= 1 - REPLACED), drawn, seen)
-    return [row.tolist() for row in seen.split(lengths)], flat, chosen
+    # On the host, beside draws of a stream; the caller moves what it needs.
+    pieces = torch.tensor([token for row in tokens for token in row])
+    count = len(pieces)
+    ordinary = ~torch.isin(pieces, torch.tensor(tokenizer.all_special_ids))
+    predicted = ordinary & (torch.rand(count, generator=step.generator("predicted")) < share)
+    # One draw decides between the mask (80 %), a random piece (10 %) and the piece itself (10 %).
+    draws = torch.rand(count, generator=step.generator("masked"))
+    random = torch.randint(len(tokenizer), (count,), generator=step.generator("replaced"))
+    masked = torch.where(predicted & (draws < MASKED), tokenizer.mask_token_id, pieces)
+    masked = torch.where(predicted & (draws >= 1 - REPLACED), random, masked)
+    rows = masked.split([len(row) for row in tokens])
+    return [row.tolist() for row in rows], pieces, predicted
 
 
 def sample_spans(
-    count: int, hyper: DeCLUTRHyper, generator: torch.Generator
+    count: int, hyper: DeCLUTR.Hyper, generator: torch.Generator
 ) -> list[tuple[slice, list[slice]]]:
     """Return anchors in a document of `count` word pieces, each with its positives, as slices."""
 
@@ -182,21 +180,24 @@ def sample_spans(
         share = draws.sort().values[rank].item()
         return int(share * (hyper.longest - hyper.shortest) + hyper.shortest)
 
+    # Anchors start in windows of `longest` pieces, never in one beside that of another anchor.
     windows = list(range(0, count - hyper.longest + 1, hyper.longest))
     spans = []
-    for left in range(hyper.anchors, 0, -1):
+    for remaining in range(hyper.anchors, 0, -1):
         size = length(ANCHOR)
         # With few windows an anchor in the middle would leave none; only the outermost are used.
-        scarce = len(windows) < left * left
-        index = whole(0, 1) * (len(windows) - 1) if scarce else whole(0, len(windows) - 1)
+        scarce = len(windows) < remaining * remaining
+        last = len(windows) - 1
+        index = whole(0, 1) * last if scarce else whole(0, last)
         start = windows[index] + whole(0, hyper.longest - size)
         del windows[max(0, index - 1) : index + 2]
-        around = []
+        positives = []
         for _ in range(hyper.positives):
             span = length(POSITIVE)
+            # It may overlap the anchor, contain it or adjoin it (section 3.2).
             begin = whole(max(0, start - span), min(start + size, count - span))
-            around.append(slice(begin, begin + span))
-        spans.append((slice(start, start + size), around))
+            positives.append(slice(begin, begin + span))
+        spans.append((slice(start, start + size), positives))
     return spans
 
 

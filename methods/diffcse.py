@@ -13,28 +13,18 @@ from methods.base import (
     LANGUAGE_MODEL,
     Context,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Shape,
     Step,
     Tokens,
     Views,
-    seed_torch,
+    separate_dropout,
     stream,
-    stream_seed,
+    to_device,
 )
 from methods.declutr import masked_pieces
 
-_IGNORED = -100  # label of padding that the loss leaves out
-
-
-class DiffCSEHyper(ContrastiveHyper):
-    # A masked language model, or "backbone" (at start).
-    generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
-    masked: float = Field(0.30, gt=0, lt=1)  # share of the tokens that the generator fills in
-    weight: float = Field(0.005, ge=0)  # of the detection, lambda; 0: none, and no second model
-    batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
-    padded: bool = False  # whether the mean of the detection includes padding
+IGNORED = -100  # label of padding, which torch's cross-entropy leaves out
 
 
 class DiffCSE(Contrastive):
@@ -44,7 +34,15 @@ class DiffCSE(Contrastive):
     name = "diffcse"
     title = "DiffCSE"
     reference = "Chuang et al. 2022, arXiv 2204.10298; code voidism/DiffCSE@f724b2c"
-    Hyper = DiffCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        # A masked language model, or "backbone" (at start).
+        generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
+        masked: float = Field(0.30, gt=0, lt=1)  # share of the tokens that the generator fills in
+        weight: float = Field(0.005, ge=0)  # of the detection, lambda; 0: none, and no second model
+        batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
+        padded: bool = False  # whether the mean of the detection includes padding
+
     _roberta = {"learning_rate": 1e-5, "masked": 0.20, "generator": "distilroberta-base"}
     paper = {
         "*": {"batch_size": 64, "epochs": 2, "pooler": "cls_before_pooler"},
@@ -59,33 +57,29 @@ class DiffCSE(Contrastive):
         "padded": lambda hyper: hyper.weight > 0,
     }
 
-    projector: nn.Module | None
-    generator: Any
-    discriminator: Any
-    detector: Any
-
     @classmethod
-    def clamp_to_backbone(cls, hyper: DiffCSEHyper, shape: Shape) -> DiffCSEHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         """Replace the published generators on backbones that cannot share their vocabulary."""
         if shape.depth < BASE_DEPTH and hyper.generator.startswith("distil"):
             return hyper.model_copy(update={"generator": "backbone"})
         return hyper
 
     def prepare(self, context: Context) -> None:
-        self.projector = None
+        width = self.shape.width
+        self.projector: nn.Module | None = None
         if self.hyper.batchnorm:
-            self.projector = projector(self.shape.width, stream(context.seed, "projector"))
+            self.projector = projector(width, stream(context.seed, "projector"))
         if self.hyper.weight:
             self.generator = context.load_masked_language_model(self.hyper.generator)
             self.discriminator = context.copy_backbone()
-            self.detector = nn.Linear(self.shape.width, 2)
-            bound, generator = 1 / math.sqrt(self.shape.width), stream(context.seed, "detector")
-            for weights in self.detector.parameters():  # torch's own initial distribution
+            self.detector = nn.Linear(width, 2)
+            bound, generator = 1 / math.sqrt(width), stream(context.seed, "detector")
+            for weights in self.detector.parameters():  # torch's default distribution
                 nn.init.uniform_(weights, -bound, bound, generator=generator)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        encoded = context.embed([tokens, tokens], self._asked(tokens, step))
+        encoded = context.embed([tokens, tokens], self._named_extras(tokens, step))
         views = Views(
             self.projected(encoded.vectors),
             lambda layer: self.projected(encoded.at_layer(layer)),
@@ -107,35 +101,33 @@ class DiffCSE(Contrastive):
     def detection(self, context: Context, tokens: Tokens, vectors: Tensor, step: Step) -> Tensor:
         """Return the loss of telling which tokens of m sequences with vectors (m, d) are new."""
         masked, _, _ = masked_pieces(tokens, context.tokenizer, self.hyper.masked, step)
-        device = torch.device(context.device)
-        # The generator's dropout must not shift the backbone's.
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            seed_torch(stream_seed(step.seed, "diffcse-generator", step.index), device)
+        with separate_dropout(step, "diffcse-generator", context.device):
             guesses = context.guesses(self.generator, masked).tolist()
-        filled = [
-            [row[0], *guess[1 : len(row)]] for row, guess in zip(tokens, guesses, strict=True)
-        ]
+        # All tokens are the generator's, but for the first, whose embedding is the vector.
+        pairs = zip(tokens, guesses, strict=True)
+        filled = [[row[0], *guess[1 : len(row)]] for row, guess in pairs]
+        # On the host: labels are filled row by row and moved at once.
         longest = max(map(len, tokens))
-        labels = torch.full((len(tokens), longest), 0 if self.hyper.padded else _IGNORED)
+        labels = torch.full((len(tokens), longest), 0 if self.hyper.padded else IGNORED)
         for label, row, new in zip(labels, tokens, filled, strict=True):
             label[: len(row)] = torch.tensor(row) != torch.tensor(new)
 
-        def given(module: Any, inputs: Any, output: Tensor) -> Tensor:
+        def with_vectors(module: Any, inputs: Any, output: Tensor) -> Tensor:
             return torch.cat([vectors.to(output).unsqueeze(1), output[:, 1:]], dim=1)
 
-        hook = self.discriminator.embeddings.register_forward_hook(given)
+        hook = self.discriminator.embeddings.register_forward_hook(with_vectors)
         try:
             positions = longest if self.hyper.padded else None
             states, _ = context.states(filled, self.discriminator, positions=positions)
         finally:
             hook.remove()
         logits = self.detector(states[-1].to(vectors.dtype))
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten().to(logits.device))
+        return F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))
 
 
 def projector(width: int, generator: torch.Generator) -> nn.Module:
     """Return DiffCSE's projector: weights from N(0, 0.02), no biases, batch norms; the last one
-    without weights of its own (diffcse/models.py:35-50)."""
+    without weights (diffcse/models.py:35-50)."""
     first, second = nn.Linear(width, 2 * width, bias=False), nn.Linear(2 * width, width, bias=False)
     for layer in (first, second):
         nn.init.normal_(layer.weight, std=0.02, generator=generator)

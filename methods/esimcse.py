@@ -6,30 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.base import (
-    Context,
-    ContrastiveHyper,
-    Field,
-    Negatives,
-    Queued,
-    Shape,
-    Step,
-    Tokens,
-    Views,
-    stream,
-)
+from methods.base import Context, Field, Negatives, Queued, Shape, Step, Tokens, Views, stream
 
 MOST_REPEATS = 9  # released code: below min(10, ...)
 PAPER_RANGE = 2  # paper: dup_len may always reach 2
-
-
-class ESimCSEHyper(ContrastiveHyper):
-    rate: float = Field(0.32, ge=0, le=1)  # maximal share of tokens that are repeated; 0: none
-    redraw: bool = True  # draw repetitions at each step (paper) instead of once per sentence
-    # Length of the queue: 2.5 batches of 64 (paper); 0 means no queue.
-    queue: int = Field(160, ge=0)
-    momentum: float = Field(0.995, ge=0, le=1)  # of the momentum encoder (paper and code)
-    random_start: bool = False  # initialise the momentum encoder randomly instead of as a copy
 
 
 class ESimCSE(Queued):
@@ -39,7 +19,15 @@ class ESimCSE(Queued):
     name = "esimcse"
     title = "ESimCSE"
     reference = "Wu et al. 2022, arXiv 2109.04380; code caskcsg/sentemb@5eeec55"
-    Hyper = ESimCSEHyper
+
+    class Hyper(Queued.Hyper):
+        rate: float = Field(0.32, ge=0, le=1)  # maximal share of tokens that are repeated; 0: none
+        redraw: bool = True  # draw repetitions at each step (paper) instead of once per sentence
+        # Length of the queue: 2.5 batches of 64 (paper); 0 means no queue.
+        queue: int = Field(160, ge=0)
+        momentum: float = Field(0.995, ge=0, le=1)  # of the momentum encoder (paper and code)
+        random_start: bool = False  # initialise the momentum encoder randomly, not as a copy
+
     # Batch size 64 on all backbones, unlike SimCSE; all values are from the released logs.
     paper = {
         "bert-base-uncased": {"learning_rate": 3e-5},
@@ -58,11 +46,11 @@ class ESimCSE(Queued):
         "random_start": lambda hyper: hyper.queue > 0,
     }
 
-    def __init__(self, hyper: ESimCSEHyper, shape: Shape) -> None:
+    def __init__(self, hyper: Hyper, shape: Shape) -> None:
         super().__init__(hyper, shape, hyper.queue)
-        self.momentum: Any = None
 
     def prepare(self, context: Context) -> None:
+        self.momentum: Any = None
         if self.hyper.queue:
             self.momentum = context.copy_backbone("momentum" if self.hyper.random_start else None)
             self.momentum.requires_grad_(False)
@@ -73,6 +61,7 @@ class ESimCSE(Queued):
         if self.hyper.redraw:
             generators = [step.generator("repetition")] * len(tokens)
         else:
+            # A stream for each row of the corpus draws the same repetitions in each epoch.
             generators = [stream(step.seed, "repetition", row) for row in step.rows]
         return tokens, list(map(self._repeat, tokens, generators))
 
@@ -87,11 +76,13 @@ class ESimCSE(Queued):
             return list(tokens)
         count = int(torch.randint(most + 1, (), generator=generator))
         twice = set((1 + torch.randperm(inner, generator=generator)[:count]).tolist())
-        return [token for index, token in enumerate(tokens) for _ in range(1 + (index in twice))]
+        times = [2 if index in twice else 1 for index in range(len(tokens))]
+        return [token for token, count in zip(tokens, times, strict=True) for _ in range(count)]
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
-        filled = self.count()
-        return [Negatives(self.rows[len(self.rows) - filled :].to(anchors))] if filled else []
+        if self.filled == 0:
+            return []
+        return [Negatives(self.rows[len(self.rows) - self.filled :].to(anchors))]
 
     def after_loss(self, context: Context, step: Step) -> None:
         super().after_loss(context, step)
@@ -101,5 +92,6 @@ class ESimCSE(Queued):
             self.append(context.embed([tokens], model=self.momentum.eval()).vectors[0])
 
     def _follow(self, backbone: Any) -> None:
+        # theta_m <- lambda theta_m + (1 - lambda) theta, all weights in one call.
         slow, weights = list(self.momentum.parameters()), list(backbone.parameters())
         torch._foreach_lerp_(slow, weights, 1 - self.hyper.momentum)

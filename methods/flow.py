@@ -13,26 +13,9 @@ from torch import Tensor
 
 from methods.base import Context, Field, Shape, fingerprint, stream, stream_seed
 from methods.glow import Glow, possible_levels
-from methods.transform import TARGET, Mapped, Transform, TransformHyper, Vectors, in_chunks
+from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks
 
 Draw = Callable[[Sequence[str], int], np.ndarray]  # sentences, step -> vectors (n, d)
-
-
-class FlowHyper(TransformHyper):
-    # Defaults of the released code (docs/methods.md#bert-flow).
-    levels: int = Field(3, ge=1)
-    depth: int = Field(3, ge=1)  # flow steps per level
-    hidden: int = Field(32, ge=1)  # hidden width of the coupling networks
-    # Of the dimensions: the same in every step, or a "random" one per step.
-    permutation: Literal["reversal", "random"] = "reversal"
-    # Initial shifts and scales; "data": from the first batch.
-    start: Literal["uniform", "data"] = "uniform"
-    learning_rate: float = Field(1e-3, gt=0)
-    batch_size: int = Field(32, ge=1)  # pairs of sentences
-    # A whole number is an int, as in the identities of earlier runs.
-    epochs: Annotated[float, AfterValidator(lambda x: int(x) if x.is_integer() else x)] = Field(
-        1, gt=0
-    )
 
 
 class BertAdam:
@@ -70,7 +53,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def learn_flow(batches: Iterable[Tensor], hyper: FlowHyper, seed: int) -> Glow:
+def learn_flow(batches: Iterable[Tensor], hyper: "Flow.Hyper", seed: int) -> Glow:
     """Fit a flow to batches, each of the vectors of n pairs, (2 n, d), pair by pair."""
     glow: Glow | None = None
     for batch in batches:
@@ -87,7 +70,7 @@ def learn_flow(batches: Iterable[Tensor], hyper: FlowHyper, seed: int) -> Glow:
     return glow.requires_grad_(False)
 
 
-def pair_batches(pairs: int, hyper: FlowHyper, seed: int) -> Iterator[Tensor]:
+def pair_batches(pairs: int, hyper: "Flow.Hyper", seed: int) -> Iterator[Tensor]:
     """Yield the numbers of the pairs of each step: in random order, each once an epoch."""
     # Batches cross the ends of epochs, and an incomplete last batch is dropped (run_siamese.py:624,
     # siamese_utils.py:567-574). Fewer pairs than one batch are a batch.
@@ -100,7 +83,9 @@ def pair_batches(pairs: int, hyper: FlowHyper, seed: int) -> Iterator[Tensor]:
     yield from torch.cat(orders).split(size)[:steps]
 
 
-def fitted(draw: Draw, sentences: Sequence[str], hyper: FlowHyper, seed: int, device: str) -> Glow:
+def fitted(
+    draw: Draw, sentences: Sequence[str], hyper: "Flow.Hyper", seed: int, device: str
+) -> Glow:
     """Fit a flow to sentences, of which two in a row are a pair; an odd last one is left out."""
 
     def batches() -> Iterator[Tensor]:
@@ -111,45 +96,42 @@ def fitted(draw: Draw, sentences: Sequence[str], hyper: FlowHyper, seed: int, de
     return learn_flow(batches(), hyper, seed)
 
 
-def drawn(encoder: Any, vectors: Vectors, seed: int) -> Draw:
-    """Return the vectors that a flow is trained on: with dropout, if the Encoder has any."""
-    # The released code runs BERT in training mode (run_siamese.py:148-150, 314).
-    noisy = getattr(encoder, "encode_with_dropout", None)
-    if noisy is None:
-        return lambda sentences, step: vectors(sentences)
-    return lambda sentences, step: noisy(sentences, stream_seed(seed, "flow", "dropout", step))
-
-
 class Flowed(Mapped):
     """An Encoder that maps another one's vectors with a flow, or with one fitted on each task."""
 
     kind = "flowed"
 
     def __init__(
-        self, base: Any, hyper: FlowHyper, seed: int, glow: Glow | None = None, device: str = "cpu"
+        self,
+        base: Any,
+        hyper: "Flow.Hyper",
+        seed: int,
+        glow: Glow | None = None,
+        device: str = "cpu",
     ) -> None:
-        self.base, self.hyper, self.seed = base, hyper, seed
-        self.glow, self.device = glow, device
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return self.glow.state_dict() if self.glow else {}
+        self.base, self.hyper, self.seed, self.device = base, hyper, seed, device
+        self.glow, self.fixed = glow, glow is not None
+        self.arrays: dict[str, Tensor] = glow.state_dict() if glow else {}
 
     @property
     def identity(self) -> str:
         described = json.dumps([self.base.identity, dict(self.hyper), self.seed])
         return fingerprint(self.kind, described, self.arrays)
 
-    @property
-    def fixed(self) -> bool:  # type: ignore[override]
-        return self.glow is not None
-
     def through(self, vectors: np.ndarray) -> np.ndarray:
         glow: Any = self.glow
         return in_chunks(vectors, lambda chunk: glow(chunk)[0], self.device)
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Flowed":
-        draw = drawn(self.base, vectors, self.seed)
+        # Vectors with dropout, if the Encoder has any: the released code runs BERT in training mode
+        # (run_siamese.py:148-150, 314).
+        noisy = getattr(self.base, "encode_with_dropout", None)
+
+        def draw(texts: Sequence[str], step: int) -> np.ndarray:
+            if noisy is None:
+                return vectors(texts)
+            return noisy(texts, stream_seed(self.seed, "flow", "dropout", step))
+
         glow = fitted(draw, sentences, self.hyper, self.seed, self.device)
         return Flowed(self.base, self.hyper, self.seed, glow, self.device)
 
@@ -161,7 +143,7 @@ class Flowed(Mapped):
     def load(
         cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
     ) -> "Flowed":
-        hyper, seed, glow = FlowHyper(**stored["hyper"]), stored["seed"], None
+        hyper, seed, glow = Flow.Hyper(**stored["hyper"]), stored["seed"], None
         if arrays:
             glow = Glow(stored["width"], hyper, seed).requires_grad_(False).to(device)
             glow.load_state_dict(arrays)
@@ -176,13 +158,29 @@ class Flow(Transform):
     title = "Flow"
     version = 2
     reference = "Li et al. 2020, arXiv 2011.05864; code bohanli/BERT-flow@7fa8f6d"
-    Hyper = FlowHyper
+
+    class Hyper(Transform.Hyper):
+        # Defaults of the released code (docs/methods.md#bert-flow).
+        levels: int = Field(3, ge=1)
+        depth: int = Field(3, ge=1)  # flow steps per level
+        hidden: int = Field(32, ge=1)  # hidden width of the coupling networks
+        # Of the dimensions: the same in every step, or a "random" one per step.
+        permutation: Literal["reversal", "random"] = "reversal"
+        # Initial shifts and scales; "data": from the first batch.
+        start: Literal["uniform", "data"] = "uniform"
+        learning_rate: float = Field(1e-3, gt=0)
+        batch_size: int = Field(32, ge=1)  # pairs of sentences
+        # A whole number is an int, as in the identities of earlier runs.
+        epochs: Annotated[float, AfterValidator(lambda x: int(x) if x.is_integer() else x)] = Field(
+            1, gt=0
+        )
+
     # Table 7 (levels), section 3.2 (random permutation; actnorm as in Glow).
     paper = {"*": {"levels": 2, "permutation": "random", "start": "data"}}
     official = {}  # the code as it runs: its data-dependent start is never called
 
     @classmethod
-    def clamp_to_backbone(cls, hyper: FlowHyper, shape: Shape) -> FlowHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         levels = possible_levels(hyper.levels, shape.width) if shape.width else hyper.levels
         return super().clamp_to_backbone(hyper, shape).model_copy(update={"levels": levels})
 
@@ -190,4 +188,4 @@ class Flow(Transform):
         per_task = Flowed(encoder, self.hyper, context.seed, None, context.device)
         if self.hyper.source == TARGET:
             return per_task
-        return per_task.fitted(self._sentences(context), self.lookup(encoder, context))
+        return per_task.fitted(*self.fitting(encoder, context))

@@ -3,21 +3,7 @@
 import torch
 from torch import Tensor
 
-from methods.base import (
-    SHARED_RECIPE,
-    Contrastive,
-    ContrastiveHyper,
-    Field,
-    Negatives,
-    cosine,
-    pair_loss,
-)
-
-
-class FocalInfoNCEHyper(ContrastiveHyper):
-    hardness: float = Field(0.3, ge=0)  # m; released script and default of the code
-    focal_positive: bool = True  # own pair: s^2 instead of s
-    focal_negative: bool = True  # all others: s (s + m) instead of s
+from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, cosine, pair_loss, weighted
 
 
 class FocalInfoNCE(Contrastive):
@@ -27,7 +13,12 @@ class FocalInfoNCE(Contrastive):
     name = "focal-infonce"
     title = "Focal-InfoNCE"
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"
-    Hyper = FocalInfoNCEHyper
+
+    class Hyper(Contrastive.Hyper):
+        hardness: float = Field(0.3, ge=0)  # m; released script and default of the code
+        focal_positive: bool = True  # own pair: s^2 instead of s
+        focal_negative: bool = True  # all others: s (s + m) instead of s
+
     paper = official = SHARED_RECIPE
     used_if = {"hardness": lambda hyper: hyper.focal_negative}
 
@@ -39,10 +30,9 @@ class FocalInfoNCE(Contrastive):
         diagonal = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
         pair = cosines.square() if hyper.focal_positive else cosines
         logits = torch.where(diagonal, pair, self._modulated(cosines)) / hyper.temperature
-        columns = [logits if weights is None else logits + weights.log()]
-        columns += [
-            group.logits(anchors, hyper.temperature, self._modulated) for group in negatives
-        ]
+        columns = [weighted(logits, weights)]
+        for group in negatives:
+            columns.append(group.logits(anchors, hyper.temperature, self._modulated))
         return pair_loss(torch.cat(columns, dim=1))
 
     def _modulated(self, cosines: Tensor) -> Tensor:

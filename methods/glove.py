@@ -8,16 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from methods.base import Context, HyperParameters, Method
 
 # Besides scikit-learn's list: parts of contractions after a split at the apostrophe, and forms that
 # it lacks of words that it has.
-_CONTRACTIONS = """
+_ADDED = """
     s t d m o y ll ma ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan
-    shouldn wasn weren won wouldn"""
-_FORMS = "did does doing having just theirs"
+    shouldn wasn weren won wouldn
+    did does doing having just theirs"""
 
 
 @cache
@@ -27,11 +26,7 @@ def dropped_words() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     marks = [*string.punctuation, "``", "''"]
-    return ENGLISH_STOP_WORDS.union(marks, _CONTRACTIONS.split(), _FORMS.split())
-
-
-class GloVeHyper(HyperParameters):
-    stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
+    return ENGLISH_STOP_WORDS.union(marks, _ADDED.split())
 
 
 class AverageOfWords:
@@ -41,12 +36,9 @@ class AverageOfWords:
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, stop_words: bool) -> None:
         self.words, self.vectors, self.stop_words = words, vectors, stop_words
+        self.arrays = {"vectors": torch.from_numpy(vectors)}
         self._dropped = frozenset() if stop_words else dropped_words()
         self._rows = {word: row for row, word in enumerate(words)}
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return {"vectors": torch.from_numpy(self.vectors)}
 
     @cached_property
     def identity(self) -> str:
@@ -94,7 +86,10 @@ class GloVe(Method):
         "code UKPLab/sentence-transformers@85ec645"
     )
     version = 2  # drops the 386 words of Sentence-Transformers
-    Hyper = GloVeHyper
+
+    class Hyper(HyperParameters):
+        stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
+
     official = {}
     trained = False
     backbone_kind = "words"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.base import Refusal, stream
+from methods.base import stream
 
 FACTOR = 3.0  # a log-scale is 3 times its weight (:92, :160, :309)
 
@@ -39,9 +39,6 @@ class ActNorm(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         return (u + self.shift) * self.log_scales.exp()
-
-    def inverse(self, z: Tensor) -> Tensor:
-        return z * (-self.log_scales).exp() - self.shift
 
 
 class Coupling(nn.Module):
@@ -74,10 +71,6 @@ class Coupling(nn.Module):
         first, second = u[:, : self.cut], u[:, self.cut :]
         return torch.cat([first, second + self.network(first)], dim=1)
 
-    def inverse(self, z: Tensor) -> Tensor:
-        first, second = z[:, : self.cut], z[:, self.cut :]
-        return torch.cat([first, second - self.network(first)], dim=1)
-
 
 class FlowStep(nn.Module):
     """One flow step: actnorm, permutation, coupling (:582-586)."""
@@ -104,9 +97,6 @@ class FlowStep(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         return self.coupling(self._ordered(u))
 
-    def inverse(self, z: Tensor) -> Tensor:
-        return self.scale.inverse(self.coupling.inverse(z)[:, self.order.argsort()])
-
 
 def possible_levels(levels: int, width: int) -> int:
     """Return how many of `levels` levels, each halving the width, have two dimensions or more."""
@@ -119,8 +109,6 @@ class Glow(nn.Module):
 
     def __init__(self, width: int, hyper: Any, seed: int) -> None:
         super().__init__()
-        if width < 2:
-            raise Refusal(f"'flow' needs at least 2 dimensions, not {width}")
         self.width = width
         self.levels: Any = nn.ModuleList()
         for level in range(possible_levels(hyper.levels, width)):
@@ -139,26 +127,16 @@ class Glow(nn.Module):
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Return z and log |det dz/du|, one number: only the scales change the volume."""
-        left: list[Tensor] = []
+        final: list[Tensor] = []  # dimensions that no further level changes
         for number, steps in enumerate(self.levels):
             if number:
                 half = u.shape[1] // 2
-                left.append(u[:, half:])
+                final.append(u[:, half:])
                 u = u[:, :half]
             for step in steps:
                 u = step(u)
         log_scales = [step.scale.log_scales.sum() for steps in self.levels for step in steps]
-        return torch.cat([u, *reversed(left)], dim=1), torch.stack(log_scales).sum()
-
-    def inverse(self, z: Tensor) -> Tensor:
-        """Return u = f(z)."""
-        for level in reversed(range(len(self.levels))):
-            width = self.width >> level
-            u = z[:, :width]
-            for step in reversed(self.levels[level]):
-                u = step.inverse(u)
-            z = torch.cat([u, z[:, width:]], dim=1)
-        return z
+        return torch.cat([u, *reversed(final)], dim=1), torch.stack(log_scales).sum()
 
     def cost(self, u: Tensor) -> Tensor:
         """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|) in bits per dimension; p_Z

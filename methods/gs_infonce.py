@@ -3,13 +3,7 @@
 import torch
 from torch import Tensor
 
-from methods.base import SHARED_RECIPE, Contrastive, ContrastiveHyper, Field, Negatives, Step, Views
-
-
-class GSInfoNCEHyper(ContrastiveHyper):
-    multiple: float = Field(3.0, ge=0)  # M as a multiple of the batch size; Table 3 of the paper
-    std: float = Field(1.0, gt=0)  # no effect on the cosine (docs/methods.md#gs-infonce)
-    weight: float = Field(1.0, ge=0)  # lambda of the paper; the released code has none, which is 1
+from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Step, Views
 
 
 class GSInfoNCE(Contrastive):
@@ -18,7 +12,12 @@ class GSInfoNCE(Contrastive):
     name = "gs-infonce"
     title = "GS-InfoNCE"
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"
-    Hyper = GSInfoNCEHyper
+
+    class Hyper(Contrastive.Hyper):
+        multiple: float = Field(3.0, ge=0)  # M as a multiple of the batch size; Table 3
+        std: float = Field(1.0, gt=0)  # no effect on the cosine (docs/methods.md#gs-infonce)
+        weight: float = Field(1.0, ge=0)  # lambda of the paper; the released code has none: 1
+
     # Table 1: batch size 64 on all backbones; learning rates "as SimCSE".
     paper = {
         **SHARED_RECIPE,
@@ -39,6 +38,7 @@ class GSInfoNCE(Contrastive):
     }
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
+        # Of the full batch size, so that a short last batch sees as much noise.
         count = round(self.hyper.multiple * step.batch_size)
         if count == 0 or self.hyper.weight == 0:
             return []

@@ -12,12 +12,6 @@ from methods.base import Context, Field, HyperParameters, Method, Shape, Step, f
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
 
-class ISBERTHyper(HyperParameters):
-    # Per convolution; None: a third of the width (code: 256 of 768).
-    channels: int | None = Field(None, ge=1)
-    relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
-
-
 class LocalFeatures(nn.Module):
     """Parallel convolutions over token states: (n, length, width) to (n, length, 3 * channels)."""
 
@@ -58,10 +52,10 @@ def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
     count = len(sentences)
     scores = torch.einsum("ild,jd->ilj", features, sentences)
     tokens = mask.unsqueeze(-1).to(scores)
-    own = tokens * torch.eye(count, dtype=scores.dtype, device=scores.device).unsqueeze(1)
-    loss = (F.softplus(-scores) * own).sum() / tokens.sum()
+    joint = tokens * torch.eye(count, dtype=scores.dtype, device=scores.device).unsqueeze(1)
+    loss = (F.softplus(-scores) * joint).sum() / tokens.sum()
     if count > 1:  # a batch of one has no other sentences
-        loss = loss + (F.softplus(scores) * (tokens - own)).sum() / (tokens.sum() * (count - 1))
+        loss = loss + (F.softplus(scores) * (tokens - joint)).sum() / (tokens.sum() * (count - 1))
     return loss
 
 
@@ -107,7 +101,12 @@ class ISBERT(Method):
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"
     version = 2  # no decay of biases and layer norms; 131 word pieces
-    Hyper = ISBERTHyper
+
+    class Hyper(HyperParameters):
+        # Per convolution; None: a third of the width (code: 256 of 768).
+        channels: int | None = Field(None, ge=1)
+        relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
+
     # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the
     # paper's STS runs.
     _recipe = {
@@ -127,7 +126,7 @@ class ISBERT(Method):
     paper = {"*": _recipe}
     official = {"*": {**_recipe, "relu": False}}
 
-    def __init__(self, hyper: ISBERTHyper, shape: Shape) -> None:
+    def __init__(self, hyper: Hyper, shape: Shape) -> None:
         super().__init__(hyper, shape)
         channels = hyper.channels or shape.width // len(WINDOWS)
         self.local = LocalFeatures(shape.width, channels, hyper.relu)

@@ -10,11 +10,11 @@ from torch.nn import functional as F
 
 from methods.base import (
     SHARED_RECIPE,
-    ContrastiveHyper,
     Field,
     Queued,
     Shape,
     Step,
+    Terms,
     info_nce,
     model_validator,
     overlay,
@@ -24,40 +24,6 @@ from methods.base import (
 MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous step, a few suffice
 
 
-class ISCSEHyper(ContrastiveHyper):
-    # Coefficient of the smoothed term; its final value if alpha_start is set.
-    alpha: float = Field(0.1, ge=0)
-    alpha_start: float | None = Field(None, ge=0)  # None: alpha is constant (Eq. 8 otherwise)
-    buffer: int = 1024  # L, length of the buffer
-    neighbours: int = 16  # k, neighbours per positive
-    beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
-    current_first: bool = True  # buffer the batch first and discard each row's best match
-    # "kmeans" smooths by the centre of h+'s cluster instead; no code was released for it.
-    group: Literal["knn", "kmeans", "both"] = "knn"
-    clusters: int = 64  # k' of K-means (Table 3)
-    # Weight of h+ against its centre (Eq. 5); not published.
-    gamma: float = Field(0.5, ge=0, le=1)
-
-    @model_validator(mode="after")
-    def _check_together(self) -> Self:
-        if self.group != "kmeans" and not 0 < self.neighbours < self.buffer:
-            raise ValueError(
-                f"'neighbours' should be above 0 and below 'buffer', {self.buffer}, not "
-                f"{self.neighbours}"
-            )
-        if self.group != "knn" and not 0 < self.clusters <= self.buffer:
-            raise ValueError(
-                f"'clusters' should be above 0 and at most 'buffer', {self.buffer}, not "
-                f"{self.clusters}"
-            )
-        if self.alpha_start is not None and self.alpha_start > self.alpha:
-            # Eq. 8 would fall below its end.
-            raise ValueError(
-                f"'alpha_start' should be at most 'alpha', {self.alpha}, not {self.alpha_start}"
-            )
-        return self
-
-
 class ISCSE(Queued):
     """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
     (docs/methods.md#is-cse)."""
@@ -65,7 +31,36 @@ class ISCSE(Queued):
     name = "is-cse"
     title = "IS-CSE"
     reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"
-    Hyper = ISCSEHyper
+
+    class Hyper(Queued.Hyper):
+        # Coefficient of the smoothed term; its final value if alpha_start is set.
+        alpha: float = Field(0.1, ge=0)
+        alpha_start: float | None = Field(None, ge=0)  # None: alpha is constant (Eq. 8 otherwise)
+        buffer: int = 1024  # L, length of the buffer
+        neighbours: int = Field(16, ge=1)  # k, neighbours per positive
+        beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
+        current_first: bool = True  # buffer the batch first and discard each row's best match
+        # "kmeans" smooths by the centre of h+'s cluster instead; no code was released for it.
+        group: Literal["knn", "kmeans", "both"] = "knn"
+        clusters: int = Field(64, ge=1)  # k' of K-means (Table 3)
+        # Weight of h+ against its centre (Eq. 5); not published.
+        gamma: float = Field(0.5, ge=0, le=1)
+
+        @model_validator(mode="after")
+        def _check_together(self) -> Self:
+            too_many = self.group != "kmeans" and self.neighbours >= self.buffer
+            if too_many or (self.group != "knn" and self.clusters > self.buffer):
+                raise ValueError(
+                    f"'neighbours' should be above 0 and below 'buffer', {self.buffer}, and "
+                    "'clusters' above 0 and at most 'buffer'"
+                )
+            if self.alpha_start is not None and self.alpha_start > self.alpha:
+                # Eq. 8 would fall below its end.
+                raise ValueError(
+                    f"'alpha_start' should be at most 'alpha', {self.alpha}, not {self.alpha_start}"
+                )
+            return self
+
     _schedule = {"alpha": 0.05, "alpha_start": 0.005}
     _schedules = {"bert-large-uncased": _schedule, "roberta-large": _schedule}
     paper = overlay(SHARED_RECIPE, _schedules, {"*": {"current_first": False}})
@@ -85,9 +80,8 @@ class ISCSE(Queued):
 
     centres: Tensor
 
-    def __init__(self, hyper: ISCSEHyper, shape: Shape) -> None:
+    def __init__(self, hyper: Hyper, shape: Shape) -> None:
         super().__init__(hyper, shape, hyper.buffer)
-        self._clustered: Tensor | None = None  # the centres, if they are those of a step before
         if hyper.group != "knn":
             self.register_buffer("centres", torch.zeros(hyper.clusters, shape.width))
 
@@ -98,15 +92,15 @@ class ISCSE(Queued):
             return end
         return min(math.cos(math.pi * step.index / step.total) * (start - end), 0.0) + end
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         if self.hyper.alpha == 0 and not self.hyper.alpha_start:
             return []
         unit = F.normalize(positives, dim=-1)
         if self.hyper.current_first:
             self._remember(unit)
-        smoothed = [self._smooth(unit)] if self.hyper.group != "kmeans" else []
+        smoothed = []
+        if self.hyper.group != "kmeans":
+            smoothed.append(self._smooth(unit))
         if self.hyper.group != "knn":
             smoothed.append(self._smooth_by_centres(unit, step))
         if not self.hyper.current_first:
@@ -116,20 +110,20 @@ class ISCSE(Queued):
 
     def _remember(self, unit: Tensor) -> None:
         """Add vectors to the buffer, first in, first out (Eq. 3)."""
-        self.append(unit.detach())
+        self.append(unit.detach())  # without gradient: the graphs of earlier batches are gone
 
     def _remembered(self, needed: int) -> Tensor | None:
         """Return the buffer's rows; None until it is full, or has those `needed`."""
-        filled = self.count()
-        if filled < (self.hyper.buffer if self.hyper.current_first else needed):
+        if self.filled < (self.hyper.buffer if self.hyper.current_first else needed):
             return None
-        return self.rows[self.hyper.buffer - filled :]
+        return self.rows[self.hyper.buffer - self.filled :]
 
     def _smooth(self, unit: Tensor) -> Tensor | None:
         """Return h^{s+} of unit vectors (n, d) by their neighbours."""
         rows = self._remembered(self.hyper.neighbours)
         if rows is None:
             return None
+        # With the batch in the buffer, the best match of a vector is itself.
         skipped = int(self.hyper.current_first)
         similarities = unit.detach() @ rows.T
         ranked = similarities.topk(self.hyper.neighbours + skipped, dim=1).indices[:, skipped:]
@@ -142,23 +136,23 @@ class ISCSE(Queued):
         rows = self._remembered(self.hyper.clusters)
         if rows is None:
             return None
-        if self._clustered is not self.centres and not self.centres.any():  # `any` waits on a GPU
+        if not self.centres.any():  # the first time
             order = torch.randperm(len(rows), generator=step.generator("centres"))
             self.centres = rows[to_device(order[: self.hyper.clusters], rows.device)]
-        self._clustered = self.centres = cluster(rows, self.centres)
+        self.centres = cluster(rows, self.centres)
         nearest = (unit.detach() @ self.centres.T).argmax(1)
         return self.hyper.gamma * unit + (1 - self.hyper.gamma) * self.centres[nearest]
 
 
 def cluster(rows: Tensor, centres: Tensor) -> Tensor:
     """Return centres (k, d) of unit rows (n, d) by spherical K-means from the given centres."""
-    owners = None
+    nearest = rows.new_full((len(rows),), -1, dtype=torch.long)
     for _ in range(MOST_ROUNDS):
-        nearest = (rows @ centres.T).argmax(1)
-        if owners is not None and torch.equal(nearest, owners):
+        before, nearest = nearest, (rows @ centres.T).argmax(1)
+        if torch.equal(nearest, before):
             break
-        owners = nearest
         # A matrix product, since index_add is not deterministic on a GPU.
-        sums = F.one_hot(owners, len(centres)).to(rows).T @ rows
+        sums = F.one_hot(nearest, len(centres)).to(rows).T @ rows
+        # The centre of an empty cluster stays.
         centres = torch.where(sums.any(1, keepdim=True), F.normalize(sums, dim=-1), centres)
     return centres

@@ -9,24 +9,12 @@ from torch.nn import functional as F
 from methods.base import (
     SHARED_RECIPE,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Step,
     Views,
     cosine,
 )
-
-
-class MixCSEHyper(ContrastiveHyper):
-    # Lambda, of the own sentence in a mixture; released script.
-    share: float = Field(0.2, gt=0, lt=0.5)
-    # Those of the batch that an anchor sees.
-    mixtures: Literal["all", "own", "none"] = "all"
-    mixed_anchors: bool = True  # mixtures of anchors face the positives, too
-    # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
-    larger_share: Literal["zeroed", "removed"] = "zeroed"
-    normalised: bool = False  # sentences are mixed at length 1
 
 
 class MixCSE(Contrastive):
@@ -36,7 +24,17 @@ class MixCSE(Contrastive):
     name = "mixcse"
     title = "MixCSE"
     reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
-    Hyper = MixCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        # Lambda, of the own sentence in a mixture; released script.
+        share: float = Field(0.2, gt=0, lt=0.5)
+        # Those of the batch that an anchor sees.
+        mixtures: Literal["all", "own", "none"] = "all"
+        mixed_anchors: bool = True  # mixtures of anchors face the positives, too
+        # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
+        larger_share: Literal["zeroed", "removed"] = "zeroed"
+        normalised: bool = False  # sentences are mixed at length 1
+
     # Recalled: one mixture per anchor, its own, of vectors at length 1.
     _recalled = {"mixtures": "own", "mixed_anchors": False, "normalised": True}
     paper = {**SHARED_RECIPE, "*": {**_recalled, "larger_share": "removed"}}
@@ -58,14 +56,17 @@ class MixCSE(Contrastive):
 
     def _mixed(self, vectors: Tensor) -> Tensor:
         """Return the mixture of each vector (n, d) with the next one, without gradient."""
+        # Fixed negatives, which are not pushed away themselves (models_mix.py:220-275).
         vectors = vectors.detach()
         if self.hyper.normalised:
             vectors = F.normalize(vectors, dim=-1)
+        # Rolled by -1, row i is sentence i + 1 of the batch, and the last row the first sentence.
         return torch.lerp(vectors.roll(-1, 0), vectors, self.hyper.share)
 
     def _group(self, cosines: Tensor, shift: int) -> Negatives:
-        """Return negatives from cosines (n, n); cell (i, i + shift) has the larger own share."""
+        """Return negatives from cosines (n, n); cell (i, i + shift) has the larger share."""
         diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+        # The mixture of sentence i - 1 has 1 - lambda > 1/2 of sentence i: nearly its positive.
         larger = diagonal.roll(shift, 1)
         weights = None
         if self.hyper.larger_share == "zeroed":

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import LABEL, Context, Field, Shape, fingerprint, stream
-from methods.transform import TARGET, Mapped, Transform, TransformHyper, in_chunks, scatter
+from methods.transform import TARGET, Mapped, Transform, in_chunks, scatter
 
 
 class Affine(Mapped):
@@ -54,6 +54,7 @@ def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple
     if centred:
         centre = vectors.mean(0, dtype=torch.float64)
     squares, centre = scatter(vectors, centre).cpu(), centre.cpu()
+    # On the host, as the eigenvectors.
     if not torch.isfinite(squares).all():  # reported when these vectors are scored
         return torch.full((min(dimensions, width), width), torch.nan, dtype=torch.float64), centre
     directions = torch.linalg.eigh(squares).eigenvectors.flip(-1).T
@@ -67,31 +68,32 @@ def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
     return torch.linalg.qr(drawn).Q.T.contiguous()
 
 
-class ProjectionHyper(TransformHyper):
-    dimensions: int = Field(256, ge=1)  # SSCL, Table 5: 128 and 256
-    kind: Literal["pca", "random"] = Field("pca", json_schema_extra=LABEL)
-    # For pca: subtract the mean, as in standard PCA. Without it, the map preserves all cosines.
-    centred: bool = False
-
-    @field_validator("source")
-    @classmethod
-    def _check_source(cls, source: str) -> str:
-        if source == TARGET:
-            raise ValueError("a projection is one map for all tasks; name a corpus, not 'target'")
-        return source
-
-
 class Projection(Transform):
     """Projection on leading directions of a corpus, or on random ones (docs/methods.md#sscl)."""
 
     name = "projection"
     title = "Projection"
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"
-    Hyper = ProjectionHyper
+
+    class Hyper(Transform.Hyper):
+        dimensions: int = Field(256, ge=1)  # SSCL, Table 5: 128 and 256
+        kind: Literal["pca", "random"] = Field("pca", json_schema_extra=LABEL)
+        # For pca: subtract the mean, as in standard PCA. Without it, the map preserves all cosines.
+        centred: bool = False
+
+        @field_validator("source")
+        @classmethod
+        def _check_source(cls, source: str) -> str:
+            if source == TARGET:
+                raise ValueError(
+                    "a projection is one map for all tasks; name a corpus, not 'target'"
+                )
+            return source
+
     official = {}
 
     @classmethod
-    def clamp_to_backbone(cls, hyper: ProjectionHyper, shape: Shape) -> ProjectionHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         """Limit the dimensions to the width; a random map reads no corpus."""
         changes: dict[str, Any] = {}
         if shape.width:  # 0 for an Encoder without backbone, whose width is not known yet
@@ -101,21 +103,17 @@ class Projection(Transform):
         return hyper.model_copy(update=changes)
 
     @classmethod
-    def corpora(cls, hyper: ProjectionHyper) -> Sequence[str]:
+    def corpora(cls, hyper: Hyper) -> Sequence[str]:
         return () if hyper.kind == "random" else super().corpora(hyper)
-
-    def prepare(self, context: Context) -> None:
-        if self.hyper.kind == "pca":
-            super().prepare(context)
 
     def transform(self, encoder: Any, context: Context) -> Affine:
         hyper = self.hyper
         if hyper.kind == "random":
             width = encoder.encode(["a"]).shape[1]
             weight = random_directions(width, hyper.dimensions, context.seed)
-            bias = torch.zeros(len(weight), dtype=torch.float64)
+            bias = torch.zeros(len(weight), dtype=torch.float64)  # On the host: `Affine` moves it.
             return Affine(encoder, weight, bias, device=context.device)
-        vectors = torch.from_numpy(np.ascontiguousarray(self.vectors(encoder, context)))
-        vectors = vectors.to(context.device)
-        weight, centre = leading_directions(vectors, hyper.dimensions, hyper.centred)
+        sentences, vectors = self.fitting(encoder, context)
+        rows = torch.from_numpy(np.ascontiguousarray(vectors(sentences))).to(context.device)
+        weight, centre = leading_directions(rows, hyper.dimensions, hyper.centred)
         return Affine(encoder, weight, -(weight @ centre), device=context.device)

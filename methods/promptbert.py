@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
 
@@ -14,9 +13,7 @@ from torch import Tensor
 from methods.base import (
     Context,
     Contrastive,
-    ContrastiveHyper,
     Field,
-    HyperParameters,
     Step,
     Tokens,
     Views,
@@ -27,45 +24,7 @@ from methods.base import (
 
 SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
-
-
 UNLABELLED: dict[str, Any] = {"label": False}
-
-
-class PromptBERTHyper(ContrastiveHyper):
-    most_masks: ClassVar[int] = 1  # of a template
-    # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
-    # scoring, and of the second view. They are too long for a label.
-    template: str = Field(
-        f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
-    )
-    template_2: str = Field(
-        f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
-    )
-    denoise: bool = True  # subtract the template's own state in training
-    denoise_scored: bool = False  # subtract it in scoring
-    period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
-    # A space before a sentence in scoring.
-    space: bool = Field(False, json_schema_extra=UNLABELLED)
-    # Positions of the template alone begin at 0, on RoBERTa too, whose sentences begin at 2.
-    from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
-
-    @property
-    def templates(self) -> list[str]:
-        """Those of both views, and that of a method's own extras, if it has any."""
-        return [self.template, self.template_2]
-
-    @model_validator(mode="after")
-    def _check_templates(self) -> Self:
-        for template in self.templates:
-            before, *behind = template.split(SENTENCE)
-            masks = sum(text.count(MASK) for text in behind)
-            if len(behind) != 1 or MASK in before or not 1 <= masks <= self.most_masks:
-                times = "once" if self.most_masks == 1 else f"1 to {self.most_masks} times"
-                raise ValueError(
-                    f"a template needs {SENTENCE} once, then {MASK} {times}, not '{template}'"
-                )
-        return self
 
 
 @dataclass(frozen=True)
@@ -74,15 +33,16 @@ class Prompt:
 
     before: tuple[int, ...]
     behind: tuple[int, ...]
-    place: int  # position of the last mask, counted from the end
+    mask: int  # position of the last mask, counted from the end
 
     @classmethod
     def read(cls, template: str, tokenizer: Any) -> Self:
         parts = template.replace(MASK, tokenizer.mask_token).split(SENTENCE)
         before, behind = tokenizer(parts)["input_ids"]
-        behind = behind[1:]
-        place = -1 - behind[::-1].index(tokenizer.mask_token_id)
-        return cls(tuple(before[:-1]), tuple(behind), place)
+        # Without the special tokens around the sentence.
+        before, behind = before[:-1], behind[1:]
+        mask = -1 - behind[::-1].index(tokenizer.mask_token_id)
+        return cls(tuple(before), tuple(behind), mask)
 
     def __len__(self) -> int:
         return len(self.before) + len(self.behind)
@@ -93,15 +53,16 @@ class Prompt:
 
     def at_mask(self, states: Tensor, mask: Tensor) -> Tensor:
         """Return the states (n, width) at the last mask, from states (n, length, width)."""
-        return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.place]
+        return states[torch.arange(len(states), device=states.device), mask.sum(1) + self.mask]
 
     def alone(
         self, lengths: Tensor, config: Any, from_zero: bool = False
     ) -> tuple[list[list[int]], Tensor]:
         """Return tokens and positions of the template, as around sentences of each length."""
-        places = torch.arange(len(self)) + (0 if from_zero else first_position(config))
-        shift = (torch.arange(len(self)) >= len(self.before)).long()
-        positions = places + shift * lengths.cpu().unsqueeze(1)
+        # On the host: `PromptBERT._alone` moves the positions.
+        positions = torch.arange(len(self)) + (0 if from_zero else first_position(config))
+        behind = (torch.arange(len(self)) >= len(self.before)).long()
+        positions = positions + behind * lengths.cpu().unsqueeze(1)
         return [[*self.before, *self.behind]] * len(lengths), positions
 
 
@@ -129,8 +90,7 @@ class PromptEncoder:
         self.space, self.from_zero = space, from_zero
         self._prompt = Prompt.read(template, base.tokenizer)
 
-    @property
-    def _stored(self) -> dict[str, Any]:
+    def save(self, folder: Any = None) -> dict[str, Any]:
         stored = {"template": self.template, "denoise": self.denoise, "period": self.period}
         # Only if they are set: the identity without them is what it was before they were added.
         later = {"space": self.space, "from_zero": self.from_zero}
@@ -138,8 +98,12 @@ class PromptEncoder:
 
     @property
     def identity(self) -> str:
-        described = json.dumps([self.base.identity, self._stored], sort_keys=True)
+        described = json.dumps([self.base.identity, self.save()], sort_keys=True)
         return fingerprint(self.kind, described, {})
+
+    @classmethod
+    def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
+        return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
 
     def encode(self, sentences: Sequence[str], **_: Any) -> np.ndarray:
         if self.period:
@@ -156,6 +120,7 @@ class PromptEncoder:
             tokens, pool=lambda states, mask: prompt.at_mask(states[-1], mask)
         )
         if self.denoise and tokens:
+            # On the host: token ids are made of the lengths.
             inner = [len(row) - len(prompt) for row in tokens]
             lengths, inverse = np.unique(inner, return_inverse=True)
             vectors -= self._alone(torch.from_numpy(lengths))[inverse]
@@ -175,13 +140,6 @@ class PromptEncoder:
             model.train(training)
         return self._prompt.at_mask(states, torch.ones_like(ids)).float().cpu().numpy()
 
-    def save(self, folder: Any) -> dict[str, Any]:
-        return self._stored
-
-    @classmethod
-    def load(cls, folder: Any, stored: Any, *, base: Any, **_: Any) -> Self:
-        return cls(base, **{name: value for name, value in stored.items() if name != "kind"})
-
 
 class PromptBERT(Contrastive):
     """SimCSE's loss between the mask states of two templates around one sentence, each less that of
@@ -190,7 +148,42 @@ class PromptBERT(Contrastive):
     name = "promptbert"
     title = "PromptBERT"
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
-    Hyper: ClassVar[type[HyperParameters]] = PromptBERTHyper
+
+    class Hyper(Contrastive.Hyper):
+        most_masks: ClassVar[int] = 1  # of a template
+        # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
+        # scoring, and of the second view. They are too long for a label.
+        template: str = Field(
+            f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
+        )
+        template_2: str = Field(
+            f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
+        )
+        denoise: bool = True  # subtract the template's own state in training
+        denoise_scored: bool = False  # subtract it in scoring
+        period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
+        # A space before a sentence in scoring.
+        space: bool = Field(False, json_schema_extra=UNLABELLED)
+        # Positions of the template alone begin at 0, on RoBERTa too, whose sentences begin at 2.
+        from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
+
+        @property
+        def templates(self) -> list[str]:
+            """Those of both views, and that of a method's extras, if it has any."""
+            return [self.template, self.template_2]
+
+        @model_validator(mode="after")
+        def _check_templates(self) -> Self:
+            for template in self.templates:
+                before, *behind = template.split(SENTENCE)
+                masks = sum(text.count(MASK) for text in behind)
+                if len(behind) != 1 or MASK in before or not 1 <= masks <= self.most_masks:
+                    times = "once" if self.most_masks == 1 else f"1 to {self.most_masks} times"
+                    raise ValueError(
+                        f"a template needs {SENTENCE} once, then {MASK} {times}, not '{template}'"
+                    )
+            return self
+
     # The released script, for both backbones: batch size 256, learning rate 1e-5, one epoch,
     # selection every 125 steps, 32 tokens per sentence, or 34 with the special tokens that the
     # recipe counts.
@@ -218,26 +211,30 @@ class PromptBERT(Contrastive):
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
-        named = self._asked(tokens, step)
-        rows = [*self.views(tokens, step), *chain.from_iterable(named.values())]
+        extras = self._named_extras(tokens, step)
+        lists = [*self.views(tokens, step), *chain.from_iterable(extras.values())]
+        # Extras of the method written first have its third template, those of others the second.
         prompts = self.prompts[:2]
-        for name, lists in named.items():
-            prompts += [self.prompts[-1 if name == self.name else 1]] * len(lists)
-        wrapped = [prompt.around(row) for prompt, row in zip(prompts, rows, strict=True)]
-        states, mask = context.states([each[i] for i in range(len(tokens)) for each in wrapped])
-        alone = list(map(partial(self._alone, context), prompts, wrapped))
+        for name, rows in extras.items():
+            prompts += [self.prompts[-1 if name == self.name else 1]] * len(rows)
+        wrapped = [prompt.around(rows) for prompt, rows in zip(prompts, lists, strict=True)]
+        # Interleaved, as in `Context.embed`: the sequences of a sentence are consecutive.
+        states, mask = context.states([rows[i] for i in range(len(tokens)) for rows in wrapped])
+        pairs = zip(prompts, wrapped, strict=True)
+        alone = [self._alone(context, prompt, rows) for prompt, rows in pairs]
 
         def at_layer(layer: int) -> list[Tensor]:
-            heads = []
-            for row, (prompt, noise) in enumerate(zip(prompts, alone, strict=True)):
-                vectors = prompt.at_mask(states[layer][row :: len(rows)], mask[row :: len(rows)])
-                heads.append(context.head(vectors - noise(layer) if noise else vectors))
-            return heads
+            vectors = []
+            for index, (prompt, bias) in enumerate(zip(prompts, alone, strict=True)):
+                rows = slice(index, None, len(prompts))
+                state = prompt.at_mask(states[layer][rows], mask[rows])
+                vectors.append(context.head(state - bias(layer) if bias else state))
+            return vectors
 
         vectors = at_layer(len(states) - 1)
         remaining = iter(vectors[2:])
-        extras = {name: [next(remaining) for _ in lists] for name, lists in named.items()}
-        return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], extras), step)
+        named = {name: [next(remaining) for _ in rows] for name, rows in extras.items()}
+        return self.loss(Views(vectors[:2], lambda layer: at_layer(layer)[:2], named), step)
 
     def _alone(
         self, context: Context, prompt: Prompt, wrapped: Tokens
@@ -245,6 +242,7 @@ class PromptBERT(Contrastive):
         """Return a function from a layer to the template's states; None without denoising."""
         if not self.hyper.denoise:
             return None
+        # On the host: token ids are made of the lengths; the index is moved.
         inner = torch.tensor([len(row) - len(prompt) for row in wrapped])
         lengths, inverse = inner.unique(return_inverse=True)
         tokens, positions = self._template_alone(context, prompt, lengths)
@@ -258,7 +256,7 @@ class PromptBERT(Contrastive):
     def _template_alone(
         self, context: Context, prompt: Prompt, lengths: Tensor
     ) -> tuple[list[list[int]], Tensor | None]:
-        """Return tokens and positions (None: the backbone's own) of the template alone."""
+        """Return tokens and positions (None: the backbone's) of the template alone."""
         return prompt.alone(lengths, context.backbone.config, self.hyper.from_zero)
 
     def encoder(self, context: Context) -> PromptEncoder:

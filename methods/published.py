@@ -14,34 +14,33 @@ from methods.base import (
 )
 
 
-class PublishedHyper(HyperParameters):
-    # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its
-    # authors (b.10).
-    model: str = Field(
-        "princeton-nlp/unsup-simcse-bert-base-uncased", json_schema_extra=LABEL | MODEL
-    )
-    # None: the checkpoint's own.
-    pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
-    prompt: str | None = None  # by name, "" for none; None: default
-    normalize: bool = False  # scale vectors to length 1
-
-    @model_validator(mode="after")
-    def _check_prompt(self) -> Self:
-        if self.prompt and self.pooler:
-            raise ValueError(
-                f"a pooler uses only the transformer of '{self.model}', without prompts; "
-                "write pooler=none, or omit 'prompt'"
-            )
-        return self
-
-
 class Published(Method):
     """A checkpoint as its authors trained it, without a backbone (docs/methods.md#published)."""
 
     name = "published"
     title = "Published checkpoint"
     reference = "the checkpoint's authors"
-    Hyper = PublishedHyper
+
+    class Hyper(HyperParameters):
+        # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its
+        # authors (b.10).
+        model: str = Field(
+            "princeton-nlp/unsup-simcse-bert-base-uncased", json_schema_extra=LABEL | MODEL
+        )
+        # None: the checkpoint's own.
+        pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
+        prompt: str | None = None  # by name, "" for none; None: default
+        normalize: bool = False  # scale vectors to length 1
+
+        @model_validator(mode="after")
+        def _check_prompt(self) -> Self:
+            if self.prompt and self.pooler:
+                raise ValueError(
+                    f"a pooler uses only the transformer of '{self.model}', without prompts; "
+                    "write pooler=none, or omit 'prompt'"
+                )
+            return self
+
     trained = False
     backbone_free = True
 

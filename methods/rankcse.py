@@ -11,35 +11,19 @@ from methods.base import (
     BASE_DEPTH,
     Context,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Shape,
     Step,
+    Terms,
     Tokens,
     cosine,
     frozen_model,
     transformer_with,
 )
+from methods.is_bert import sentence_mean
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 _TEACHER = transformer_with("teacher_pooler")
-
-
-class RankCSEHyper(ContrastiveHyper):
-    # An encoder, or "backbone" (its initial weights).
-    teacher: str = Field(_SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER)
-    # None: one teacher.
-    teacher_2: str | None = Field(_SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER)
-    teacher_pooler: Literal["cls_before_pooler", "avg"] = "cls_before_pooler"
-    alpha: float = Field(0.33, ge=0, le=1)  # share of the first of two teachers
-    beta: float = Field(1.0, ge=0)  # coefficient of the consistency of both directions
-    gamma: float = Field(1.0, ge=0)  # coefficient of the ranking
-    ranking: Literal["listmle", "listnet"] = "listmle"
-    tau2: float = Field(0.05, gt=0)  # temperature of the student in the ranking
-    tau3: float = Field(0.025, gt=0)  # of the teachers in ListNet
-    # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
-    consistency: Literal["divergence", "entropy"] = "divergence"
-    rank_epsilon: float = Field(0.0, ge=0)
 
 
 class RankCSE(Contrastive):
@@ -49,7 +33,23 @@ class RankCSE(Contrastive):
     name = "rankcse"
     title = "RankCSE"
     reference = "Liu et al. 2023, arXiv 2305.16726"
-    Hyper = RankCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        # An encoder, or "backbone" (its initial weights).
+        teacher: str = Field(_SIMCSE + "bert-base-uncased", json_schema_extra=_TEACHER)
+        # None: one teacher.
+        teacher_2: str | None = Field(_SIMCSE + "bert-large-uncased", json_schema_extra=_TEACHER)
+        teacher_pooler: Literal["cls_before_pooler", "avg"] = "cls_before_pooler"
+        alpha: float = Field(0.33, ge=0, le=1)  # share of the first of two teachers
+        beta: float = Field(1.0, ge=0)  # coefficient of the consistency of both directions
+        gamma: float = Field(1.0, ge=0)  # coefficient of the ranking
+        ranking: Literal["listmle", "listnet"] = "listmle"
+        tau2: float = Field(0.05, gt=0)  # temperature of the student in the ranking
+        tau3: float = Field(0.025, gt=0)  # of the teachers in ListNet
+        # Of the community code: its consistency is an entropy, and it adds 1e-7 to sums of ListMLE.
+        consistency: Literal["divergence", "entropy"] = "divergence"
+        rank_epsilon: float = Field(0.0, ge=0)
+
     _roberta = {"teacher": _SIMCSE + "roberta-base", "teacher_2": _SIMCSE + "roberta-large"}
     paper = {
         "*": {"batch_size": 128, "learning_rate": 3e-5},  # the community script's
@@ -68,20 +68,17 @@ class RankCSE(Contrastive):
         "consistency": lambda hyper: hyper.beta > 0,
     }
 
-    teachers: nn.ModuleList
-    taught: Tensor | None = None  # the teachers' cosines of the current batch, (n, n)
+    teachers_cosines: Tensor | None = None  # of the current batch, (n, n)
 
     @classmethod
-    def clamp_to_backbone(cls, hyper: RankCSEHyper, shape: Shape) -> RankCSEHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         """Replace the published teachers on backbones for which none are published."""
-        if shape.depth >= BASE_DEPTH:
-            return hyper
-        if (hyper.teacher_2 or "").startswith(_SIMCSE):
-            hyper = hyper.model_copy(update={"teacher_2": None})
-        if hyper.teacher.startswith(_SIMCSE):
-            changes = {"teacher": "backbone", "teacher_pooler": "avg"}
-            hyper = hyper.model_copy(update=changes)
-        return hyper
+        changes: dict[str, str | None] = {}
+        if shape.depth < BASE_DEPTH and (hyper.teacher_2 or "").startswith(_SIMCSE):
+            changes["teacher_2"] = None
+        if shape.depth < BASE_DEPTH and hyper.teacher.startswith(_SIMCSE):
+            changes |= {"teacher": "backbone", "teacher_pooler": "avg"}
+        return hyper.model_copy(update=changes)
 
     def prepare(self, context: Context) -> None:
         self._context = context
@@ -99,30 +96,27 @@ class RankCSE(Contrastive):
             states, mask = self._context.states(tokens, teacher.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":
-                words = mask.unsqueeze(-1).to(vectors)
-                vectors = (states[-1] * words).sum(dim=1) / words.sum(dim=1)
+                vectors = sentence_mean(states[-1], mask)
             cosines.append(share * cosine(vectors, vectors))
-        self.taught = sum(cosines) if cosines else None  # type: ignore[assignment]
+        self.teachers_cosines = sum(cosines) if cosines else None  # type: ignore[assignment]
         return ()
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         hyper, cosines = self.hyper, cosine(anchors, positives)
         terms = []
         if hyper.beta:
             transposed = cosines.T  # before the rows: autograd sums gradients in reverse order
             rows = (cosines / temperature).log_softmax(dim=1)
             columns = (transposed / temperature).log_softmax(dim=1)
-            known = {"divergence": divergence, "entropy": negative_entropy}
-            terms.append((hyper.beta, known[hyper.consistency](rows, columns)))
-        if self.taught is not None:
-            taught = self.taught.to(cosines)
+            agree = divergence if hyper.consistency == "divergence" else negative_entropy
+            terms.append((hyper.beta, agree(rows, columns)))
+        if self.teachers_cosines is not None:
+            student, teachers = cosines / hyper.tau2, self.teachers_cosines.to(cosines)
             if hyper.ranking == "listnet":
-                ranked = list_net(cosines / hyper.tau2, taught / hyper.tau3)
+                ranking = list_net(student, teachers / hyper.tau3)
             else:
-                ranked = list_mle(cosines / hyper.tau2, taught, hyper.rank_epsilon)
-            terms.append((hyper.gamma, ranked))
+                ranking = list_mle(student, teachers, hyper.rank_epsilon)
+            terms.append((hyper.gamma, ranking))
         return terms
 
 
@@ -144,8 +138,10 @@ def negative_entropy(first: Tensor, second: Tensor) -> Tensor:
 def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Return the mean cross-entropy of softmax rows off the diagonal, logits (n, n); 0 for one."""
     count = len(student)
-    off = ~torch.eye(count, dtype=torch.bool, device=student.device)
-    student, teacher = student[off].view(count, count - 1), teacher[off].view(count, count - 1)
+    # Every sentence is most similar to itself, so the diagonal says nothing of the ranking.
+    off_diagonal = ~torch.eye(count, dtype=torch.bool, device=student.device)
+    student = student[off_diagonal].view(count, count - 1)
+    teacher = teacher[off_diagonal].view(count, count - 1)
     return -(teacher.softmax(dim=1) * student.log_softmax(dim=1)).sum(dim=1).mean()
 
 
@@ -153,11 +149,12 @@ def list_mle(student: Tensor, teacher: Tensor, epsilon: float = 0.0) -> Tensor:
     """Return the mean over rows of -log of the likelihood, under Plackett and Luce with logits
     `student` (n, m), of the order of `teacher`, largest first; `epsilon` is added to sums of
     e^(logit - largest logit)."""
+    # Flipped sums: place k is taken among the items from k on.
     order = teacher.argsort(dim=1, descending=True, stable=True)
     logits = student.gather(1, order)
     if epsilon:
         logits = logits - logits.max(dim=1, keepdim=True).values
-        rest = (logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon).log()
+        remaining = (logits.exp().flip(1).cumsum(dim=1).flip(1) + epsilon).log()
     else:
-        rest = logits.flip(1).logcumsumexp(dim=1).flip(1)
-    return (rest - logits).sum(dim=1).mean()
+        remaining = logits.flip(1).logcumsumexp(dim=1).flip(1)
+    return (remaining - logits).sum(dim=1).mean()

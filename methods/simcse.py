@@ -5,11 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from methods.base import SHARED_RECIPE, Context, Contrastive, ContrastiveHyper, Step, Tokens, stream
-
-
-class SimCSEHyper(ContrastiveHyper):
-    delete_word: bool = False  # in the second view: the paper's discrete augmentation
+from methods.base import SHARED_RECIPE, Context, Contrastive, Step, Tokens, stream
 
 
 class SimCSE(Contrastive):
@@ -18,14 +14,15 @@ class SimCSE(Contrastive):
     name = "simcse"
     title = "SimCSE"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
-    Hyper = SimCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        delete_word: bool = False  # in the second view: the paper's discrete augmentation
+
     paper = {**SHARED_RECIPE, "*": {"select_every": 250}}
     official = SHARED_RECIPE
 
-    shorter: Sequence[Sequence[int]] = ()  # tokens of all sentences, each with a word deleted
-
     @classmethod
-    def own_pairs(cls, hyper: SimCSEHyper) -> str | None:
+    def fixed_positive(cls, hyper: Hyper) -> str | None:
         return "delete_word=true" if hyper.delete_word else None
 
     def prepare(self, context: Context) -> None:

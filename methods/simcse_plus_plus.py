@@ -10,23 +10,15 @@ from methods.base import (
     HOST,
     SHARED_RECIPE,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Step,
+    Terms,
     Tokens,
     Views,
     cosine,
     pair_loss,
 )
-
-
-class SimCSEPlusPlusHyper(ContrastiveHyper):
-    off_dropout: bool = True  # in-batch negatives come from a pass without dropout
-    # p, factor of the positive cosine; 1 in the script of both terms, 0.9 in that of the first.
-    positive_factor: float = Field(1.0, gt=0, json_schema_extra=HOST)
-    weight: float = Field(0.1, ge=0)  # of the contrast of dimensions; released script
-    feature_temperature: float = Field(5.0, gt=0)  # T; released code
 
 
 class SimCSEPlusPlus(Contrastive):
@@ -36,7 +28,14 @@ class SimCSEPlusPlus(Contrastive):
     name = "simcse-plus-plus"
     title = "SimCSE++"
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
-    Hyper = SimCSEPlusPlusHyper
+
+    class Hyper(Contrastive.Hyper):
+        off_dropout: bool = True  # in-batch negatives come from a pass without dropout
+        # p, factor of the positive cosine; 1 in the script of both terms, 0.9 in that of the first.
+        positive_factor: float = Field(1.0, gt=0, json_schema_extra=HOST)
+        weight: float = Field(0.1, ge=0)  # of the contrast of dimensions; released script
+        feature_temperature: float = Field(5.0, gt=0)  # T; released code
+
     paper = official = SHARED_RECIPE
     used_if = {"feature_temperature": lambda hyper: hyper.weight > 0}
 
@@ -58,14 +57,15 @@ class SimCSEPlusPlus(Contrastive):
         if not self.hyper.off_dropout:
             return []
         (vectors,) = views.quiet[self.name]
-        others = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
-        return [Negatives(cosines=cosine(vectors, vectors), weights=others)]
+        # A sentence is no negative of itself.
+        weights = 1 - torch.eye(len(vectors), dtype=vectors.dtype, device=vectors.device)
+        return [Negatives(cosines=cosine(vectors, vectors), weights=weights)]
 
-    def terms(
-        self, anchors: Tensor, positives: Tensor, temperature: float, step: Step
-    ) -> list[tuple[float, Tensor]]:
+    def terms(self, anchors: Tensor, positives: Tensor, temperature: float, step: Step) -> Terms:
         if self.hyper.weight == 0 or len(anchors) == 1:
             return []
+        # Normalised over the batch, a dimension has mean 0 and variance 1, so that the products are
+        # correlations of dimensions.
         first = F.batch_norm(anchors, None, None, training=True)
         second = F.batch_norm(positives, None, None, training=True)
         logits = first.T @ second / len(anchors) / self.hyper.feature_temperature

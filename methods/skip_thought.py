@@ -17,19 +17,6 @@ from methods.base import Context, Field, HyperParameters, Method, Refusal, Step,
 END, UNKNOWN, FIRST = 0, 1, 2
 
 
-class SkipThoughtHyper(HyperParameters):
-    # Size of every GRU and of a sentence vector (uni-skip; paper and code).
-    units: int = Field(2400, ge=1)
-    width: int = Field(620, ge=1)  # size of a word vector (code)
-    # Words including the two special ids (paper and code).
-    vocabulary: int = Field(20_000, ge=3)
-    longest: int = Field(30, ge=2)  # triples with a sentence of so many words are excluded (code)
-    # Decoders see the sentence at "every" word (paper) or as "first" state (code).
-    condition: Literal["every", "first"] = "every"
-    # Reset gate before (paper) or after (code) the recurrent matrix.
-    reset: Literal["before", "after"] = "before"
-
-
 def tokenize(sentence: str) -> list[str]:
     """Return words and punctuation marks in lower case."""
     return re.findall(r"\w+|[^\w\s]", sentence.lower())
@@ -37,12 +24,14 @@ def tokenize(sentence: str) -> list[str]:
 
 def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
     """Return weights from [-0.1, 0.1] (paper and code)."""
+    # On the host: the training moves the whole module.
     return nn.Parameter(torch.empty(shape).uniform_(-0.1, 0.1, generator=generator))
 
 
 def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
     """Return word ids padded with zeros, (n, length) with length >= 1, and the lengths (n)."""
     lengths = [len(row) for row in rows]
+    # On the host: filled row by row and moved at once.
     ids = torch.zeros(len(rows), max(1, *lengths), dtype=torch.long)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row)] = torch.tensor(row, dtype=torch.long)
@@ -80,22 +69,22 @@ class GRU(nn.Module):
     def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
         """Return states (n, length, units) of word vectors (n, length, width)."""
         units = len(self.candidate)
-        given = F.linear(words, self.words, self.bias)
+        inputs = F.linear(words, self.words, self.bias)
         state = words.new_zeros(len(words), units)
         if self.sentence is not None:
             assert sentence is not None
-            given = given + F.linear(sentence, self.sentence).unsqueeze(1)
+            inputs = inputs + F.linear(sentence, self.sentence).unsqueeze(1)
         elif sentence is not None:
             state = sentence
         states = []
-        parts = given.split([2 * units, units], dim=-1)
+        parts = inputs.split([2 * units, units], dim=-1)
         for gates, candidate in zip(*(part.unbind(1) for part in parts), strict=True):
             reset, update = (gates + F.linear(state, self.gates)).sigmoid().chunk(2, dim=1)
             if self.reset == "before":
                 new = torch.tanh(candidate + F.linear(reset * state, self.candidate))
             else:
                 new = torch.tanh(candidate + reset * F.linear(state, self.candidate))
-            state = state + update * (new - state)
+            state = state + update * (new - state)  # (1 - z) h + z c
             states.append(state)
         return torch.stack(states, dim=1)
 
@@ -122,7 +111,7 @@ class Reader(nn.Module):
 class Decoders(nn.Module):
     """A decoder per neighbour, and their shared output layer."""
 
-    def __init__(self, vocabulary: int, hyper: SkipThoughtHyper, seed: int) -> None:
+    def __init__(self, vocabulary: int, hyper: "SkipThought.Hyper", seed: int) -> None:
         super().__init__()
         every = hyper.condition == "every"
         self.before = GRU(hyper.width, hyper.units, hyper.reset, seed, "before", every)
@@ -197,7 +186,20 @@ class SkipThought(Method):
     name = "skip-thought"
     title = "Skip-thought"
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"
-    Hyper = SkipThoughtHyper
+
+    class Hyper(HyperParameters):
+        # Size of every GRU and of a sentence vector (uni-skip; paper and code).
+        units: int = Field(2400, ge=1)
+        width: int = Field(620, ge=1)  # size of a word vector (code)
+        # Words including the two special ids (paper and code).
+        vocabulary: int = Field(20_000, ge=3)
+        # Triples with a sentence of so many words are excluded (code).
+        longest: int = Field(30, ge=2)
+        # Decoders see the sentence at "every" word (paper) or as "first" state (code).
+        condition: Literal["every", "first"] = "every"
+        # Reset gate before (paper) or after (code) the recurrent matrix.
+        reset: Literal["before", "after"] = "before"
+
     # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant
     # schedule.
     _recipe = {"learning_rate": 2e-4, "schedule": "constant", "epochs": 5}
@@ -206,24 +208,21 @@ class SkipThought(Method):
         "*": {**_recipe, "batch_size": 64, "clip": 5.0, "condition": "first", "reset": "after"}
     }
     backbone_free = True
-    reader: Reader
-    decoders: Decoders
 
     @classmethod
-    def reads(cls, hyper: SkipThoughtHyper) -> str:
+    def reads(cls, hyper: Hyper) -> str:
         return "documents"
 
     def prepare(self, context: Context) -> None:
-        sentences = context.sentences()
+        sentences, hyper = context.sentences(), self.hyper
         counts = Counter(word for sentence in sentences for word in tokenize(sentence))
         # The most frequent words; ties are ordered alphabetically.
         words = sorted(counts, key=lambda word: (-counts[word], word))
-        self.words = words[: self.hyper.vocabulary - FIRST]
-        vocabulary, hyper = FIRST + len(self.words), self.hyper
+        self.words = words[: hyper.vocabulary - FIRST]
+        vocabulary = FIRST + len(self.words)
         self.reader = Reader(vocabulary, hyper.width, hyper.units, hyper.reset, context.seed)
-        self.decoders = Decoders(vocabulary, self.hyper, context.seed)
-        number = SkipThoughtEncoder(self.reader, self.words).number
-        self.rows = [number(sentence) for sentence in sentences]
+        self.decoders = Decoders(vocabulary, hyper, context.seed)
+        self.rows = list(map(SkipThoughtEncoder(self.reader, self.words).number, sentences))
         short = [len(row) < hyper.longest for row in self.rows]
         self.centres = [
             row
@@ -233,16 +232,15 @@ class SkipThought(Method):
         ]
         if not self.centres:
             raise Refusal(
-                "no document has three consecutive sentences of fewer than "
-                f"{self.hyper.longest} words"
+                f"no document has three consecutive sentences of fewer than {hyper.longest} words"
             )
 
     def items(self, context: Context) -> int:
         return len(self.centres)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        centres = step.take(self.centres)
-        sentences, decoders = self.reader([self.rows[row] for row in centres]), self.decoders
+        centres, decoders = step.take(self.centres), self.decoders
+        sentences = self.reader([self.rows[row] for row in centres])
         before = [self.rows[row - 1] for row in centres]
         after = [self.rows[row + 1] for row in centres]
         loss = decoders.loss(decoders.before, self.reader, sentences, before)

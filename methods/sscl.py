@@ -1,6 +1,5 @@
 """SSCL: vectors of lower layers are additional negatives."""
 
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -9,26 +8,12 @@ from torch import Tensor
 from methods.base import (
     SHARED_RECIPE,
     Contrastive,
-    ContrastiveHyper,
     Field,
     Negatives,
     Shape,
     Step,
     Views,
 )
-
-
-class SSCLHyper(ContrastiveHyper):
-    stack: int = Field(2, ge=0)  # number of last intermediate layers (Figure 3b: 2 is best)
-    # One layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none.
-    layer: int | None = Field(None, ge=0)
-    # "dropout": the other view; "self": the vector itself (SSCL-BERT).
-    positive: Literal["dropout", "self"] = "dropout"
-    # Layer vectors of "all" sentences of the batch, or only of the anchor's "own".
-    negatives: Literal["all", "own"] = "all"
-    sides: Literal["both", "one"] = "both"  # layer vectors of both views, or of the anchor's
-    detach: bool = False  # no gradient of the negatives to the lower layers
-    average: bool = False  # average the losses with and without layer negatives
 
 
 class SSCL(Contrastive):
@@ -38,14 +23,26 @@ class SSCL(Contrastive):
     name = "sscl"
     title = "SSCL"
     reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"
-    Hyper = SSCLHyper
+
+    class Hyper(Contrastive.Hyper):
+        stack: int = Field(2, ge=0)  # number of last intermediate layers (Figure 3b: 2 is best)
+        # One layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none.
+        layer: int | None = Field(None, ge=0)
+        # "dropout": the other view; "self": the vector itself (SSCL-BERT).
+        positive: Literal["dropout", "self"] = "dropout"
+        # Layer vectors of "all" sentences of the batch, or only of the anchor's "own".
+        negatives: Literal["all", "own"] = "all"
+        sides: Literal["both", "one"] = "both"  # layer vectors of both views, or of the anchor's
+        detach: bool = False  # no gradient of the negatives to the lower layers
+        average: bool = False  # average the losses with and without layer negatives
+
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = {**SHARED_RECIPE, "*": {"negatives": "own", "sides": "one"}}
     official = {**SHARED_RECIPE, "*": {"average": True}}
     used_if = {"stack": lambda hyper: hyper.layer is None}
 
     @classmethod
-    def clamp_to_backbone(cls, hyper: SSCLHyper, shape: Shape) -> SSCLHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         """Limit the stack to layers from 1 on; SSCL-BERT has one loss and nothing to average."""
         changes: dict[str, Any] = {"stack": min(hyper.stack, shape.depth - 1)}
         if hyper.positive == "self":
@@ -53,7 +50,7 @@ class SSCL(Contrastive):
         return hyper.model_copy(update=changes)
 
     @classmethod
-    def skip(cls, hyper: SSCLHyper, shape: Shape) -> str | None:
+    def skip(cls, hyper: Hyper, shape: Shape) -> str | None:
         if hyper.layer is not None and hyper.layer >= shape.depth:
             return (
                 f"layer {hyper.layer} is not an intermediate layer of a backbone with "
@@ -62,7 +59,7 @@ class SSCL(Contrastive):
         return None
 
     @classmethod
-    def own_pairs(cls, hyper: SSCLHyper) -> str | None:
+    def fixed_positive(cls, hyper: Hyper) -> str | None:
         return "positive=self" if hyper.positive == "self" else None
 
     @property
@@ -84,10 +81,14 @@ class SSCL(Contrastive):
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         groups = []
         for layer in self.layers:
-            vectors = views.at_layer(layer)
-            chosen = list(vectors) if self.hyper.sides == "both" else [vectors[0]]
+            vectors = list(views.at_layer(layer))
+            if self.hyper.sides == "one":
+                vectors = vectors[:1]
             if self.hyper.detach:
-                chosen = [vector.detach() for vector in chosen]
-            join = torch.cat if self.hyper.negatives == "all" else partial(torch.stack, dim=1)
-            groups.append(Negatives(join(chosen)))
+                vectors = [view.detach() for view in vectors]
+            # Those of all sentences are columns of every anchor; those of its sentence a set of it.
+            all_sentences = self.hyper.negatives == "all"
+            groups.append(
+                Negatives(torch.cat(vectors) if all_sentences else torch.stack(vectors, dim=1))
+            )
         return groups

@@ -1,16 +1,10 @@
 """Supervised SimCSE: entailments are positives and contradictions negatives, from labelled NLI."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor
 
-from methods.base import Context, Contrastive, ContrastiveHyper, Field, Negatives, Step, Views
-
-
-class SupSimCSEHyper(ContrastiveHyper):
-    contradictions: bool = True  # whether they are negatives; without them, only pairs
-    own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
+from methods.base import Context, Contrastive, Field, Negatives, Step, Views
 
 
 class SupSimCSE(Contrastive):
@@ -20,7 +14,11 @@ class SupSimCSE(Contrastive):
     name = "sup-simcse"
     title = "SimCSE, trained with labels"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
-    Hyper = SupSimCSEHyper
+
+    class Hyper(Contrastive.Hyper):
+        contradictions: bool = True  # whether they are negatives; without them, only pairs
+        own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
+
     # README.md:236-244 and run_sup_example.sh there.
     _large = {"learning_rate": 1e-5, "dimension": 1024}
     paper = {
@@ -33,10 +31,8 @@ class SupSimCSE(Contrastive):
     official = {**paper, "*": {**paper["*"], "epsilon": 4e-8, "clip": 4.0}}
     used_if = {"own_weight": lambda hyper: hyper.contradictions}
 
-    triples: Sequence[Sequence[int]] = ()  # rows of the corpus
-
     @classmethod
-    def reads(cls, hyper: SupSimCSEHyper) -> str:
+    def reads(cls, hyper: Hyper) -> str:
         return "triples"
 
     @classmethod
@@ -44,7 +40,7 @@ class SupSimCSE(Contrastive):
         return False  # its negatives are those of its pairs
 
     @classmethod
-    def own_pairs(cls, hyper: SupSimCSEHyper) -> str | None:
+    def fixed_positive(cls, hyper: Hyper) -> str | None:
         return "labelled pairs"
 
     def prepare(self, context: Context) -> None:
@@ -54,13 +50,15 @@ class SupSimCSE(Contrastive):
         return len(self.triples)
 
     def step_loss(self, context: Context, step: Step) -> Tensor:
-        columns = [list(column) for column in zip(*step.take(self.triples), strict=True)]
-        premises, *others = ([context.tokens()[row] for row in rows] for rows in columns)
-        step = replace(step, rows=columns[0])  # parts that join look up the premises
-        extras = self._asked(premises, step)
+        corpus, triples = context.tokens(), step.take(self.triples)
+        premises = [corpus[triple[0]] for triple in triples]
+        entailments = [corpus[triple[1]] for triple in triples]
+        # Parts that join look up the premises.
+        step = replace(step, rows=[triple[0] for triple in triples])
+        extras = self._named_extras(premises, step)
         if self.hyper.contradictions:
-            extras[self.name] = [others[1]]
-        return self.loss(context.embed([premises, others[0]], extras), step)
+            extras[self.name] = [[corpus[triple[2]] for triple in triples]]
+        return self.loss(context.embed([premises, entailments], extras), step)
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if not self.hyper.contradictions:

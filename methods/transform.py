@@ -2,23 +2,26 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from methods.contract import LABEL, Context, HyperParameters, Method, Refusal, Shape
+from methods.contract import LABEL, Context, HyperParameters, Method, Shape
 
 TARGET = "target"  # the `source` of a transform that is fitted on each task, all its splits
 CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
+
+Vectors = Callable[[Sequence[str]], Any]  # the vectors (n, d) of n sentences
 
 
 def in_chunks(
     vectors: Any, function: Callable[[Tensor], Tensor], device: str = "cpu"
 ) -> np.ndarray:
     """Apply a function to chunks of numpy vectors (n, d) on a device; return float32 numpy."""
+    # On the host: each chunk is moved.
     chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
     return np.concatenate([function(chunk.to(device)).float().cpu().numpy() for chunk in chunks])
 
@@ -32,9 +35,6 @@ def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
     return total
 
 
-Vectors = Callable[[Sequence[str]], Any]  # the vectors (n, d) of n sentences
-
-
 class Mapped:
     """An Encoder that maps the vectors of another one, `base`.
 
@@ -46,12 +46,10 @@ class Mapped:
 
     def through(self, vectors: Any) -> Any:
         """Map vectors (n, d) by a fixed map."""
-        raise NotImplementedError
 
-    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Mapped":
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Any:
         """Return this Encoder with a map fitted on sentences, two in a row a pair; `vectors` are
         the finished ones of `base`."""
-        raise NotImplementedError
 
     @property
     def adapt(self) -> Callable[[Sequence[str], Vectors], Vectors] | None:
@@ -64,24 +62,22 @@ class Mapped:
         return vectors if self.adapt else self.through(vectors)
 
     def _adapt(self, sentences: Sequence[str], vectors: Vectors) -> Vectors:
-        inner = getattr(self.base, "adapt", None)
-        below = inner(sentences, vectors) if inner else vectors
-        mapped = self if self.fixed else self.fitted(sentences, below)
-        return lambda texts: mapped.through(below(texts))
-
-
-class TransformHyper(HyperParameters):
-    # Fitted on "target", all sentences of each task, or on a corpus: "nli" in SimCSE's table
-    # (docs/methods.md#bert-flow, #bert-whitening).
-    source: str = Field("nli", json_schema_extra=LABEL)
-    # The first so many of the corpus; None: all, as in the papers.
-    sentences: int | None = Field(None, ge=2)
+        adapt = getattr(self.base, "adapt", None)
+        finished = adapt(sentences, vectors) if adapt else vectors
+        mapped = self if self.fixed else self.fitted(sentences, finished)
+        return lambda texts: mapped.through(finished(texts))
 
 
 class Transform(Method):
     """Base class of transforms. The method written first provides the Encoder."""
 
-    Hyper: ClassVar[type[HyperParameters]] = TransformHyper
+    class Hyper(HyperParameters):
+        # Fitted on "target", all sentences of each task, or on a corpus: "nli" in SimCSE's table
+        # (docs/methods.md#bert-flow, #bert-whitening).
+        source: str = Field("nli", json_schema_extra=LABEL)
+        # The first so many of the corpus; None: all, as in the papers.
+        sentences: int | None = Field(None, ge=2)
+
     trained = False
 
     @classmethod
@@ -93,28 +89,17 @@ class Transform(Method):
         return () if hyper.source == TARGET else (hyper.source,)
 
     def prepare(self, context: Context) -> None:
-        """Refuse a corpus without two different sentences before training, not after it."""
-        source = self.hyper.source
-        if source != TARGET and len(set(self._sentences(context))) < 2:
-            raise Refusal(
-                f"'{self.name}' is fitted on at least 2 different sentences; '{source}' has fewer"
-            )
+        """Read the corpus, so that one that is missing is refused before the training."""
+        for corpus in self.corpora(self.hyper):
+            context.sentences(corpus)
 
-    def _sentences(self, context: Context) -> Sequence[str]:
-        return context.sentences(self.hyper.source)[: self.hyper.sentences]
-
-    def lookup(self, encoder: Any, context: Context) -> Vectors:
-        """Return the lookup of an Encoder's finished vectors. The corpus to fit on counts as a task
-        for maps that are fitted on each task."""
-        vectors = partial(context.encode, encoder)
+    def fitting(self, encoder: Any, context: Context) -> tuple[Sequence[str], Vectors]:
+        """Return the sentences to fit on, and the lookup of an Encoder's finished vectors."""
+        sentences = context.sentences(self.hyper.source)[: self.hyper.sentences]
+        vectors: Vectors = partial(context.encode, encoder)
+        # For a map below that is fitted on each task, the corpus counts as a task.
         adapt = getattr(encoder, "adapt", None)
-        return adapt(self._sentences(context), vectors) if adapt else vectors
-
-    def vectors(self, encoder: Any, context: Context) -> Any:
-        """Return an Encoder's vectors (n, d) of the corpus to fit on; None for "target"."""
-        if self.hyper.source == TARGET:
-            return None
-        return self.lookup(encoder, context)(self._sentences(context))
+        return sentences, adapt(sentences, vectors) if adapt else vectors
 
     def transform(self, encoder: Any, context: Context) -> Any:
         """Return the Encoder that maps the vectors of `encoder`."""

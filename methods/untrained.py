@@ -5,18 +5,17 @@ from typing import Any
 from methods.base import LABEL, Context, Field, HyperParameters, Method, Pooler
 
 
-class UntrainedHyper(HyperParameters):
-    # The default reproduces the published 56.70 (docs/methods.md#untrained).
-    pooler: Pooler = Field("avg_embedding_last", json_schema_extra=LABEL)
-
-
 class Untrained(Method):
     """A pooler on the raw checkpoint, without training (docs/methods.md#vectors, #untrained)."""
 
     name = "untrained"
     title = "Untrained"
     reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"
-    Hyper = UntrainedHyper
+
+    class Hyper(HyperParameters):
+        # The default reproduces the published 56.70 (docs/methods.md#untrained).
+        pooler: Pooler = Field("avg_embedding_last", json_schema_extra=LABEL)
+
     trained = False
 
     def encoder(self, context: Context) -> Any:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -10,12 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from methods.base import Context, Field, Shape, fingerprint
-from methods.transform import Mapped, Transform, TransformHyper, Vectors, in_chunks, scatter
-
-
-class WhiteningHyper(TransformHyper):
-    # Columns of W; None: all. Su et al.: 256 (base), 384 (large).
-    dimensions: int | None = Field(None, ge=0)
+from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks, scatter
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
@@ -55,14 +50,11 @@ class Whitened(Mapped):
         self, base: Any, dimensions: int | None, arrays: dict[str, Tensor], device: str = "cpu"
     ) -> None:
         self.base, self.dimensions, self.arrays, self.device = base, dimensions, arrays, device
+        self.fixed = bool(arrays)
 
     @property
     def identity(self) -> str:
         return fingerprint(self.kind, f"{self.base.identity}/{self.dimensions}", self.arrays)
-
-    @property
-    def fixed(self) -> bool:  # type: ignore[override]
-        return bool(self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         arrays = {name: array.to(self.device) for name, array in self.arrays.items()}
@@ -78,7 +70,7 @@ class Whitened(Mapped):
     @classmethod
     def load(
         cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
-    ) -> "Whitened":
+    ) -> Self:
         return cls(base, stored["dimensions"], arrays or {}, device)
 
 
@@ -97,11 +89,15 @@ class Whitening(Transform):
     title = "Whitening"
     version = 2
     reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
-    Hyper = WhiteningHyper
+
+    class Hyper(Transform.Hyper):
+        # Columns of W; None: all. Su et al.: 256 (base), 384 (large).
+        dimensions: int | None = Field(None, ge=0)
+
     official = {}
 
     @classmethod
-    def clamp_to_backbone(cls, hyper: WhiteningHyper, shape: Shape) -> WhiteningHyper:
+    def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
         dimensions = hyper.dimensions or None
         if dimensions and shape.width:  # 0 without a backbone: the width is not known yet
             dimensions = min(dimensions, shape.width)
@@ -109,6 +105,7 @@ class Whitening(Transform):
         return super().clamp_to_backbone(hyper, shape).model_copy(update=changes)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
-        dimensions, vectors = self.hyper.dimensions, self.vectors(encoder, context)
-        arrays = {} if vectors is None else fitted(vectors, dimensions, context.device)
-        return Whitened(encoder, dimensions, arrays, context.device)
+        per_task = Whitened(encoder, self.hyper.dimensions, {}, context.device)
+        if self.hyper.source == TARGET:
+            return per_task
+        return per_task.fitted(*self.fitting(encoder, context))

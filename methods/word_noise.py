@@ -1,7 +1,6 @@
 """SimCSE with discrete noise: words are swapped or deleted before encoding."""
 
 import re
-from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -24,15 +23,6 @@ from methods.base import (
 CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
-class WordNoiseHyper(HyperParameters):
-    # The report does not say which. None: no edits.
-    noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
-    probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
-    # "shared" edits both views; "corpus" draws once for all sentences, as the report's listing.
-    reading: Literal["shared", "second", "corpus"] = "shared"
-    temperature: float = Field(0.05, gt=0)  # base code
-
-
 class WordNoise(Method):
     """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted
     (docs/methods.md#word-noise)."""
@@ -42,7 +32,15 @@ class WordNoise(Method):
     reference = (
         "SimCSE reproduction in Chinese with noise; base code shuxinyin/SimCSE-Pytorch@c5bc95a"
     )
-    Hyper = WordNoiseHyper
+
+    class Hyper(HyperParameters):
+        # The report does not say which. None: no edits.
+        noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
+        probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
+        # "shared" edits both views; "corpus" draws once for all sentences, as the report's listing.
+        reading: Literal["shared", "second", "corpus"] = "shared"
+        temperature: float = Field(0.05, gt=0)  # base code
+
     # From the base code; the report's own code was not released.
     paper = {
         "*": {
@@ -64,7 +62,6 @@ class WordNoise(Method):
         },
     }
 
-    edited: Mapping[int, Sequence[int]] = {}  # tokens of edited sentences by row
     used_if = {
         "probability": lambda hyper: hyper.noise is not None,
         "reading": lambda hyper: hyper.noise is not None,
@@ -104,30 +101,27 @@ class WordNoise(Method):
 def edit(sentence: str, noise: str, generator: torch.Generator) -> str:
     """Return a sentence with two words swapped ("swap") or one deleted ("delete")."""
     chinese = CHINESE.search(sentence) is not None
-    words = list(chinese_words(sentence)) if chinese else sentence.split()
+    # The words of jieba, concatenated, are the sentence.
+    words = segmenter().lcut(sentence) if chinese else sentence.split()
     if len(words) < (2 if noise == "swap" else 1):
         return sentence
-    first, *others = torch.randperm(len(words), generator=generator).tolist()
+    order = torch.randperm(len(words), generator=generator).tolist()
     if noise == "swap":
-        words[first], words[others[0]] = words[others[0]], words[first]
+        words[order[0]], words[order[1]] = words[order[1]], words[order[0]]
     else:
-        del words[first]
+        del words[order[0]]
     return ("" if chinese else " ").join(words)
 
 
-def chinese_words(sentence: str) -> Sequence[str]:
-    """Segment a sentence with jieba's dictionary; the concatenated words are the sentence."""
-    return list(_segmenter().lcut(sentence))
-
-
 @cache
-def _segmenter() -> Any:
+def segmenter() -> Any:
+    """Return jieba's segmentation of Chinese sentences, with its dictionary."""
     try:
         import jieba
     except ModuleNotFoundError:
         raise Refusal("Chinese sentences need the package jieba; install it") from None
-    segmenter = jieba.Tokenizer()
+    tokenizer = jieba.Tokenizer()
     # Loaded here, since jieba would read a cache from a folder that other users may write to.
-    segmenter.FREQ, segmenter.total = segmenter.gen_pfdict(segmenter.get_dict_file())
-    segmenter.initialized = True
-    return segmenter
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+    tokenizer.initialized = True
+    return tokenizer

@@ -10,11 +10,6 @@ import numpy as np
 from methods.base import Context, Field, HyperParameters, Method
 
 
-class WordOverlapHyper(HyperParameters):
-    # Random signs per word; the cosine's error is about 1 / sqrt(width) = 0.02.
-    width: int = Field(2048, ge=1)
-
-
 class BagOfWords:
     """An Encoder: the mean over lower-cased words of a unit vector of random signs of the word."""
 
@@ -60,7 +55,11 @@ class WordOverlap(Method):
     title = "Word overlap"
     version = 2  # means of unit vectors instead of sums of signs
     reference = "a control"
-    Hyper = WordOverlapHyper
+
+    class Hyper(HyperParameters):
+        # Random signs per word; the cosine's error is about 1 / sqrt(width) = 0.02.
+        width: int = Field(2048, ge=1)
+
     trained = False
     backbone_free = True
 

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.comparison.statistics import predict
+from bench.comparison.statistics import Prediction
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results.records import read_scores
 from bench.results.suite_results import NEUTRAL_CHANGES
@@ -59,7 +59,7 @@ def interval(
     """
     mean, half = values[0], widening
     if len(values) > 1:
-        prediction = predict(values)
+        prediction = Prediction(values)
         mean = prediction.mean
         half += prediction.half_width(1 - coverage)
     return mean - half, mean + half

@@ -4,7 +4,7 @@
 returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -14,9 +14,10 @@ import pandas as pd
 from bench.comparison import paired
 from bench.comparison.paired import Scores
 from bench.comparison.statistics import mean_and_sd
-from bench.comparison.verdict import tolerance
+from bench.comparison.verdict import TOLERANCES, tolerance
 from bench.datasets.tasks import Board
-from bench.reported import mapped, prior_sd
+from bench.reported import prior_sd
+from bench.reported.number import Number, numbers
 from bench.results.records import is_outside
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.labels import OUTSIDE
@@ -71,11 +72,7 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 
 def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method that a text names (`bench.runs.names`); without `@`, its official setting
-    if that is planned.
-
-    Raises:
-        UserError: the name cannot be parsed, or no such method is planned.
-    """
+    if that is planned."""
     planned = {(candidate.method, candidate.setting): candidate for candidate in candidates(suite)}
     plans = [runs[0].plan for candidate in planned.values() for runs in candidate.runs.values()]
     with errors_of(f"suite {suite.name}"):
@@ -91,30 +88,18 @@ class Comparison:
     pair: paired.PairedDifferences
     diverged: str  # how many seeds diverged, as a clause; empty if none did
 
-    @property
-    def has_scores(self) -> bool:
-        """Whether both sides have scores, or one side if a training diverged, which is reported."""
-        sides = self.row["n_a"] > 0, self.row["n_b"] > 0
-        return all(sides) or bool(self.diverged and any(sides))
-
-
-def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
-    points = {run.plan.seed: run.points(board, task) for run in runs}
-    return {seed: value for seed, value in points.items() if value is not None}
-
-
-def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
-    """Mean and standard deviation of the scores that are paired with one of the other method."""
-    is_paired = {seed: seed is None or None in beside or seed in beside for seed in scores}
-    return mean_and_sd([score for seed, score in scores.items() if is_paired[seed]])
-
 
 def _compare(
     board: Board, backbone: str, method: Candidate, baseline: Candidate, task: str
-) -> Comparison:
+) -> Comparison | None:
+    """None without scores of both sides, or of one if a training diverged, which is reported."""
     a, b = (_scores(side.on(backbone), board, task) for side in (method, baseline))
+    clauses = [diverged(side.on(backbone), f" of {side.label}") for side in (method, baseline)]
+    ended_badly = "; ".join(filter(None, clauses))
+    if not (a and b) and not (ended_badly and (a or b)):
+        return None
     is_sts = board.metric == "spearman"
-    allowed = tolerance("untrained" if is_sts else "transfer", task)
+    allowed = tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task)
     prior = prior_sd(backbone, task) if is_sts and board.is_in_print(task) else None
     pair = paired.pair_scores(a, b, tolerance=allowed, prior_sd=prior)
     mean_a, sd_a = _paired_mean_and_sd(a, b)
@@ -145,8 +130,23 @@ def _compare(
         "permutation_p": pair.permutation_p,
         "p": pair.p_value,
     }
-    clauses = [diverged(side.on(backbone), f" of {side.label}") for side in (method, baseline)]
-    return Comparison(row, pair, "; ".join(filter(None, clauses)))
+    return Comparison(row, pair, ended_badly)
+
+
+def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
+    points = {run.plan.seed: run.points(board, task) for run in runs}
+    return {seed: value for seed, value in points.items() if value is not None}
+
+
+def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
+    """Mean and standard deviation of the scores that are paired with one of the other method."""
+    return mean_and_sd(
+        [
+            score
+            for seed, score in scores.items()
+            if seed is None or None in beside or seed in beside
+        ]
+    )
 
 
 # Columns of claims, and their types where empty cells would change them.
@@ -155,34 +155,35 @@ _CLAIM += ["part", "part_low", "part_high", "comparable", "seeds_claimed"]
 _CLAIM_TYPES = dict.fromkeys(_CLAIM[8:14], "float") | {"seeds_claimed": "Int64"}
 
 # (method, backbone in the suite, task, metric) -> printed scores
-Printed = dict[tuple[str, str, str, str], list[dict[str, Any]]]
+Printed = dict[tuple[str, str, str, str], list[Number]]
 
 
 def _printed(suite: SuiteResults) -> Printed:
     """The printed scores of a suite's methods, each for both settings of its method."""
     printed: Printed = {}
-    numbers = mapped()
-    for number in numbers[(numbers["split"] == "test") & (numbers["run"] != "")].to_dict("records"):
-        backbone = number["suite_backbone"] or number["backbone"]
-        for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
-            key = (number["run"].partition("@")[0], name, number["task"], number["metric"])
-            printed.setdefault(key, []).append(number | {"in_suite": name})
+    for number in numbers():
+        if number.split == "test" and number.run:
+            method, backbone = number.run.partition("@")[0], number.our_backbone
+            for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
+                key = (method, name, number.task, number.metric)
+                printed.setdefault(key, []).append(number)
     return printed
 
 
-def _same_table(a: dict[str, Any], b: dict[str, Any]) -> bool:
+def _share_table(a: Number, b: Number) -> bool:
     """Whether two printed numbers share a table and, if both have one, a backbone."""
-    names = ["source", "table"] + ([] if "none" in (a["in_suite"], b["in_suite"]) else ["backbone"])
-    return all(a[name] == b[name] for name in names)
+    either_without = "none" in (a.our_backbone, b.our_backbone)
+    same_backbone = either_without or a.backbone == b.backbone
+    return same_backbone and (a.source, a.table) == (b.source, b.table)
 
 
-def _same_settings(a: dict[str, Any], b: dict[str, Any]) -> bool:
+def _share_settings(a: Number, b: Number) -> bool:
     """Whether two printed numbers agree in every setting that both state, as in `bs=64, cls`."""
-    settings_a, settings_b = (
-        dict(piece.split("=", 1) for piece in number["variant"].split(", ") if "=" in piece)
+    stated_a, stated_b = (
+        dict(piece.split("=", 1) for piece in number.variant.split(", ") if "=" in piece)
         for number in (a, b)
     )
-    return all(settings_a[name] == settings_b[name] for name in settings_a.keys() & settings_b)
+    return all(stated_a[name] == stated_b[name] for name in stated_a.keys() & stated_b)
 
 
 def _claims(
@@ -192,31 +193,30 @@ def _claims(
     row, board = compared.row, suite.boards[compared.row["board"]]
     if not board.is_in_print(row["task"]):
         return []
-
-    def numbers(method: str) -> list[dict[str, Any]]:
-        rest = (row["task"], board.metric)
-        on_backbone = printed.get((method, row["backbone"], *rest))
-        return on_backbone or printed.get((method, "none", *rest), [])
-
-    numbers_a, numbers_b = numbers(row["method"]), numbers(row["baseline"].partition("@")[0])
+    numbers_a, numbers_b = (
+        printed.get((method, row["backbone"], row["task"], board.metric))
+        or printed.get((method, "none", row["task"], board.metric), [])
+        for method in (row["method"], row["baseline"].partition("@")[0])
+    )
     claims = []
     for a in numbers_a:
-        beside = [b for b in numbers_b if _same_table(a, b)]
-        rows = [number for number in numbers_a if _same_table(number, a)]
-        if any(_same_settings(number, b) for number in rows for b in beside):
-            beside = [b for b in beside if _same_settings(a, b)]
+        beside = [b for b in numbers_b if _share_table(a, b)]
+        rows = [number for number in numbers_a if _share_table(number, a)]
+        if any(_share_settings(*both) for both in product(rows, beside)):
+            beside = [b for b in beside if _share_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.
-        for b in beside or [{}]:
-            claimed = a["value"] - b["value"] if b else None
+        pairs: Sequence[Number | None] = beside or [None]
+        for b in pairs:
+            claimed = a.value - b.value if b else None
             # The seeds that did not diverge would be a biased sample.
             part, low, high = compared.pair.part_of(0.0 if compared.diverged else claimed or 0.0)
             claims.append({name: row[name] for name in IDENTITY} | {
-                "source": a["source"],
-                "table": a["table"],
-                "printed_on": a["backbone"],
-                "printed_a": a["value"],
-                "printed_b": b.get("value"),
+                "source": a.source,
+                "table": a.table,
+                "printed_on": a.backbone,
+                "printed_a": a.value,
+                "printed_b": b.value if b else None,
                 "claimed": claimed,
                 "part": part,
                 "part_low": low,
@@ -228,10 +228,10 @@ def _claims(
     return [claim for claim in claims if claim["claimed"] is not None] or claims
 
 
-def _comparisons(
+def _methods(
     suite: SuiteResults, baseline: Candidate, texts: Sequence[str], backbones: Sequence[str]
-) -> list[Comparison]:
-    """Every comparison that has scores, by board, backbone, method and task."""
+) -> Iterable[Candidate]:
+    """The methods to compare: those that are named, each once, or all others than the baseline."""
     methods: dict[str, Candidate] = {}
     for method in [find(suite, text) for text in texts] or candidates(suite):
         if texts and method.text == baseline.text:
@@ -244,35 +244,14 @@ def _comparisons(
             )
         if on_both and method.text != baseline.text:
             methods[method.text] = method
-    comparisons = []
-    for board in suite.boards.values():
-        for backbone, method in product(backbones, methods.values()):
-            # If neither side uses a backbone there is one comparison, not one per backbone.
-            used = backbone == "none" or backbone in method.runs or backbone in baseline.runs
-            if used and method.on(backbone) and baseline.on(backbone):
-                for task in dict.fromkeys((*board.tasks, board.overall)):
-                    comparisons.append(_compare(board, backbone, method, baseline, task))
-    comparisons = [compared for compared in comparisons if compared.has_scores]
-    if not comparisons:
-        raise NothingToCompare(
-            f"suite {suite.name} has no scores to compare with '{baseline.text}' on "
-            f"{', '.join(backbones)}; run its missing runs first, or pass another baseline"
-        )
-    return comparisons
+    return methods.values()
 
 
 def against(
     suite: SuiteResults, baseline: str, methods: Sequence[str] = (), backbones: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Compare the methods of a suite with `baseline`.
-
-    Args:
-        suite: the suite.
-        baseline: name of a method.
-        methods: names of methods; empty takes every planned one. One that is named twice counts
-            once.
-        backbones: empty takes every planned one. A method is compared on the backbones that it
-            shares with the baseline.
+    """Compare methods of a suite with `baseline`, each on the backbones that it shares with it;
+    without names all that are planned.
 
     Returns:
         Two frames, in points. The first has a row for each board, backbone, method and task (or
@@ -288,10 +267,6 @@ def against(
         `printed_a`, `printed_b`, `claimed` (their difference), `part` (our difference / `claimed`,
         NaN if that is 0 or a seed diverged) with its 95 % interval `part_low` to `part_high`,
         `comparable`, `seeds_claimed` (that would show such a difference).
-
-    Raises:
-        NothingToCompare: the baseline or all methods have no scores yet.
-        UserError: a name is unknown, or nothing can be compared.
     """
     side_b = find(suite, baseline)
     planned = list(dict.fromkeys(run.plan.backbone for run in suite.runs))
@@ -300,11 +275,26 @@ def against(
             hint = did_you_mean(name, planned)
             raise UserError(f"backbone '{name}' is not in suite {suite.name}{hint}")
     names = list(dict.fromkeys(backbones)) or planned
-    comparisons = _comparisons(suite, side_b, methods, names)
+    sides = _methods(suite, side_b, methods, names)
+    comparisons: list[Comparison] = []
     families: dict[tuple[str, bool], list[Comparison]] = {}
-    for compared in comparisons:
-        board, task = compared.row["board"], compared.row["task"]
-        families.setdefault((board, task == suite.boards[board].overall), []).append(compared)
+    for board in suite.boards.values():
+        for backbone, method in product(names, sides):
+            # If neither side uses a backbone there is one comparison, not one per backbone.
+            used = backbone == "none" or backbone in method.runs or backbone in side_b.runs
+            if not (used and method.on(backbone) and side_b.on(backbone)):
+                continue
+            for task in dict.fromkeys((*board.tasks, board.overall)):
+                compared = _compare(board, backbone, method, side_b, task)
+                if compared:
+                    comparisons.append(compared)
+                    family = families.setdefault((board.name, task == board.overall), [])
+                    family.append(compared)
+    if not comparisons:
+        raise NothingToCompare(
+            f"suite {suite.name} has no scores to compare with '{side_b.text}' on "
+            f"{', '.join(names)}; run its missing runs first, or pass another baseline"
+        )
     printed, claims = _printed(suite), []
     for family in families.values():
         # The seeds that did not diverge would be a biased sample.

@@ -10,9 +10,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from bench.comparison.reproduction import cells, key_of, select
+from bench.comparison.cell import Cell
+from bench.comparison.reproduction import judged, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
@@ -59,12 +58,7 @@ def greedy(
     questions: Mapping[Runs, int], hours: Mapping[Seeded, float], budget: float
 ) -> list[Step]:
     """Choose runs, again and again those with the most verdicts per hour that the budget allows.
-
-    Args:
-        questions: how many open verdicts each set of runs decides.
-        hours: of each run.
-        budget: in hours.
-    """
+    `questions` says how many open verdicts each set of runs decides."""
     steps: list[Step] = []
     while affordable := [step for step in offers(questions, hours) if step.hours <= budget]:
         best = max(affordable, key=lambda step: step.verdicts / step.hours if step.hours else inf)
@@ -78,40 +72,40 @@ def greedy(
     return steps
 
 
-def open_questions(suite: SuiteResults) -> pd.DataFrame:
-    """The open verdicts of a suite, as rows of `cells`; each printed number once."""
-    number = ["printed", "run", "minus", "measured_on", "task", "ours_split", "metric"]
-    inconclusive = cells(suite).query("verdict == 'inconclusive'")
-    return inconclusive.drop_duplicates([*number, "aggregation"])
+def open_questions(suite: SuiteResults) -> list[Cell]:
+    """The cells of a suite with an open verdict; each printed number once."""
+    questions: dict[tuple[Any, ...], Cell] = {}
+    for cell in judged(suite):
+        if cell.ours.verdict.kind == "inconclusive":
+            number = cell.number
+            compared = (number.run, number.minus, cell.ours.measured_on, number.key, number.metric)
+            questions.setdefault((number.value, *compared), cell)
+    return list(questions.values())
 
 
-def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
+def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it.
 
     Seeds that are planned come first, then the numbers after them. Both sides of a difference get
     the same seeds.
-
-    Args:
-        suite: the suite.
-        cell: a row of `open_questions` whose `seeds` is a number.
     """
+    number, backbone = cell.number, cell.ours.measured_on
     scored: dict[Experiment, set[int]] = {}
     planned: set[int] = set()
-    for method in (cell.run, cell.minus):
-        runs = select(suite, method, cell.measured_on)
-        seeds = {run.plan.seed: key_of(cell) in run.scores for run in runs}
-        seeds.pop(None, None)  # one side may be untrained
-        if seeds:
-            planned |= {seed for seed in seeds if seed is not None}
-            scored[method, cell.measured_on] = {
-                seed for seed, has_score in seeds.items() if has_score and seed is not None
-            }
+    for method in (number.run, number.minus):
+        for run in select(suite, method, backbone):
+            seed = run.plan.seed
+            if seed is not None:  # one side may be untrained
+                planned.add(seed)
+                seeds = scored.setdefault((method, backbone), set())
+                if number.key in run.scores:
+                    seeds.add(seed)
 
     def order(seed: int) -> tuple[int, int]:  # those first for which the fewest runs are missing
         return sum(seed not in seeds for seeds in scored.values()), seed
 
     new = range(max(planned) + 1, max(planned) + 1 + MOST_SEEDS)
-    chosen = [*sorted(planned, key=order), *new][: int(cell.seeds)]
+    chosen = [*sorted(planned, key=order), *new][: cell.ours.verdict.seeds]
     return frozenset(
         (experiment, seed)
         for experiment, seeds in scored.items()
@@ -121,22 +115,11 @@ def runs_to_decide(suite: SuiteResults, cell: Any) -> Runs:
 
 
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
-    """The runs to add to a suite, within a number of device hours.
+    """The runs to add to a suite, within a number of hours on one device.
 
     A new seed does what is planned for any seed of its method, and brings the runs that it needs.
-
-    Args:
-        suite_dir: the suite's folder.
-        config: its validated configuration.
-        hours: on one device, predicted as by `bench.stages.cost`.
-        device: as in `bench.stages.cost.predict`.
-
-    Raises:
-        UserError: the suite cannot be read or is of another configuration, or no verdict can be
-            decided within the hours.
     """
-    suite = read_suite(suite_dir)
-    planned = configurations.planned(config)
+    suite, planned = read_suite(suite_dir), configurations.planned(config)
     if {run.plan.id for run in suite.runs} - {run.id for run in planned}:
         raise UserError(
             f"the plan of suite '{suite.name}' has runs that its configuration lacks; name the "
@@ -150,27 +133,29 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     done = [result.plan for result in suite.runs if result.status != "missing"]
     made = {(_experiment(run), run.seed) for run in done}
 
-    found = open_questions(suite)
+    open_cells = open_questions(suite)
     questions: Counter[Runs] = Counter()
     without_spread: list[Runs] = []
-    for cell in found.dropna(subset="seeds").itertuples():
-        runs = runs_to_decide(suite, cell)
-        for experiment, seeds in _seeds(runs).items():
-            for needed in in_order([plan[experiment]]):
-                runs |= {(_experiment(needed), seed) for seed in seeds} - made
-        questions[runs] += 1
-        without_spread += [] if cell.spread_known else [runs]
-
+    for cell in open_cells:
+        if cell.ours.verdict.seeds is not None:
+            runs = runs_to_decide(suite, cell)
+            for experiment, seeds in _seeds(runs).items():
+                for needed in in_order([plan[experiment]]):
+                    runs |= {(_experiment(needed), seed) for seed in seeds} - made
+            questions[runs] += 1
+            without_spread += [] if cell.ours.verdict.spread_known else [runs]
     if not questions:
-        why = f"each of the {len(found)} open ones needs more than {MOST_SEEDS:,} seeds"
-        if found.empty:
+        why = f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
+        if not open_cells:
             why = f"none is open. {suite.remark}".strip()
         raise UserError(f"no seed would decide a verdict of suite '{suite.name}': {why}")
-    measured, prices = Measured(suite_dir.parent, device), {}
-    for experiment in dict(run for runs in questions for run in runs):
+
+    measured = Measured(suite_dir.parent, device)
+    run_hours: dict[Seeded, float] = {}
+    for experiment, seeds in _seeds(frozenset().union(*questions)).items():
         lines = predict([plan[experiment]], config.mode, device, measured)
-        prices[experiment] = sum(line.seconds for line in lines) / 3600
-    run_hours = {run: prices[run[0]] for runs in questions for run in runs}
+        seconds = sum(line.seconds for line in lines)
+        run_hours |= {(experiment, seed): seconds / 3600 for seed in seeds}
     steps = greedy(questions, run_hours, hours)
     if not steps:
         cheapest = min(step.hours for step in offers(questions, run_hours))
@@ -178,7 +163,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
             f"{cheapest:.2f}, so raise --hours"
         )
-    added = frozenset[Seeded]().union(*(step.runs for step in steps))
+    added: Runs = frozenset().union(*(step.runs for step in steps))
     names = {backbone(name).name: name for name in config.backbones}
     entries = []
     for experiment, seeds in _seeds(added).items():
@@ -188,7 +173,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             entries.append({key: value for key, value in entry.items() if value})
     return Growth(
         steps,
-        open=len(found),
+        open=len(open_cells),
         first=sum(runs <= added for runs in without_spread),
         config=config.changed(grown=True, methods=[*config.methods, *entries]),
     )
@@ -199,8 +184,8 @@ def report(growth: Growth) -> str:
     lines = ["Verdicts    Hours  Runs"]
     for step in growth.steps:
         runs = [
-            f"{method} on {on}, seed {', '.join(map(str, seeds))}"
-            for (method, on), seeds in _seeds(step.runs).items()
+            f"{method} on {backbone}, seed {', '.join(map(str, seeds))}"
+            for (method, backbone), seeds in _seeds(step.runs).items()
         ]
         lines.append(f"{step.verdicts:8}  {step.hours:7.2f}  {' and '.join(runs)}")
     count = sum(len(step.runs) for step in growth.steps)

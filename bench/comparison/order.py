@@ -3,7 +3,7 @@
 docs/statistics.md, "Order and gains", has the formulas and how often the intervals are right.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import nan, sqrt
 from typing import Any
 
@@ -12,23 +12,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
+from bench.comparison.cell import Cell, grouped
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
-from bench.reported import SCORES
+from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults
 from bench.utils.text import counted
 
 FEWEST_ROWS = 3  # two rows have one order or the other
 DRAWS = 2000  # of the bootstrap
 
-_GROUP = ["source", "table", "backbone", "split", "metric"]
-# What distinguishes our side of two cells of one group.
-_MEASUREMENT = ["run", "minus", "measured_on", "ours_split", "task", "aggregation"]
-
 Floats = NDArray[np.float64]
 
 
 def kendall(printed: Floats, measured: Floats) -> Floats:
-    """Kendall's tau-b of many pairs of rankings; `scipy.stats.kendalltau` for arrays.
+    """Kendall's tau-b of many pairs of rankings, as `scipy.stats.kendalltau` gives for one.
 
     Args:
         printed: (m,), or (k, m) for a ranking of its own in each pair.
@@ -65,10 +62,7 @@ def tau_interval(
 ) -> tuple[float, float]:
     """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own.
 
-    Args:
-        printed: one number per row.
-        ours: the scores of each row, one per seed; a row with one score stays as it is.
-        draws: number of bootstrap samples; they are seeded.
+    `printed` has one number per row, `ours` its scores, one per seed.
     """
     rng = np.random.default_rng(0)
     means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
@@ -81,41 +75,36 @@ def tau_interval(
 
 
 def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> float:
-    """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row.
-
-    One resampled seed of each row takes the place of print. Arguments as in `tau_interval`; NaN if
-    all rows tie.
-    """
+    """The tau that would be exceeded in 95 % of tables if print were one run of ours in each row:
+    one resampled seed of each row takes the place of print. NaN if all rows tie."""
     rng = np.random.default_rng(0)
     once = np.stack([resampled_means(scores, rng, draws, 1) for scores in ours], axis=1)
     means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
     return float(np.quantile(kendall(once, means), LEVEL, method="inverted_cdf"))
 
 
-def row_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
+def row_averages(cells: Iterable[Cell]) -> list[Cell]:
     """The cells with the scores that rank the rows of a printed table: the average where one is
-    printed, else the only task. Tables of several tasks without an average have none.
-
-    `all_cells` is `reproduction.cells` of a suite.
-    """
-    scores = all_cells[all_cells["metric"].isin(SCORES)]
-
-    def overall(tasks: pd.Series) -> str:
-        return "Avg" if (tasks == "Avg").any() else tasks.iloc[0] if tasks.nunique() == 1 else ""
-
-    return scores[scores["task"] == scores.groupby(_GROUP)["task"].transform(overall)]
+    printed, else the only task. Tables of several tasks without an average have none."""
+    averages: set[Number] = set()
+    for group in grouped([cell for cell in cells if cell.number.is_score], _group).values():
+        tasks = {cell.number.task for cell in group}
+        overall = "Avg" if "Avg" in tasks or len(tasks) > 1 else tasks.pop()
+        averages |= {cell.number for cell in group if cell.number.task == overall}
+    return [cell for cell in cells if cell.number in averages]
 
 
-def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
+def _group(cell: Cell) -> tuple[str, ...]:
+    number = cell.number
+    return number.source, number.table, number.backbone, number.split, number.metric
+
+
+def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
     """How far the order of the printed rows holds, for each printed table and backbone, and for all
     papers together on each board and backbone.
 
     Rows that were not run or diverged are left out, and groups of fewer than 3 others. Of several
     rows that are compared with the same runs the first counts.
-
-    Args:
-        suite: the suite.
-        all_cells: `reproduction.cells(suite)`.
 
     Returns:
         Columns: `source`, `table` (empty for a board), `board` (empty for a table), `backbone`,
@@ -125,46 +114,53 @@ def orders(suite: SuiteResults, all_cells: pd.DataFrame) -> pd.DataFrame:
         trained row has 3 seeds; `seeds`, the fewest of a trained row; `remark`, why there is no
         interval.
     """
-    rows = row_averages(all_cells)
-    ranked = rows[(rows["n"] > 0) & ~rows["verdict"].isin(("not run", "diverged"))]
-    groups: list[tuple[dict[str, Any], pd.DataFrame]] = [
-        (dict(zip(_GROUP, names, strict=True)) | {"board": ""}, group)
-        for names, group in ranked.groupby(_GROUP, sort=False)
+    ranked = [
+        cell
+        for cell in row_averages(cells)
+        if cell.ours.n and cell.ours.verdict.kind not in ("not run", "diverged")
     ]
+    rows = []
+    for (source, table, *rest), group in grouped(ranked, _group).items():
+        rows.append(_order((source, table, "", *rest), group))
     for board in suite.boards.values():
         if board.is_in_print(board.overall):
-            names = {"split": "test", "metric": board.metric, "task": board.overall}
-            on_board = ranked[(ranked[list(names)] == list(names.values())).all(axis=1)]
-            names |= {"board": board.name, "source": "", "table": ""}
-            for backbone, group in on_board.groupby("backbone", sort=False):
-                groups.append((names | {"backbone": backbone}, group))
-    order: list[dict[str, Any]] = []
-    for names, group in groups:
-        distinct = group.drop_duplicates(_MEASUREMENT)
-        if len(distinct) < FEWEST_ROWS:
-            continue
-        seeds = distinct.loc[~distinct["deterministic"], "n"]
-        few = int((seeds < FEWEST_SEEDS).sum())
-        remark = ""
-        if seeds.empty:
-            remark = "no row has seeds"
-        elif few:
-            remark = f"{counted(few, 'row')} {'has' if few == 1 else 'have'} fewer than "
-            remark += f"{FEWEST_SEEDS} seeds"
-        low, high, expected = nan, nan, nan
-        if not remark:
-            low, high = tau_interval(distinct["printed"].to_list(), distinct["ours"].to_list())
-            expected = expected_tau(distinct["ours"].to_list())
-        order.append(names | {
-            "rows": len(distinct),
-            "not_comparable": int((distinct["verdict"] == "not comparable").sum()),
-            "tau": float(kendalltau(distinct["printed"], distinct["mean"]).statistic),
-            "low": low,
-            "high": high,
-            "expected": expected,
-            "seeds": seeds.min() if len(seeds) else None,
-            "remark": remark,
-        })  # fmt: skip
+            place = ("test", board.metric, board.overall)
+            of_board = [
+                cell
+                for cell in ranked
+                if (cell.number.split, cell.number.metric, cell.number.task) == place
+            ]
+            for backbone, group in grouped(of_board, lambda cell: cell.number.backbone).items():
+                rows.append(_order(("", "", board.name, backbone, *place[:2]), group))
     columns = ["source", "table", "board", "backbone", "split", "metric", "rows", "not_comparable"]
     columns += ["tau", "low", "high", "expected", "seeds", "remark"]
-    return pd.DataFrame(order, columns=columns).astype({"seeds": "Int64"})
+    return pd.DataFrame(filter(None, rows), columns=columns).astype({"seeds": "Int64"})
+
+
+def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | None:
+    """A row of `orders`; None with too few rows."""
+    distinct: dict[tuple[str, ...], Cell] = {}
+    for cell in group:
+        number = cell.number
+        compared = (number.run, number.minus, cell.ours.measured_on, number.our_split)
+        distinct.setdefault((*compared, number.task, number.aggregation), cell)
+    cells = list(distinct.values())
+    if len(cells) < FEWEST_ROWS:
+        return None
+    seeds = [cell.ours.n for cell in cells if not cell.ours.deterministic]
+    few = sum(n < FEWEST_SEEDS for n in seeds)
+    remark = ""
+    if not seeds:
+        remark = "no row has seeds"
+    elif few:
+        remark = f"{counted(few, 'row')} {'has' if few == 1 else 'have'} fewer than "
+        remark += f"{FEWEST_SEEDS} seeds"
+    printed, scores = [cell.number.value for cell in cells], [cell.ours.scores for cell in cells]
+    low, high, expected = nan, nan, nan
+    if not remark:
+        low, high = tau_interval(printed, scores)
+        expected = expected_tau(scores)
+    not_comparable = sum(cell.ours.verdict.kind == "not comparable" for cell in cells)
+    tau = float(kendalltau(printed, [cell.ours.mean for cell in cells]).statistic)
+    fewest = min(seeds, default=None)
+    return (*names, len(cells), not_comparable, tau, low, high, expected, fewest, remark)

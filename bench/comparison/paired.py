@@ -90,8 +90,7 @@ class PairedDifferences:
     def permutation_p(self) -> float:
         """Two-sided p of the test that flips the signs of the differences; NaN without pairs.
 
-        Exact up to 13 differences, and then at least 2 / 2^n. Beyond, it is estimated from
-        `PATTERNS` seeded draws; the observed signs count as one more draw, so that p is never 0.
+        Beyond 13 differences the observed signs count as one more draw, so that p is never 0.
         """
         if not self.n or self.kind == "deterministic":
             return nan
@@ -118,41 +117,26 @@ class PairedDifferences:
         return statistics.wilson_interval(self.improvement, self.n)
 
     def part_of(self, gain: float) -> tuple[float, float, float]:
-        """The mean difference divided by a printed gain in points, and the ends of its 95 %
-        interval; NaN if the gain is 0 or there are fewer than 3 pairs. The part of two untrained
-        methods has no interval.
-
-        The printed gain is taken as it is, without a spread of its own.
-        """
+        """The mean difference divided by a printed gain in points, which has no spread of its own,
+        and the ends of its 95 % interval; NaN if the gain is 0 or there are fewer than 3 pairs. The
+        part of two untrained methods has no interval."""
         if not gain or not (self.tested or self.kind == "deterministic"):
             return nan, nan, nan
         ends = (self.mean - self.half_width) / gain, (self.mean + self.half_width) / gain
         return self.mean / gain, min(ends), max(ends)
 
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
-        """The number of seeds that would show a mean difference of `gain` points.
-
-        The spread is that of the differences. With fewer than 3 pairs it is sqrt(2) `prior_sd` if
-        that is known, as for independent runs.
-
-        Returns:
-            None if the spread is unknown or if more than 1,000 seeds would be needed.
-        """
+        """The number of seeds that would show a mean difference of `gain` points, as in
+        `seeds_to_show`. With fewer than 3 pairs the spread is sqrt(2) `prior_sd` if that is known,
+        as for independent runs."""
         spread = self.sd if self.tested or self.prior_sd is None else sqrt(2) * self.prior_sd
         return None if self.kind == "deterministic" else seeds_to_show(gain, spread, level)
 
 
 def seeds_to_show(gain: float, sd: float, level: float = LEVEL) -> int | None:
-    """The fewest seeds at which the interval of a mean difference of `gain` excludes 0.
-
-    Args:
-        gain: mean difference in points.
-        sd: standard deviation of the differences in points.
-        level: 1 minus the coverage of the interval.
-
-    Returns:
-        None if `sd` is NaN, if `gain` is 0, or if more than 1,000 seeds would be needed.
-    """
+    """The fewest seeds at which the interval of a mean difference of `gain` points, with coverage
+    `1 - level`, excludes 0, if the differences have this sd; None if it is NaN, if `gain` is 0, or
+    if more than 1,000 would be needed."""
     return statistics.fewest_seeds(lambda n: statistics.mean_half_width(sd, n, level) < abs(gain))
 
 
@@ -171,10 +155,8 @@ def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
 def pair_scores(
     a: Scores, b: Scores, *, tolerance: float = 0.0, prior_sd: float | None = None
 ) -> PairedDifferences:
-    """The differences of two methods, as `pairs` gives them, in the order of the seeds.
-
-    For `tolerance` and `prior_sd` see `PairedDifferences`.
-    """
+    """The differences of two methods, in the order of the seeds; the rest as in
+    `PairedDifferences`."""
     kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
     kind = kinds[(None in a) + (None in b)]
     both = pairs(dict(sorted(a.items())), dict(sorted(b.items())))
@@ -221,13 +203,12 @@ def strictest_level(family: Sequence[PairedDifferences]) -> float:
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
-    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones.
+    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones:
+    `better` or `worse` if the adjusted p of the t test is below 5 %, else `undecided`.
 
-    The verdict is `better` or `worse` if the adjusted p of the t test is below 5 %, else
-    `undecided`. The number of seeds that would decide assumes that mean and spread stay as they
-    are, and holds whatever the rest of the family gives. Two untrained methods differ if their
-    difference exceeds the tolerance. Comparisons with a diverged seed must be left out of the
-    family.
+    The number of seeds that would decide assumes that mean and spread stay as they are, and holds
+    whatever the rest of the family gives. Two untrained methods differ if their difference exceeds
+    the tolerance. Comparisons with a diverged seed must be left out of the family.
     """
     adjusted = iter(statistics.holm([pair.p_value for pair in family if pair.tested]))
     level = strictest_level(family)

@@ -33,10 +33,7 @@ def t_p_value(t: float, df: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P values adjusted by Holm (1979), in the order given.
-
-    Rejecting those below a level keeps the family-wise error rate below that level.
-    """
+    """P values adjusted by Holm (1979), in the order given."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -46,11 +43,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def standard_deviation(scores: Sequence[float]) -> float:
-    """Sample standard deviation (n - 1) of at least two scores.
-
-    20 times as fast as `statistics.stdev`, which agrees up to the last bit: the simulations behind
-    docs/statistics.md call it for every cell.
-    """
+    """Sample standard deviation (n - 1) of at least two scores: `statistics.stdev` up to the last
+    bit, 20 times as fast, since the simulations behind docs/statistics.md call it per cell."""
     mean = fmean(scores)
     return sqrt(fsum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
 
@@ -61,8 +55,7 @@ def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
 
 
 def expected_best(scores: Sequence[float], of: int) -> float:
-    """The expected best of `of` scores drawn from `scores` without replacement; NaN if there are
-    too few."""
+    """The expected best of `of` scores drawn without replacement; NaN if there are too few."""
     n = len(scores)
     draws = comb(n, of)
     ranked = enumerate(sorted(scores))
@@ -70,10 +63,8 @@ def expected_best(scores: Sequence[float], of: int) -> float:
 
 
 def coefficient_of_variation(scores: Sequence[float]) -> float:
-    """CV* in percent, the degree to which scores of one measurement agree (Belz et al. 2022,
-    ACL, section 3): the unbiased standard deviation in percent of the mean, corrected for few
-    scores. NaN with fewer than two.
-    """
+    """CV* in percent (Belz et al. 2022, ACL, section 3): the unbiased standard deviation in percent
+    of the mean, corrected for few scores. NaN with fewer than two."""
     n = len(scores)
     mean = fmean(scores) if scores else 0.0
     if n < 2 or not mean:
@@ -97,20 +88,25 @@ def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictive t distribution of one further score, given the moments of n scores, in points."""
+    """Predictive t distribution of one further score, given at least two scores in points, or one
+    and a standard deviation over seeds known from elsewhere."""
 
-    mean: float
-    sd: float
-    n: int
-    prior_sd: float | None = None  # standard deviation over seeds known from elsewhere
+    scores: Sequence[float]
+    prior_sd: float | None = None
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.scores)
 
     @property
     def df(self) -> int:
-        return degrees_of_freedom(self.n, self.prior_sd)
+        return degrees_of_freedom(len(self.scores), self.prior_sd)
 
     @property
     def scale(self) -> float:
-        return pooled_sd(self.sd, self.n, self.prior_sd) * sqrt(1 + 1 / self.n)
+        n = len(self.scores)
+        sd = standard_deviation(self.scores) if n > 1 else 0.0
+        return pooled_sd(sd, n, self.prior_sd) * sqrt(1 + 1 / n)
 
     def half_width(self, level: float = LEVEL) -> float:
         """Half the width of the prediction interval with coverage `1 - level`, in points."""
@@ -118,25 +114,10 @@ class Prediction:
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of a score at least as far from the mean as `value`."""
-        if self.scale <= ROUNDING:  # the same score at every seed
-            return float(abs(value - self.mean) <= ROUNDING)
-        return t_p_value(abs(value - self.mean) / self.scale, self.df)
-
-
-def predict(scores: Sequence[float], prior_sd: float | None = None) -> Prediction:
-    """The predictive distribution of one further score.
-
-    Args:
-        scores: at least two, in points; one is enough with a prior.
-        prior_sd: standard deviation over seeds known from elsewhere, in points.
-
-    Raises:
-        ValueError: there are too few scores.
-    """
-    n = len(scores)
-    if n < (2 if prior_sd is None else 1):
-        raise ValueError(f"the spread of {n} scores is unknown; pass more scores or a prior")
-    return Prediction(fmean(scores), standard_deviation(scores) if n > 1 else 0.0, n, prior_sd)
+        scale, distance = self.scale, abs(value - self.mean)
+        if scale <= ROUNDING:  # the same score at every seed
+            return float(distance <= ROUNDING)
+        return t_p_value(distance / scale, self.df)
 
 
 def mean_half_width(

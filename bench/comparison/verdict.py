@@ -3,7 +3,7 @@ error rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from functools import cached_property, partial
 from statistics import fmean
 from typing import Literal
 
@@ -19,10 +19,9 @@ from bench.comparison.statistics import (
     fewest_seeds,
     holm,
     mean_half_width,
-    predict,
     standard_deviation,
 )
-from bench.results.suite_results import NOT_SCORED
+from bench.datasets.metrics import Tolerance
 
 Kind = Literal[
     "reproduced",
@@ -64,27 +63,8 @@ VERDICT_MEANINGS: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """The largest difference from the printed number at which a mean counts as `reproduced`.
-
-    Attributes:
-        average, task: of an average and of a single task, in points.
-        reason: where the numbers come from.
-        spreads: the tolerance of a task in prior standard deviations, where that is larger.
-        limit: the largest tolerance of a task.
-        small: the tolerance of TREC and MRPC, where it is larger: 500 and 1,725 items.
-    """
-
-    average: float
-    task: float
-    reason: str
-    spreads: float = 0.0
-    limit: float = inf
-    small: float = 0.0
-
-
 _SAME_WEIGHTS = "same weights: rounding, and float32 on other hardware"
+# Of scores, by how the run was made; other metrics have one of their own.
 TOLERANCES = {
     "checkpoint": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
     "untrained": Tolerance(0.02, 0.03, _SAME_WEIGHTS),
@@ -104,27 +84,17 @@ TOLERANCES = {
     "difference": Tolerance(
         0.5, 1.0, "seeds are paired; printed gains start at 0.28, so more would accept a loss"
     ),
-    # Uniformity, similarity of layers and steps are not in points.
-    "uniformity": Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
-    "layer similarity": Tolerance(0, 0, "print states a bound, which is exceeded or not"),
-    "token similarity": Tolerance(0, 0, "print states a bound, which is exceeded or not"),
-    "best step": Tolerance(
-        3125,
-        3125,
-        "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on bert-base",
-    ),
 }
 
 
-def tolerance(kind: str, task: str, prior_sd: float | None = None) -> float:
+def tolerance(entry: Tolerance, task: str, prior_sd: float | None = None) -> float:
     """The tolerance of a number in points.
 
     Args:
-        kind: a key of `TOLERANCES`.
+        entry: that of its kind of number.
         task: "Avg" or the name of a task.
         prior_sd: prior standard deviation of the number, in points.
     """
-    entry = TOLERANCES[kind]
     if task == "Avg":
         return entry.average
     small = entry.small if task in ("TREC", "MRPC") else 0.0
@@ -165,12 +135,8 @@ class VerdictInput:
         return below if self.above else abs(below)
 
     def mean_half_width(self, level: float, n: int | None = None) -> float:
-        """Half the width of the interval of our mean with coverage `1 - level`.
-
-        Args:
-            level: two-sided.
-            n: as if there were n seeds with the same spread.
-        """
+        """Half the width of the interval of our mean with coverage `1 - level`, as if there were n
+        seeds with the same spread."""
         sd = standard_deviation(self.ours) if len(self.ours) > 1 else self.prior_sd or 0.0
         return mean_half_width(sd, n or len(self.ours), level, self.prior_sd)
 
@@ -199,18 +165,11 @@ class VerdictInput:
             return FEWEST_SEEDS
         return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
 
-    @property
-    def prediction(self) -> Prediction | None:
-        """Predictive distribution of one further run; None where nothing is tested."""
-        return predict(self.ours, self.prior_sd) if self.tested else None
-
-    @property
-    def p_value(self) -> float | None:
+    @cached_property
+    def p_value(self) -> float:
         """Probability that one run of ours differs from our mean as much as print does, or is above
-        a printed bound; None where nothing is tested."""
-        if not self.tested:
-            return None
-        p = predict(self.ours, self.prior_sd).p_value(self.printed)
+        a printed bound. Only of what is tested."""
+        p = Prediction(self.ours, self.prior_sd).p_value(self.printed)
         if not self.above:
             return p
         return p / 2 if self.distance > 0 else 1 - p / 2
@@ -218,7 +177,7 @@ class VerdictInput:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict.
+    """A verdict, and what it is based on where that was judged (tolerance) or tested (the rest).
 
     Attributes:
         kind: a key of `VERDICT_SYMBOLS`.
@@ -226,19 +185,26 @@ class Verdict:
         seeds: for `inconclusive`, the number of seeds that decide if mean and spread stay as they
             are.
         one_in: for `consistent`, the number of runs of ours of which one reaches print.
-        within: whether our mean is within the tolerance; None while that is undecided, and where
-            nothing is tested.
+        spread_known: whether `seeds` is estimated from a spread.
+        tolerance: in points.
+        within: whether our mean is within the tolerance; None while that is undecided.
+        half_width: that of the 95 % prediction interval.
+        mean_half_width: that of our mean's interval: 90 % if within the tolerance, else 95 %.
         p, p_adjusted: probability that one run of ours differs from our mean as much as print
-            does, and the same after correction; None where nothing is tested.
+            does, and the same after correction.
     """
 
     kind: Kind
     reason: str = ""
     seeds: int | None = None
+    one_in: int | None = None
+    spread_known: bool = False
+    tolerance: float | None = None
     within: bool | None = None
+    half_width: float | None = None
+    mean_half_width: float | None = None
     p: float | None = None
     p_adjusted: float | None = None
-    one_in: int | None = None
 
     @property
     def mark(self) -> str:
@@ -256,33 +222,39 @@ def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
     return needed, f"{needed} seeds decide if mean and spread stay as they are"
 
 
-def _judge(cell: VerdictInput, p: float | None, p_adjusted: float | None) -> Verdict:
-    if not cell.ours:
-        return Verdict("not run", NOT_SCORED)
+def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
+    verdict = partial(Verdict, tolerance=cell.tolerance, spread_known=cell.spread_known)
     direction: Kind = "lower" if fmean(cell.ours) < cell.printed else "higher"
     if cell.deterministic:
         near = cell.distance <= cell.tolerance + ROUNDING
         reason = f"deterministic; tolerance {cell.tolerance:.2f}"
-        return Verdict("reproduced" if near else direction, reason, within=near)
-    if p is None or p_adjusted is None:
+        return verdict("reproduced" if near else direction, reason, within=near)
+    if p_adjusted is None:
         seeds, text = _seeds_text(cell)
-        return Verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
+        return verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
 
     within = cell.within()
     width = cell.mean_half_width(2 * LEVEL if within else LEVEL)
+    verdict = partial(
+        verdict,
+        within=within,
+        half_width=Prediction(cell.ours, cell.prior_sd).half_width(),
+        mean_half_width=width,
+        p=cell.p_value,
+        p_adjusted=p_adjusted,
+    )
     interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
     if within is None:
         seeds, text = _seeds_text(cell)
-        return Verdict("inconclusive", f"{interval}; {text}", seeds, None, p, p_adjusted)
+        return verdict("inconclusive", f"{interval}; {text}", seeds)
     if within:
-        return Verdict("reproduced", interval, None, True, p, p_adjusted)
+        return verdict("reproduced", interval)
     if p_adjusted < LEVEL:
-        reason = f"{interval}; adjusted p = {p_adjusted:.2g}"
-        return Verdict(direction, reason, None, False, p, p_adjusted)
+        return verdict(direction, f"{interval}; adjusted p = {p_adjusted:.2g}")
     much = "much" if direction == "lower" else "little"
-    one_in = round((1 if cell.above else 2) / p)
+    one_in = round((1 if cell.above else 2) / cell.p_value)
     reason = f"{interval}; one run of ours in {one_in} scores as {much} as print"
-    return Verdict("consistent", reason, None, False, p, p_adjusted, one_in)
+    return verdict("consistent", reason, one_in=one_in)
 
 
 def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
@@ -292,17 +264,14 @@ def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
     Hochberg's.
 
     Args:
-        family: each number once. Those that were not run, diverged or are not comparable must be
-            left out: they need no test.
+        family: each number once, with at least one score. Those that diverged or are not comparable
+            must be left out: they need no test.
     """
-    p_values = [cell.p_value for cell in family]
-    adjusted: list[float | None] = [None] * len(family)
+    adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
-        tested = {
-            index: p
-            for index, p in enumerate(p_values)
-            if p is not None and family[index].average is average
-        }
-        for index, p in zip(tested, correct(list(tested.values())), strict=True):
-            adjusted[index] = float(p)
-    return [_judge(*values) for values in zip(family, p_values, adjusted, strict=True)]
+        tested = [
+            index for index, cell in enumerate(family) if cell.tested and cell.average is average
+        ]
+        corrected = correct([family[index].p_value for index in tested])
+        adjusted |= zip(tested, map(float, corrected), strict=True)
+    return [_judge(cell, adjusted.get(index)) for index, cell in enumerate(family)]

@@ -10,12 +10,12 @@ from bench.utils.files import atomic_folder
 EXPORT_FORMATS = ("sentence-transformers", "mteb", "table")
 
 
-def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> list[str]:
+def export(suite_dir: Path, form: str, out: Path, only: Sequence[str] = ()) -> list[str]:
     """Write results of a suite to the folder `out`, whole or not at all.
 
     Args:
         suite_dir: folder of the suite.
-        what: one of `EXPORT_FORMATS`.
+        form: one of `EXPORT_FORMATS`.
         out: folder to write; an earlier export there is replaced.
         only: ids of runs; empty takes all that can be exported.
 
@@ -25,27 +25,24 @@ def export(suite_dir: Path, what: str, out: Path, only: Sequence[str] = ()) -> l
     Raises:
         UserError: a named run or no run can be exported, or `out` holds other files.
     """
-    if out.is_symlink() or out.is_file():
-        raise UserError(f"--out {out} is not a folder; pass another path")
     from bench.export import folders, mteb, table
     from bench.export.runs import read_runs
 
     runs = read_runs(suite_dir, only)
     remarks: list[str] = []
     with atomic_folder(out, keep_others=True) as folder:
-        if what == "table":
+        if form == "table":
             table.write(suite_dir, runs, folder)
             return []
-        write = mteb.write if what == "mteb" else folders.write
-        # Trained runs first: the first remark is shown if no run can be exported.
-        for run in sorted(runs, key=lambda run: not run.description["trained"]):
+        write = mteb.write if form == "mteb" else folders.write
+        for exported in runs:
             try:
-                write(suite_dir, run, folder)
+                write(suite_dir, exported, folder)
             except UserError as error:
                 if only:
                     raise
                 remarks.append(str(error))
-                shutil.rmtree(folder / run.id, ignore_errors=True)
+                shutil.rmtree(folder / exported.run.id, ignore_errors=True)
         if len(remarks) == len(runs):
-            raise UserError(f"{suite_dir} has nothing to export: {remarks[0]}")
+            raise UserError(f"{suite_dir} has nothing to export; its first run: {remarks[0]}")
     return remarks

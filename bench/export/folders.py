@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from bench.export.card import card
@@ -29,7 +30,6 @@ from bench.utils.files import read_json, write_json, write_text
 CLOSE = 1e-5
 LONG = " ".join(50 * ["The old dog sees seven small boats."])
 LIBRARY = "sentence_transformers.models"  # the path of modules in all its versions
-MISSING = "sentence-transformers has no module for"
 PROBES = ["", "A man is playing a guitar.", "two birds", LONG]
 
 
@@ -41,27 +41,20 @@ class Module(NamedTuple):
     tensors: dict[str, Tensor] = {}
 
 
-def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
+def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
     """Write a trained run as a folder named by its id; `UserError` if it cannot be exported."""
+    run = exported.run
     folder = folder / run.id
-    status = run.status if run.description["trained"] else "not trained"
-    if status != "finished":
-        raise UserError(f"{run.id} is {status}, so it has no encoder to export; leave it out")
     source = paths.run_folder(suite_dir, run.id) / "encoder"
     if not source.is_dir():
-        raise UserError(
-            f"{run.id} has no encoder in this suite: {source} does not exist; "
-            "pass the suite that has it"
-        )
+        status = exported.status if run.trained else "not trained"
+        raise UserError(f"{run.id} has no encoder in {suite_dir} ({status}); leave it out")
     encoder = load_encoder(source)
-    if run.provenance.get("encoder") not in (None, encoder.identity):
+    if exported.provenance.get("encoder") not in (None, encoder.identity):
         raise UserError(
             f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
         )
-    try:
-        base, modules = _modules(encoder)
-    except UserError as error:
-        raise UserError(f"{run.id} cannot be exported: {error}") from None
+    base, modules = _modules(encoder)
     longest = longest_input(base.model, base.tokenizer)
     base.tokenizer.model_max_length = longest
     base.save(folder)
@@ -69,67 +62,50 @@ def write(suite_dir: Path, run: ExportedRun, folder: Path) -> None:
     option = without_pooler(type(base.model))
     if base.pooler != "cls" and option:
         settings["model_args"] = option  # otherwise the library initialises a pooler at random
-    prompts: dict[str, Any] = {
-        "prompts": {},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-    }
-    files: dict[str, Any] = {
-        "sentence_bert_config.json": settings,
-        "config_sentence_transformers.json": prompts,
-    }
+    write_json(folder / "sentence_bert_config.json", settings)
     if base.pooler in LAYERS:
         config = read_json(folder / "config.json")
-        files["config.json"] = config | {"output_hidden_states": True}
-    entries = [{"idx": 0, "name": "0", "path": "", "type": f"{LIBRARY}.Transformer"}]
-    for index, module in enumerate(modules, start=1):
-        path = f"{index}_{module.kind}"
+        write_json(folder / "config.json", config | {"output_hidden_states": True})
+    entries = []
+    for index, module in enumerate([Module("Transformer"), *modules]):
+        path = f"{index}_{module.kind}" if index else ""
         kind = f"{LIBRARY}.{module.kind}"
         entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
-        files[f"{path}/config.json"] = module.config
+        if path:
+            write_json(folder / path / "config.json", module.config)
         if module.tensors:
-            (folder / path).mkdir()
             save_file(module.tensors, folder / path / "model.safetensors")
-    files["modules.json"] = entries
-    for name, content in files.items():
-        write_json(folder / name, content)
+    write_json(folder / "modules.json", entries)
     vectors = encoder.encode(PROBES)
-    _compare(run.id, folder, vectors)
-    write_text(folder / "README.md", card(run, vectors.shape[1], longest))
-
-
-def _compare(run_id: str, folder: Path, vectors: np.ndarray) -> None:
-    """Raise `UserError` if the library's vectors of `PROBES` differ from ours."""
-    from sentence_transformers import SentenceTransformer
-
-    theirs = SentenceTransformer(
+    # The library reads the folder back.
+    model = SentenceTransformer(
         str(folder), device="cpu", local_files_only=True, trust_remote_code=False
-    ).encode(PROBES)
-    error = np.abs(theirs - vectors).max() / max(1.0, np.abs(vectors).max())
-    if not error <= CLOSE:
+    )
+    error = np.abs(model.encode(PROBES) - vectors).max() / max(1.0, np.abs(vectors).max())
+    if not error <= CLOSE:  # NaN, too
         raise UserError(
-            f"{run_id} cannot be exported: as float32 modules its vectors are off by {error:.1g}"
+            f"{run.id} cannot be exported: as float32 modules its vectors are off by {error:.1g}"
         )
+    write_text(folder / "README.md", card(exported, vectors.shape[1], longest))
 
 
 def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
     """Return an Encoder as a transformer and the library's modules that follow it."""
-    if isinstance(encoder, TransformerEncoder):
-        if encoder.pooler in POSITIONS:
-            raise UserError(f"{MISSING} the mean of pooler '{encoder.pooler}'")
+    kind = getattr(encoder, "pooler", encoder.kind)
+    if isinstance(encoder, TransformerEncoder) and kind not in POSITIONS:
         return encoder, _pooling(encoder)
-    if encoder.kind == "whitened" and not encoder.fixed:
-        raise UserError("its whitening is fitted on the sentences of each task")
-    if encoder.kind not in ("affine", "normalised", "whitened"):
-        raise UserError(f"{MISSING} '{encoder.kind}'")
+    is_fixed = kind != "whitened" or encoder.fixed
+    if kind not in ("affine", "normalised", "whitened") or not is_fixed:
+        fitted = "" if is_fixed else ", fitted on the sentences of each task"
+        raise UserError(f"sentence-transformers has no module for '{kind}'{fitted}; leave it out")
     base, modules = _modules(encoder.base)
-    if encoder.kind == "affine":
+    if kind == "affine":
         modules.append(_dense(encoder.arrays["weight"], encoder.arrays["bias"], encoder.tanh))
-    if encoder.kind == "whitened":
+    if kind == "whitened":
         # Two steps: computing x W - mu W in one loses digits if the mean is large.
         mean, matrix = encoder.arrays["mean"], encoder.arrays["matrix"]
         modules += [_dense(torch.eye(len(mean)), -mean), _dense(matrix.T, None)]
-    if encoder.kind != "affine":
+    if kind != "affine":
         modules.append(Module("Normalize"))
     return base, modules
 

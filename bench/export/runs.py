@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.registry.backbones import backbone
 from bench.results.readers import read_trained
 from bench.results.records import Record, read_scores
+from bench.results.suite_results import deviations
 from bench.runs.plan import read_plan
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, did_you_mean
 
 
@@ -16,29 +19,37 @@ class ExportedRun:
     """A run of a suite.
 
     Attributes:
-        description: the run as in plans and provenances.
-        status: "finished", "diverged", "skipped", or "missing" if nothing has run.
+        run: the run.
+        status: "finished", "diverged", "skipped", or "missing" if nothing was computed.
         provenance: of its scores, else of its training; empty if there is neither.
         records: its scores.
     """
 
-    description: Mapping[str, Any]
+    run: PlannedRun
     status: str
     provenance: Mapping[str, Any] = field(default_factory=dict)
     records: Sequence[Record] = ()
 
-    @property
-    def id(self) -> str:
-        return str(self.description["id"])
-
-    @property
-    def label(self) -> str:
-        return str(self.description.get("label") or self.description["method"])
-
     def part(self, name: str) -> Mapping[str, Any]:
         """A part of the provenance, such as "code" or "outcome"; empty of a run that is missing."""
-        part: Mapping[str, Any] = self.provenance.get(name) or {}
-        return part
+        return self.provenance.get(name) or {}
+
+    @property
+    def hub_id(self) -> str:
+        """The name of the backbone on the hub; empty if it is not from there."""
+        try:
+            base = backbone(self.run.reference)
+        except UserError:  # a folder of another machine
+            return ""
+        return base.location if base.source == "hub" else ""
+
+    @property
+    def deviations(self) -> list[str]:
+        """Why the scores cannot be compared with a paper's, as clauses; empty if they can."""
+        clauses = [] if self.hub_id else [f"on the backbone {self.run.backbone}"]
+        clauses += deviations([self.run])
+        data = self.part("data").get("name")
+        return clauses if data == "senteval" else [*clauses, f"scored on {data}"]
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
@@ -48,17 +59,18 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         UserError: there are no runs, an id is unknown, or a file is damaged.
     """
     plan = suite_dir / "plan.json"
-    entries = read_plan(plan).runs if plan.is_file() else []
-    runs = {entry.id: ExportedRun(entry.describe(), "missing") for entry in entries}
+    planned = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
+    results: dict[str, tuple[dict[str, Any], list[Record]]] = {}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
         content = read_trained(path)
-        provenance = content["provenance"] | {"outcome": content["outcome"]}
-        status = content["outcome"]["status"]
-        runs[path.parent.name] = ExportedRun(content["run"], status, provenance)
+        described = {"outcome": content["outcome"], "run": content["run"]}
+        results[path.parent.name] = content["provenance"] | described, []
     for path in sorted((suite_dir / "scores").glob("*.json")):
-        provenance, records = read_scores(path)
-        status = provenance["outcome"]["status"]
-        runs[path.stem] = ExportedRun(provenance["run"], status, provenance, records)
+        results[path.stem] = read_scores(path)
+    runs = {name: ExportedRun(run, "missing") for name, run in planned.items()}
+    for name, (provenance, records) in results.items():
+        run = planned.get(name) or PlannedRun.model_validate(provenance["run"])
+        runs[name] = ExportedRun(run, provenance["outcome"]["status"], provenance, records)
     if not runs:
         raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:

@@ -91,7 +91,7 @@ def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
 
 
 def baseline_name(suite: SuiteResults, frame: pd.DataFrame) -> str:
-    """The name of the method that comparisons (the first frame of `against`) are with."""
+    """The name of the method that comparisons are with."""
     baseline = find(suite, frame["baseline"].iloc[0])
     return named(baseline.label, baseline.setting)
 
@@ -140,7 +140,8 @@ def render_versus(
     out: Path | None = None,
     figures: Path | None = None,
 ) -> str:
-    """Compare methods with a baseline. With several methods, the tables show averages only.
+    """Compare methods with a baseline; return the tables for the terminal. With several methods,
+    they show averages only.
 
     Args:
         suite_dir: folder of the suite.
@@ -148,9 +149,6 @@ def render_versus(
         out: folder of the tables `compare` (STS) and `compare_<board>` in four formats; the CSV has
             every task. `<stem>_printed.csv` holds the printed numbers.
         figures: folder of the figures and their data; `out` by default.
-
-    Returns:
-        The tables for the terminal.
     """
     if figures and out is None:
         raise UserError("--figures needs --out, the folder of the tables; pass both")

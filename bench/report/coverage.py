@@ -2,18 +2,22 @@
 verdict."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 
-from bench.comparison.reproduction import cells, select
+from bench.comparison.cell import Cell
+from bench.comparison.reproduction import judged, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
-from bench.datasets.tasks import aggregated, expand_tasks, scored_cells
+from bench.datasets.metrics import METRICS
+from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
-from bench.reported import LABEL, MEASURES, SOURCES, mapped
+from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name
+from bench.reported.number import numbers
 from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.plan import Plan
@@ -31,11 +35,9 @@ def planned_scores(run: PlannedRun) -> set[Key]:
     keys = set(scored_cells(expand_tasks(run.tasks)))
     if run.seed is not None:
         keys.add(("STS-B", "dev", "best_step"))
-    if "alignment" in run.analyses:
-        keys.add(("uniformity", "", "uniformity"))
-    if "layers" in run.analyses:
-        keys |= {("SetSim", "test", "layer_similarity"), ("TokSim", "test", "token_similarity")}
-    return keys
+    return keys | {
+        (*metric.cell, name) for name, metric in METRICS.items() if metric.analysis in run.analyses
+    }
 
 
 def planned_suite(plans: Sequence[Plan]) -> SuiteResults:
@@ -49,35 +51,31 @@ def planned_suite(plans: Sequence[Plan]) -> SuiteResults:
     )
 
 
-def coverage_of_numbers(suite: SuiteResults, all_cells: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Every printed number, in the order of print, with its state in a suite; `all_cells` is
-    `cells(suite)`, if it has been computed.
+def coverage_of_numbers(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
+    """Every printed number, in the order of print, with its state in a suite that has `cells`.
 
     Returns:
-        The columns of `mapped`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
+        The fields of `Number`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
         of the planned runs that are scored on it, of both sides of a difference); `planned`
         (whether every side has such runs); `n` (number of our values); `verdict` (empty without a
         recipe).
     """
-    numbers = mapped()
-    numbers["measures"] = numbers["metric"].isin(MEASURES)
-    keys = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
-    targets, planned = [], []
-    for number in numbers.itertuples():
-        split = number.suite_split or number.split
-        metric = aggregated(MEASURES.get(number.metric, ("",))[0], number.aggregation)
+    scored = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
+    lines = {cell.number: cell.ours for cell in cells}
+    rows = []
+    for number in numbers():
         sides = []
         for text in filter(None, (number.run, number.minus)):
-            runs = select(suite, text, number.suite_backbone or number.backbone)
-            ids = [run.plan.id for run in runs]
-            sides.append([name for name in ids if (number.task, split, metric) in keys[name]])
-        targets.append(tuple(chain(*sides)))
-        planned.append(bool(sides) and all(sides))
-    judged = cells(suite) if all_cells is None else all_cells
-    numbers = numbers.assign(targets=targets, planned=planned, n=0, verdict="")
-    numbers.loc[numbers["measures"], ["n", "verdict"]] = judged[["n", "verdict"]].to_numpy()
-    numbers.loc[numbers["run"] == "", "verdict"] = ""
-    return numbers
+            ids = [run.plan.id for run in select(suite, text, number.our_backbone)]
+            sides.append([run_id for run_id in ids if number.key in scored[run_id]])
+        rows.append(asdict(number) | {
+            "measures": number.is_measurement,
+            "targets": tuple(chain(*sides)),
+            "planned": bool(sides) and all(sides),
+            "n": lines[number].n if number.is_measurement else 0,
+            "verdict": lines[number].verdict.kind if number.run else "",
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 STAGES = ["printed", "measures", "recipe", "planned", "run"]
@@ -106,9 +104,13 @@ def verdicts_in(counts: pd.DataFrame) -> list[Kind]:
 def without_recipe() -> pd.DataFrame:
     """The printed rows without a recipe: the columns `LABEL`, `reason`, `measures` and `numbers`
     (how many)."""
-    numbers = mapped().query("run == ''")
-    numbers["measures"] = numbers["metric"].isin(MEASURES)
-    rows = numbers.groupby([*LABEL, "reason", "measures"], sort=False)
+    names = [*LABEL, "reason", "measures"]
+    left_out = [
+        (*number.label, number.reason, number.is_measurement)
+        for number in numbers()
+        if not number.run
+    ]
+    rows = pd.DataFrame(left_out, columns=names).groupby(names, sort=False)
     return rows.size().reset_index(name="numbers")
 
 
@@ -155,18 +157,26 @@ def render_coverage(
     Args:
         suites: folders of suites.
         configs: configurations that are planned, with nothing run, if there are no `suites`.
-        out: also write a file: .md has the same content in Markdown, .csv a row per printed number.
+        out: as in `report`.
+    """
+    if suites:
+        suite, *others = [read_suite(folder) for folder in suites]
+        suite = _merged([suite, *others]) if others else suite
+    else:
+        suite = planned_suite([config.plan(config.load(path)) for path in configs])
+    return report(suite, judged(suite), out)
 
-    Raises:
-        UserError: a suite or configuration is invalid, or `out` has another extension.
+
+def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) -> str:
+    """The coverage of all printed numbers by a suite that has `cells`, as text.
+
+    Args:
+        suite, cells: as in `coverage_of_numbers`.
+        out: also write a file: .md has the same content in Markdown, .csv a row per printed number.
     """
     if out and out.suffix not in (".md", ".csv"):
         raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
-    if suites:
-        suite = _merged([read_suite(folder) for folder in suites])
-    else:
-        suite = planned_suite([config.plan(config.load(path)) for path in configs])
-    numbers, left_out = coverage_of_numbers(suite), without_recipe()
+    numbers, left_out = coverage_of_numbers(suite, cells), without_recipe()
     counts = coverage(numbers)
     kinds, measures = verdicts_in(counts), counts["measures"].sum()
     columns = [*STAGES, *kinds]

@@ -9,8 +9,9 @@ import pandas as pd
 
 from bench.registry.methods import method_class
 from bench.report.formats import write_table
-from bench.reported import MEASURES, SOURCES, printed, printed_text
+from bench.reported import SOURCES, printed_text
 from bench.reported.address import slug
+from bench.reported.number import numbers
 from bench.results.suite_results import NEUTRAL_CHANGES, SuiteResults
 from bench.runs.resolve import resolve
 
@@ -66,7 +67,7 @@ def backbones(source: str, stated: str) -> list[str]:
     """The backbones that a paper states hyper-parameters for: all of its own, or those named."""
     if stated == "all":
         known = ["bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
-        used = set(printed().query("source == @source")["backbone"])
+        used = {number.backbone for number in numbers() if number.source == source}
         return [name for name in known if name in used]
     return stated.replace("bert-base (Chinese)", "bert-base-chinese").split(" and ")
 
@@ -81,15 +82,8 @@ def _fields(method: str, setting: str, backbone: str) -> dict[str, Any]:
 
 
 def resolved(method: str, setting: str, backbone: str, name: str) -> Any:
-    """The value of a printed hyper-parameter in a setting of ours, in the paper's terms; None if no
-    code was released.
-
-    Args:
-        method: the text of a run, without its setting.
-        setting: "paper" or "official".
-        backbone: name of the backbone.
-        name: a key of `FIELDS`.
-    """
+    """The value of a printed hyper-parameter, a key of `FIELDS`, in a setting of ours, in the
+    paper's terms; None if no code was released."""
     if setting == "official" and method_class(method.partition("[")[0]).official is None:
         return None
     value = _fields(method, setting, backbone)[FIELDS[name]]
@@ -114,33 +108,32 @@ def _text(values: dict[str, Any]) -> str:
     by_text: dict[str, list[str]] = {}
     for name, value in values.items():
         by_text.setdefault(_value_text(value), []).append(name)
-    if len(by_text) > 1:
-        return "; ".join(f"{text} ({', '.join(names)})" for text, names in by_text.items())
-    return next(iter(by_text), "–")
+    if len(by_text) < 2:
+        return next(iter(by_text), "–")
+    return "; ".join(f"{text} ({', '.join(names)})" for text, names in by_text.items())
 
 
 def hyperparameters() -> pd.DataFrame:
-    """The printed hyper-parameters in the order of print, one per row.
+    """Every printed hyper-parameter beside ours, in the order of print, as texts.
 
-    Returns:
-        Texts. `source`, `table`, `method`, `backbone` and `printed`, as printed; `name` of the
-        hyper-parameter; its values in the settings `paper` and `official`; `remark`, why one of
-        them is another than print, or empty.
+    Columns: `source`, `table`, `method`, `backbone` and `printed`, as printed; `name` of the
+    hyper-parameter; its values in the settings `paper` and `official`; `remark`, why one of them is
+    another than print, or empty.
     """
     rows = []
-    numbers = printed()
-    for number in numbers[~numbers["metric"].isin(MEASURES)].itertuples(index=False):
-        method, name = run_name(number.source, number.method), number.task
-        names = backbones(number.source, number.backbone) if name in FIELDS else []
-        paper, official = (
-            {backbone: resolved(method, setting, backbone, name) for backbone in names}
-            for setting in ("paper", "official")
-        )
-        values = {None, number.value, *paper.values(), *official.values()}
-        differs = len(values) > 2 or not names
-        remark = REASONS[method, name] if differs else ""
-        row = [number.source, number.table, number.method, number.backbone, name]
-        rows.append([*row, printed_text(number), _text(paper), _text(official), remark])
+    for number in numbers():
+        if not number.is_measurement:
+            method, name = run_name(number.source, number.method), number.task
+            names = backbones(number.source, number.backbone) if name in FIELDS else []
+            paper, official = (
+                {backbone: resolved(method, setting, backbone, name) for backbone in names}
+                for setting in ("paper", "official")
+            )
+            values = {None, number.value, *paper.values(), *official.values()}
+            differs = len(values) > 2 or not names
+            remark = REASONS[method, name] if differs else ""
+            row = [number.source, number.table, number.method, number.backbone, name]
+            rows.append([*row, printed_text(number), _text(paper), _text(official), remark])
     return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
 
 

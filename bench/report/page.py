@@ -9,7 +9,8 @@ import shlex
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -18,29 +19,32 @@ from urllib.parse import quote
 import pandas as pd
 
 from bench.comparison.against_baseline import NothingToCompare, against
+from bench.comparison.cell import Cell
 from bench.comparison.order import orders
-from bench.comparison.reproduction import cells, key_of, select
+from bench.comparison.reproduction import select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.datasets.metrics import AGGREGATIONS
 from bench.datasets.tasks import STS_TASKS
 from bench.registry.backbones import NO_BACKBONE
 from bench.report import printed_table, tables
 from bench.report.comparison_table import baseline_name
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
-from bench.report.figures import board_stem, paper_stems
+from bench.report.figures.compared import board_stem
+from bench.report.figures.described import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
+from bench.report.printed_table import ShownRow, ShownTable
 from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
-from bench.reported import MEASURES, SOURCES, mapped, paper_name, printed_text
+from bench.reported import SOURCES, paper_name, printed_text
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.reported.gains import printed_gains
 from bench.results.records import is_outside, named
-from bench.results.suite_results import RunResults, SuiteResults, read_suite
+from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.paths import comparison_stem
-from bench.utils.errors import UserError
-from bench.utils.files import atomic_file, write_text
+from bench.utils.files import write_text
 from bench.utils.text import counted
 
 RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
@@ -57,39 +61,34 @@ COMPARED = ("reproduced", "consistent", "lower", "higher", "inconclusive")
 
 Json = dict[str, Any]
 Facts = list[tuple[str, str]]  # (title, text)
-Side = tuple[str, Sequence[RunResults], Sequence[float | None]]  # name, runs, their scores
 
 
 def render_page(
-    suite_dir: Path,
+    suite: SuiteResults,
+    cells: Sequence[Cell],
     figures: Path,
     out: Path,
-    tables: Path | None = None,
+    tables: Path,
     place: Path | None = None,
 ) -> None:
     """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
 
     Args:
-        suite_dir: folder of the suite; the page links to its scores.
+        suite: the suite, whose scores the page links to.
+        cells: its `judged` numbers.
         figures: folder of its rendered figures.
         out: folder of the page.
-        tables: folder of its rendered tables, to which the page links; by default the suite's.
+        tables: folder of its rendered tables, to which the page links.
         place: where `out` will be moved to, for the page's links; by default it stays.
-
-    Raises:
-        UserError: files of the suite or its figures are missing or damaged.
     """
-    suite = read_suite(suite_dir)
     pictures = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
-    first = figures / f"{board_stem('sts')}.png"
-    if first.stem not in pictures:
-        raise UserError(f"{first} does not exist; render the figures of this suite first")
 
     def relative(folder: Path) -> str:
         return quote(Path(os.path.relpath(folder, place or out)).as_posix())
 
-    content = page_content(suite, scores=relative(suite_dir / "scores"))
-    content |= {"pictures": pictures, "tables": relative(tables or suite_dir / "tables")}
+    assert suite.folder
+    content = page_content(suite, cells, scores=relative(suite.folder / "scores"))
+    content |= {"pictures": pictures, "tables": relative(tables)}
     beside_tables = {section["stem"] for section in content["sections"]}
     for board in content["boards"]:
         beside_tables |= {board["figure"], board["comparison"]}
@@ -97,10 +96,7 @@ def render_page(
     if RULE.is_file():  # a copy, so that the page is the same in every folder
         content["statistics"] = RULE.name
         write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
-    for stem, picture in pictures.items():
-        for kind in ("png", *picture["others"]):
-            with atomic_file(out / "figures" / f"{stem}.{kind}") as temporary:
-                shutil.copyfile(figures / f"{stem}.{kind}", temporary)
+    shutil.copytree(figures, out / "figures", dirs_exist_ok=True)
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
     write_text(out / "index.html", templates().get_template("page.html").render(content))
@@ -114,80 +110,73 @@ def _picture(path: Path) -> Json:
     return picture | {"others": others}
 
 
-def page_content(suite: SuiteResults, scores: str) -> Json:
+def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Json:
     """What the page shows of a suite, apart from its figures; `scores` is the address of the folder
     of scores."""
-    all_cells = cells(suite)
-    entries = _Entries(suite)
-    # `cells` has the rows of `mapped` that measure something, in the same order.
-    numbers = mapped()
-    recipes = numbers.loc[numbers["metric"].isin(MEASURES), ["suite_backbone"]]
-    printed = printed_table.printed_tables(all_cells.join(recipes.reset_index(drop=True)))
     leaderboards = tables.leaderboards(suite)
+    order = orders(suite, cells)
+    audit = findings()
+    entries: list[Json] = []
     boards = [_board(suite, name, board, entries) for name, board in leaderboards.items()]
-    order = orders(suite, all_cells)
-    sections = [_section(suite, stem, table, entries) for stem, table in printed.items()]
-    for section in sections:
-        section["order"] = order_text(order, section["source"], section["name"])
+    printed = printed_table.printed_tables(cells)
+    sections = [_section(suite, stem, table, order, entries) for stem, table in printed.items()]
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in suite.runs]
-    audit = findings()
-    audit_of = {
-        title: [finding for finding in audit if finding.kind == kind]
-        for kind, title in FINDING_KINDS.items()
-    }
-    counts = coverage(coverage_of_numbers(suite, all_cells))
-    shown_counts = {stage: stage.capitalize() for stage in STAGES}
-    shown_counts |= {kind: f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in verdicts_in(counts)}
+    positions = {run.plan.id: position for position, run in enumerate(suite.runs)}
+    for entry in entries:
+        for side in entry["sides"]:
+            side["runs"] = [positions[run.plan.id] for run in side["runs"]]
     return {
         "suite": suite,
         "boards": boards,
-        "sections": sorted(sections, key=lambda section: not section["measured"]),
-        "sources": {source: paper_name(source) for source in all_cells["source"].unique()},
-        "summaries": [*summaries(suite, order, all_cells), *quoted_tables(suite, leaderboards)],
-        "verdicts": verdict_counts(all_cells),
-        "found": summary(suite, all_cells, leaderboards, len(audit)),
+        "sections": sorted(sections, key=lambda section: not section["table"].is_measured),
+        "sources": {cell.number.source: paper_name(cell.number.source) for cell in cells},
+        "summaries": [*summaries(suite, order, cells), *quoted_tables(suite, leaderboards)],
+        "verdicts": verdict_counts(cells),
+        "summary": summary(suite, cells, leaderboards, len(audit)),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
-        "titles": paper_stems(suite),
-        "counts": counts.to_dict("records"),
-        "counted": shown_counts,
-        "without_recipe": without_recipe().to_dict("records"),
-        "findings": audit_of,
+        "titles": {figure.stem: figure.heading for figure in load_figures()},
+        "counts": _counts(coverage(coverage_of_numbers(suite, cells))),
+        "without_recipe": [
+            (
+                f"{paper_name(row.source)}, {row.table}",
+                row_name(row.method, row.variant),
+                row.backbone,
+                str(row.numbers),
+                row.reason,
+            )
+            for row in without_recipe().itertuples()
+        ],
+        "findings": {
+            title: [finding for finding in audit if finding.kind == kind]
+            for kind, title in FINDING_KINDS.items()
+        },
         "analyses": _analyses(suite),
         "provenance": _provenance(suite),
         "hyperparameters": hyperparameter_sections(),
         "recipe": recipe_of(suite),
         "paper": paper_name,
+        "address": address,
         "data": {
             "runs": runs,
             "origins": origins,
-            "entries": entries.entries,
+            "entries": entries,
             "curve": list(CURVE.items()),
             "commands": commands(suite.name),
         },
     }
 
 
-class _Entries:
-    """What each number opens: facts about it, and the runs of each of its sides."""
+def _facts(template: str, **content: Any) -> Facts:
+    """The lines of a template as titled texts."""
+    text = templates().get_template(template).render(content)
+    parts = (line.partition(": ") for line in text.splitlines())
+    return [(title, fact) for title, _, fact in parts]
 
-    def __init__(self, suite: SuiteResults) -> None:
-        self.entries: list[Json] = []
-        self.positions = {run.plan.id: position for position, run in enumerate(suite.runs)}
 
-    def add(self, title: str, facts: Facts, sides: Sequence[Side], **more: str) -> int:
-        """Add an entry, and return its index."""
-        shown = [
-            {
-                "name": name,
-                "runs": [self.positions[run.plan.id] for run in runs],
-                "scores": [_rounded(score) for score in scores],
-            }
-            for name, runs, scores in sides
-        ]
-        self.entries.append({"title": title, "facts": facts, "sides": shown, **more})
-        return len(self.entries) - 1
+def _side(name: str, runs: Sequence[RunResults], scores: Iterable[float | None]) -> Json:
+    return {"name": name, "runs": runs, "scores": list(map(_rounded, scores))}
 
 
 def _rounded(value: float | None) -> float | None:
@@ -197,20 +186,21 @@ def _rounded(value: float | None) -> float | None:
 # --- What was found ---
 
 
-def verdict_counts(cells: pd.DataFrame) -> dict[str, int]:
+def verdict_counts(cells: Iterable[Cell]) -> dict[str, int]:
     """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
-    counts = Counter(cells["verdict"])
+    counts = Counter(cell.ours.verdict.kind for cell in cells)
     return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
 
 
 def summary(
-    suite: SuiteResults, all_cells: pd.DataFrame, boards: Mapping[str, pd.DataFrame], audited: int
+    suite: SuiteResults, cells: Iterable[Cell], boards: Mapping[str, pd.DataFrame], audited: int
 ) -> Facts:
-    """What was found, in a few lines, without those that have nothing to say.
+    """What was found, in a few lines, without those that have nothing to say: those of
+    `templates/summary.txt`.
 
     Args:
         suite: the suite.
-        all_cells: its `reproduction.cells`.
+        cells: its `judged` numbers.
         boards: its `leaderboards`.
         audited: number of findings of the audit.
     """
@@ -220,201 +210,153 @@ def summary(
     board = next((name for name in boards if has_sts or name != "sts"), "sts")
     planned = tables.columns(suite, board)
     task = next((task for task in ("Avg", "STS-B") if task in planned), planned[0])
-    title, where = f"on {task}", task
-    if task == "Avg":
-        title = f"{suite.boards[board].family} average"
-        where = f"the {title}"
-    lines = [
-        ("Averages", _averages(all_cells)),
-        (f"Highest {title}", _highest(boards[board], task)),
-    ]
-    if suite.baseline:
-        lines.append(_against_baseline(suite, board, task, where))
-    gains = printed_gains()
-    within = (gains["gain"] < gains["reach"]).sum()
-    lines.append((
-        "Print alone",
-        f"{within} of {len(gains)} printed gains over SimCSE are within the 95 % range of the "
-        f"difference of two public runs of SimCSE; the audit has {counted(audited, 'finding')}.",
-    ))  # fmt: skip
-    return [(title, text) for title, text in lines if text]
-
-
-def _averages(all_cells: pd.DataFrame) -> str:
-    """How the averages compare with print, and which is furthest from it."""
-    rows = measured_averages(all_cells)
-    rows = rows[rows["verdict"].isin(COMPARED)]
-    if rows.empty:
-        return "None can be compared with print."
-    far = rows.loc[rows["difference"].abs().idxmax()]
-    gap = f"{far['difference']:+.2f}".replace("-", "\N{MINUS SIGN}")
-    where = f"{paper_name(far['source'])}, {far['table']}, "
-    where += f"{row_name(far['method'], far['variant'])} on {far['backbone']}"
-    counts = ", ".join(f"{count} {kind}" for kind, count in verdict_counts(rows).items())
-    return f"Of {len(rows)} compared with print: {counts}. The furthest from it: {where}, {gap}."
-
-
-def _highest(board: pd.DataFrame, task: str) -> str:
-    """The best row on each backbone."""
-    scored = board.dropna(subset=[task])
+    scored = boards[board].dropna(subset=[task])
     best = scored.loc[scored.groupby("backbone", sort=False)[task].idxmax()]
-    return "; ".join(
-        f"{row['backbone']}: {named(row['label'], row['setting'])}, "
-        f"{score_text(row[task], row[f'{task} sd'])}"
-        for row in best.to_dict("records")
-        if row["backbone"] != "none" or len(best) == 1
+    if len(best) > 1:
+        best = best[best["backbone"] != NO_BACKBONE.name]
+    compared, baseline = Counter[str](), ""
+    if suite.baseline:
+        with suppress(NothingToCompare):
+            frame, _ = against(suite, suite.baseline)
+            baseline = baseline_name(suite, frame)
+            paired = frame.query("board == @board and task == @task and kind == 'paired'")
+            compared = Counter(paired["verdict"])
+    averages = [cell for cell in measured_averages(cells) if cell.ours.verdict.kind in COMPARED]
+    gains = printed_gains()
+    return _facts(
+        "summary.txt",
+        averages=averages,
+        furthest=max(averages, key=lambda cell: abs(cell.difference), default=None),
+        verdicts=verdict_counts(averages),
+        task=task,
+        family=suite.boards[board].family,
+        best=[
+            (row["backbone"], named(row["label"], row["setting"]), row[task], row[f"{task} sd"])
+            for row in best.to_dict("records")
+        ],
+        compared=compared,
+        baseline=baseline,
+        gains=len(gains),
+        within=(gains["gain"] < gains["reach"]).sum(),
+        audit=counted(audited, "finding"),
+        paper=paper_name,
+        row_name=row_name,
+        score=score_text,
     )
-
-
-def _against_baseline(suite: SuiteResults, board: str, task: str, where: str) -> tuple[str, str]:
-    """How many trained methods are better or worse than the baseline; empty without scores."""
-    try:
-        rows, _ = against(suite, suite.baseline)
-    except NothingToCompare:
-        return "", ""
-    rows = rows[(rows["board"] == board) & (rows["task"] == task) & (rows["kind"] == "paired")]
-    if rows.empty:
-        return "", ""
-    counts = Counter(rows["verdict"])
-    text = ", ".join(f"{counts[word]} {word}" for word in ("better", "worse", "undecided"))
-    title = f"Trained methods against {baseline_name(suite, rows)}"
-    return title, f"{text}, paired by seed on {where}."
 
 
 # --- Leaderboards ---
 
 
-def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: _Entries) -> Json:
+def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Json]) -> Json:
     """One of the suite's own tables, with the average before the tasks."""
     planned = suite.planned(name)
     tasks = sorted(tables.columns(suite, name), key=lambda task: task != "Avg")
-    several = tables.several_corpora(board)
+    shown = tables.shown_leaderboard(board, tasks)
     by_id = {run.plan.id: run for run in suite.runs}
     rows = []
-    for row in board.to_dict("records"):
+    for row, texts in zip(board.to_dict("records"), shown.to_dict("records"), strict=True):
         runs = [by_id[run_id] for run_id in row["run_ids"]]
-        facts, scores = [("Run", f"{row['method']}@{row['setting']}")], []
-        for task in tasks:
-            mean, sd = row[task], row[f"{task} sd"]
-            seeds = printed_table.seeds_text(row[f"{task} n"], row["n"])
-            facts.append((task, score_text(mean, sd) + seeds))
-            scores.append(
-                {
-                    "value": "" if pd.isna(mean) else f"{mean:.{SCORE_DIGITS}f}",  # to sort by
-                    "mean": score_text(mean, nan),
-                    "sd": "" if pd.isna(sd) else f"{sd:.2f}",
-                    "seeds": seeds.strip(),
-                }
-            )
-        title = f"{named(row['label'], row['setting'])}, {row['backbone']}"
-        averages = [run.points(planned, "Avg") for run in runs]
         # What tells rows with one label apart; an outside encoder has none of it.
-        no_backbone = row["backbone"] == NO_BACKBONE.name
-        place = [row["setting"], "no backbone" if no_backbone else row["backbone"]]
-        if several and row["corpus"]:
-            place.append(row["corpus"])
-        shown = {field: row[field] for field in ("label", "backbone", "n", "remark")}
-        shown["place"] = "" if is_outside(row["label"]) else ", ".join(place)
-        shown["entry"] = entries.add(title, facts, [("Runs", runs, averages)])
-        rows.append(shown | {"scores": scores})
+        backbone = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
+        parts = [row["setting"], backbone, texts.get("Corpus", "")]
+        place = "" if is_outside(row["label"]) else ", ".join(filter(None, parts))
+        scores = {task: texts[task] for task in tasks}
+        rows.append(texts | {"place": place, "entry": len(entries), "scores": scores})
+        averages = [run.points(planned, "Avg") for run in runs]
+        entries.append({
+            "title": f"{named(row['label'], row['setting'])}, {row['backbone']}",
+            "facts": [("Run", f"{row['method']}@{row['setting']}"), *scores.items()],
+            "sides": [_side("Runs", runs, averages)],
+        })  # fmt: skip
+    columns = {"Method": False, tasks[0]: True, "n": True} | dict.fromkeys(tasks, True)
     return {
         "stem": name,
         "figure": board_stem(name),
         "comparison": comparison_stem(name),
         "family": planned.family,
         "caption": tables.leaderboard_title(suite, name),
-        "tasks": tasks,
+        "columns": columns | ({"Remark": False} if "Remark" in shown else {}),
         "rows": rows,
-        "remarks": bool(board["remark"].any()),
     }
 
 
 # --- Printed and reproduced ---
 
 
-def facts(cell: Any) -> Facts:
+def facts(cell: Cell) -> Facts:
     """What is known of a printed number, as titled texts: the lines of `templates/number.txt`."""
-    digits = printed_table.digits_of(cell)
-    text = templates().get_template("number.txt").render(
-        cell=cell, printed=printed_text(cell), digits=digits, score=score_text, level=LEVEL,
-        rounded=lambda value: f"{value:.{digits}f}", aggregated=printed_table.AGGREGATED,
-        symbols=VERDICT_SYMBOLS, meanings=VERDICT_MEANINGS,
+    digits = cell.number.our_metric.digits
+    return _facts(
+        "number.txt", cell=cell, printed=printed_text(cell.number), digits=digits,
+        score=score_text, level=LEVEL, rounded=lambda value: f"{value:.{digits}f}",
+        aggregated=AGGREGATIONS, symbols=VERDICT_SYMBOLS, meanings=VERDICT_MEANINGS,
     )  # fmt: skip
-    parts = (line.partition(": ") for line in text.splitlines())
-    return [(title, fact) for title, _, fact in parts]
 
 
-def _sides(suite: SuiteResults, cell: Any) -> list[Side]:
+def _section(
+    suite: SuiteResults, stem: str, table: ShownTable, order: pd.DataFrame, entries: list[Json]
+) -> Json:
+    """A printed table, with the index of each number's entry."""
+    numbers = {}
+    for row in table.rows:
+        for shown in row.cells.values():
+            numbers[shown.cell.number] = len(entries)
+            entries.append(_entry(suite, table, row, shown.cell))
+    ordered = order_text(order, table.source, table.name)
+    return {
+        "stem": stem,
+        "table": table,
+        "title": f"{paper_name(table.source)}, {table.name}",
+        "metric": printed_table.metrics_of(table.cells),
+        "notes": [*printed_table.notes(table.cells), ordered],
+        "verdicts": verdict_counts(table.cells),
+        "entries": numbers,
+    }
+
+
+def _entry(suite: SuiteResults, table: ShownTable, row: ShownRow, cell: Cell) -> Json:
+    """What a printed number opens: facts about it, and the runs of each of its sides."""
+    number = cell.number
+    name = row_name(number.method, number.variant) if table.is_sweep else row.name
+    where = f"{name}, {number.backbone}, {number.task} {number.split}".strip()
+    title = f"{SOURCES[number.source]}, {number.table}: {where}"
+    if number.our_split != number.split:
+        title += f" (ours: {number.our_split})"
+    entry = {"title": title, "facts": facts(cell), "sides": _sides(suite, cell)}
+    entry["address"] = address(number)
+    return entry | ({"command": reproduce_command(number)} if number.run else {})
+
+
+def _sides(suite: SuiteResults, cell: Cell) -> list[Json]:
     """The runs behind a printed number: those compared, those subtracted, both in the other
-    setting, and the published checkpoint.
-
-    Args:
-        suite: the suite.
-        cell: a row of `cells` with the `suite_backbone` of its recipe.
-    """
-    texts = [text for text in (cell.run, cell.minus) if text]
-    if cell.other_n:
-        texts += [f"{text.partition('@')[0]}@{cell.other_setting}" for text in texts]
-    backbones = dict.fromkeys(texts, cell.suite_backbone or cell.backbone)
-    if cell.checkpoint:
-        backbones[cell.checkpoint] = NO_BACKBONE.name
-    key = key_of(cell)
-    sides: list[Side] = []
+    setting, and the published checkpoint."""
+    number = cell.number
+    texts = [text for text in (number.run, number.minus) if text]
+    if cell.other:
+        texts += [f"{text.partition('@')[0]}@{cell.other.setting}" for text in texts]
+    backbones = dict.fromkeys(texts, number.our_backbone)
+    if number.checkpoint:
+        backbones[number.checkpoint] = NO_BACKBONE.name
+    sides = []
     for text, backbone in backbones.items():
         runs = select(suite, text, backbone)
         if runs:
             measured_on = runs[0].plan.backbone
             name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
-            sides.append((name, runs, [run.scores.get(key) for run in runs]))
+            sides.append(_side(name, runs, (run.scores.get(number.key) for run in runs)))
     return sides
 
 
-def _section(suite: SuiteResults, stem: str, table: pd.DataFrame, entries: _Entries) -> Json:
-    """A printed table, with one row per printed row."""
-    source, name = table.iloc[0][["source", "table"]]
-    tasks = printed_table.tasks_of(table)
-    rows = []
-    for label, row in printed_table.printed_rows(printed_table.marked(table)):
-        by_task: dict[str, Json] = {}
-        for cell in row.values():
-            where = f"{label}, {cell.backbone}, {cell.task} {cell.split}".strip()
-            title = f"{SOURCES[source]}, {name}: {where}"
-            if cell.ours_split != cell.split:
-                title += f" (ours: {cell.ours_split})"
-            more = {"address": address(cell)}
-            if cell.run:
-                more["command"] = reproduce_command(cell)
-            digits = printed_table.digits_of(cell)
-            by_task[cell.task] = {
-                "entry": entries.add(title, facts(cell), _sides(suite, cell), **more),
-                "address": more["address"],
-                "printed": printed_text(cell),
-                "best_printed": cell.best_printed,
-                "best_ours": cell.best_ours,
-                "ours": score_text(cell.mean, cell.sd, digits) if cell.n else "",
-                "verdict": cell.verdict,
-                "mark": cell.mark,
-            }
-        rows.append(
-            {
-                "label": label,
-                "backbone": cell.backbone,
-                "origin": printed_table.origin(cell.quoted_from for cell in row.values()),
-                "cells": [by_task.get(task) for task in tasks],
-            }
-        )
-    return {
-        "stem": stem,
-        "source": source,
-        "name": name,
-        "title": f"{paper_name(source)}, {name}",
-        "metric": printed_table.metrics_of(table),
-        "notes": printed_table.notes(table),
-        "tasks": tasks,
-        "rows": rows,
-        "verdicts": verdict_counts(table),
-        "measured": printed_table.is_measured(table),
-    }
+def _counts(counts: pd.DataFrame) -> Json:
+    """`coverage` as a table of texts."""
+    names = {stage: stage.capitalize() for stage in STAGES}
+    names |= {kind: f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in verdicts_in(counts)}
+    rows = [
+        [f"{paper_name(row['source'])}, {row['table']}", *(str(row[name]) for name in names)]
+        for row in counts.to_dict("records")
+    ]
+    return {"columns": {"Table": False} | dict.fromkeys(names.values(), True), "rows": rows}
 
 
 # --- Runs ---
@@ -461,17 +403,20 @@ def curve_columns(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {"step": [point["step"] for point in kept], **columns}
 
 
+ORIGIN = {
+    "Code": "code",
+    "Data": "data",
+    "Corpora": "corpora",
+    "Device": "device",
+    "Arithmetic": "arithmetic",
+    "Libraries": "versions",
+}  # title -> field of a provenance
+
+
 def _origin(provenance: Mapping[str, Any]) -> Facts:
     """The provenance of scores, as titled texts."""
-    fields = {
-        "Code": provenance.get("code"),
-        "Data": provenance.get("data"),
-        "Corpora": provenance.get("corpora") or provenance.get("corpus"),
-        "Device": provenance.get("device"),
-        "Arithmetic": provenance.get("arithmetic"),
-        "Libraries": provenance.get("versions"),
-    }
-    return [(title, _text(value)) for title, value in fields.items() if value]
+    known = [(title, provenance.get(name)) for title, name in ORIGIN.items()]
+    return [(title, _text(value)) for title, value in known if value]
 
 
 def _text(value: Any) -> str:
@@ -488,14 +433,12 @@ def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     """Each field of the scores' provenance with its distinct values; with several, how many runs
     have each."""
     provenances = [run.provenance for run in suite.runs if run.provenance]
-    counts: dict[str, Counter[str]] = {}
-    for provenance in provenances:
-        for title, text in _origin(provenance):
-            counts.setdefault(title, Counter())[text] += 1
-    rows = {title: list(texts) for title, texts in counts.items()}
-    for title, texts in counts.items():
-        if len(texts) > 1:
-            rows[title] = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
+    facts = [fact for provenance in provenances for fact in _origin(provenance)]
+    rows = {}
+    for title in dict.fromkeys(title for title, _ in facts):
+        counts = Counter(text for name, text in facts if name == title)
+        texts = [f"{text} ({counted(n, 'run')})" for text, n in counts.most_common()]
+        rows[title] = texts if len(counts) > 1 else list(counts)
     dates = [str(provenance["date"]) for provenance in provenances if provenance.get("date")]
     if dates:
         rows["Scored"] = [" to ".join(dict.fromkeys((min(dates), max(dates))))]
@@ -504,12 +447,10 @@ def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     return rows
 
 
-def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
-    """The analyses that are shown as tables: name -> (title of the run, result).
-
-    "missing" lists analyses without a result: (analysis and run, reason).
-    """
-    analyses: dict[str, list[tuple[str, Any]]] = {}
+def _analyses(suite: SuiteResults) -> dict[str, list[Any]]:
+    """The analyses that are shown as tables: of "alignment" rows of texts, of others (title of the
+    run, result). "missing" lists analyses without a result: (analysis and run, reason)."""
+    analyses: dict[str, list[Any]] = {}
     for run in suite.runs:
         title = f"{named(run.plan.label, run.plan.setting)}, {run.plan.backbone}"
         if run.plan.seed is not None:
@@ -517,6 +458,11 @@ def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
         for name, result in run.analyses.items():
             if "reason" in result:
                 analyses.setdefault("missing", []).append((f"{name} of {title}", result["reason"]))
-            elif name in ("alignment", "memory", "nearest"):
+            elif name == "alignment":
+                for task, parts in result.items():
+                    for part, values in parts.items():
+                        both = [score_text(values[of], nan, 3) for of in (name, "uniformity")]
+                        analyses.setdefault(name, []).append([title, task, part, *both])
+            elif name in ("memory", "nearest"):
                 analyses.setdefault(name, []).append((title, result))
     return analyses

@@ -1,261 +1,299 @@
-"""Printed tables with our scores and verdicts, as texts for files and for the terminal."""
+"""Printed tables with our scores and verdicts: rows of texts, from which files, terminal and page
+are made."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from bench.comparison.reproduction import cells
+from bench.comparison.cell import Cell, grouped
+from bench.comparison.reproduction import judged
 from bench.comparison.statistics import FEWEST_SEEDS
-from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
+from bench.datasets.metrics import AGGREGATIONS, PRINTED
 from bench.report.formats import Bold, plain, score_text
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
-from bench.reported import LABEL, SCORES, SOURCES, printed_names, printed_text
+from bench.reported import SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
+from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.text import listed
 
 NOTHING_RUN = SuiteResults("", "senteval", {}, [])
 
-# Which of two printed differences of the uniformity loss a row is, if a table has both.
-DIRECTIONS = {"uniformity_drop": "rise", "uniformity_gain": "fall"}
 
-METRICS = {
-    "spearman": "Spearman x 100",
-    "accuracy": "accuracy",
-    "spearman_delta": "differences of Spearman x 100",
-    "uniformity_drop": "by how much the uniformity loss on STS-B rises",
-    "uniformity_gain": "by how much it falls",
-    "best_step": "the training step with the best dev score",
-    "layer_similarity_above": "cosine of neighbouring layers (print states a lower bound)",
-    "token_similarity_above": "cosine of tokens in percent (print states a lower bound)",
-}
+@dataclass(frozen=True)
+class ShownCell:
+    """A printed number and our score beside it as texts, each `Bold` if it is the best of its
+    column."""
 
-# How the scores of a task's subsets are joined.
-AGGREGATED = {
-    "mean": "means over their subsets (mean)",
-    "wmean": "means over their subsets, weighted by number of pairs (wmean)",
-}
+    cell: Cell
+    printed: str
+    ours: str  # empty without a score
 
-Cells = dict[str, Any]  # a printed row: task, or swept value -> row of `cells`
+
+@dataclass(frozen=True)
+class ShownRow:
+    """A row of a printed table.
+
+    Attributes:
+        name: as printed, with the split if the table has several.
+        backbone: as printed.
+        task: of a row of a sweep; else empty.
+        cells: by column, in the order of print.
+        decisive: the cell whose verdict is that of the row.
+    """
+
+    name: str
+    backbone: str
+    task: str
+    cells: dict[str, ShownCell]
+    decisive: Cell
+
+    @property
+    def origin(self) -> str:
+        """ "quoted", "origin unknown", or empty for the paper's own numbers."""
+        sources = {shown.cell.number.quoted_from for shown in self.cells.values()}
+        if sources == {"unknown"}:
+            return "origin unknown"
+        return "" if "" in sources else "quoted"
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A printed table as texts.
+
+    Attributes:
+        cells: all of its cells, in the order of print.
+        columns: its tasks, but their average last; of a sweep the values of the swept quantity.
+        is_sweep: whether its rows vary one quantity.
+    """
+
+    cells: Sequence[Cell]
+    columns: list[str]
+    rows: list[ShownRow]
+    is_sweep: bool
+
+    @property
+    def source(self) -> str:
+        return self.cells[0].number.source
+
+    @property
+    def name(self) -> str:
+        return self.cells[0].number.table
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any number has ours beside it, or a training that diverged."""
+        return any(cell.is_measured for cell in self.cells)
+
+
+def printed_tables(cells: Sequence[Cell]) -> dict[str, ShownTable]:
+    """The printed tables of a suite's cells, by the stem of their file names."""
+    tables = grouped(cells, lambda cell: (cell.number.source, cell.number.table))
+    return {f"{source}_{slug(name)}": shown_table(own) for (source, name), own in tables.items()}
+
+
+def shown_table(cells: Sequence[Cell]) -> ShownTable:
+    """The cells of a printed table as texts: a row per printed row, of a sweep one per line."""
+    lines = _sweep_lines(cells)
+    printed = _best(cells, lambda cell: cell.number.value, lines)
+    ours = _best(cells, _shown_mean, lines)
+    shown: dict[Number, ShownCell] = {}
+    for cell in cells:
+        number, line = cell.number, cell.ours
+        score = score_text(line.mean, line.sd, number.our_metric.digits) if line.n else ""
+        # Which mean of fewer seeds is best would be chance.
+        enough = line.deterministic or line.n >= FEWEST_SEEDS
+        shown[number] = ShownCell(
+            cell,
+            _text(printed_text(number), number in printed),
+            _text(score, enough and number in ours),
+        )
+    if lines:
+        return _sweep(cells, lines, shown)
+
+    tasks = dict.fromkeys(cell.number.task for cell in cells)
+    columns = sorted(tasks, key=lambda task: task == "Avg")
+    splits = {cell.number.split for cell in cells}
+    directions = {cell.number.form.direction for cell in cells} - {""}
+    rows = []
+    for row in grouped(cells, lambda cell: (cell.number.label, cell.number.split)).values():
+        number = row[0].number
+        name = printed_names().get(number.label) or row_name(number.method, number.variant)
+        name += f" {number.split}" if len(splits) > 1 and number.split else ""
+        by_task = {cell.number.task: cell for cell in row}
+        decisive = by_task.get(columns[-1], row[-1])
+        if len(directions) > 1 and decisive.number.form.direction:
+            name += f", {decisive.number.form.direction}"
+        texts = {task: shown[cell.number] for task, cell in by_task.items()}
+        rows.append(ShownRow(name, number.backbone, "", texts, decisive))
+    return ShownTable(cells, columns, rows, is_sweep=False)
+
+
+def _sweep(
+    cells: Sequence[Cell], lines: Mapping[Number, str], shown: Mapping[Number, ShownCell]
+) -> ShownTable:
+    """A table that varies one quantity as a grid: a column per value."""
+    columns = list(dict.fromkeys(cell.number.variant for cell in cells))
+    groups = grouped(
+        cells, lambda cell: (lines[cell.number], cell.number.backbone, cell.number.task)
+    )
+    rows = []
+    for (line, backbone, task), row in groups.items():
+        texts = {cell.number.variant: shown[cell.number] for cell in row}
+        rows.append(ShownRow(line, backbone, task, texts, row[-1]))
+    return ShownTable(cells, columns, rows, is_sweep=True)
+
+
+def _text(text: str, is_best: bool) -> str:
+    return Bold(text) if is_best else text
+
+
+def _shown_mean(cell: Cell) -> float | None:
+    """Our mean as it is shown; none over the seeds that did not diverge."""
+    ours = cell.ours
+    return round(ours.mean, 2) if ours.n and ours.verdict.kind != "diverged" else None
+
+
+def _best(
+    cells: Sequence[Cell], value: Callable[[Cell], float | None], lines: Mapping[Number, str]
+) -> set[Number]:
+    """The numbers with the highest value of their column, among the rows of their backbone, in a
+    sweep of their line. Where all are equal, none is."""
+
+    def column(cell: Cell) -> tuple[str, ...]:
+        number = cell.number
+        line = lines.get(number, "")
+        return number.backbone, number.task, number.split, number.metric, line
+
+    best: set[Number] = set()
+    for group in grouped([cell for cell in cells if cell.number.is_score], column).values():
+        values = [value(cell) for cell in group]
+        known = {number for number in values if number is not None}
+        if len(known) > 1:
+            pairs = zip(group, values, strict=True)
+            best |= {cell.number for cell, number in pairs if number == max(known)}
+    return best
+
+
+def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
+    """The line of a sweep to which each number belongs, named by its method; empty if the table is
+    no sweep: its rows vary one quantity, named by `variant`, in at least three values of each line,
+    and are scored on one or two tasks.
+
+    Methods without a variant in common make up one line: in print, one of them is the other at
+    zero.
+    """
+    numbers = [cell.number for cell in cells]
+    tasks, metrics = ({getattr(number, name) for number in numbers} for name in ("task", "metric"))
+    if not all(number.variant for number in numbers) or len(tasks) > 2 or len(metrics) > 1:
+        return {}
+    lines = {number: number.method for number in numbers}
+    methods = list(lines.values())
+    rows = dict.fromkeys((number.variant, number.method) for number in numbers)
+    if len(set(methods)) > 1 and len({variant for variant, _ in rows}) == len(rows):
+        most = max(methods, key=methods.count)
+        notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
+        lines = dict.fromkeys(numbers, f"{most} ({notes})")
+    values = {(line, number.variant) for number, line in lines.items()}
+    counts = Counter(line for line, _ in values)
+    return lines if min(counts.values()) > 2 else {}
+
+
+# --- As lines, for files and the terminal ---
+
 Line = dict[str, str]  # column -> text
 
 
-def printed_tables(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The cells of each printed table, by the stem of its file names."""
-    groups = all_cells.groupby(["source", "table"], sort=False)
-    return {f"{source}_{slug(name)}": table for (source, name), table in groups}
-
-
-def is_measured(table: pd.DataFrame) -> bool:
-    """Whether a printed table has any number of ours beside it, or a training that diverged."""
-    scored = (table["n"] > 0) | (table["other_n"] > 0) | table["checkpoint_mean"].notna()
-    return bool((scored | (table["verdict"] == "diverged")).any())
-
-
-def tasks_of(table: pd.DataFrame) -> list[str]:
-    """The tasks of a printed table in the order of print, but their average last: its verdict is
-    that of the row."""
-    return sorted(table["task"].unique(), key=lambda task: task == "Avg")
-
-
-def printed_rows(table: pd.DataFrame) -> Iterator[tuple[str, Cells]]:
-    """The rows of a printed table: name, with the split if there are several, and cells by task."""
-    splits = table["split"].nunique() > 1
-    for (*label, split), row in table.groupby([*LABEL, "split"], sort=False, dropna=False):
-        name = printed_names().get(tuple(label)) or row_name(label[2], label[4])
-        cells = {cell.task: cell for cell in row.itertuples(index=False)}
-        yield f"{name} {split}" if splits and split else name, cells
-
-
-def origin(quoted_from: Iterable[str]) -> str:
-    """Origin of a printed row: "quoted", "origin unknown", or empty for the paper's own numbers."""
-    sources = set(quoted_from)
-    if sources == {"unknown"}:
-        return "origin unknown"
-    return "" if "" in sources else "quoted"
-
-
-def digits_of(cell: Any) -> int:
-    return 0 if cell.metric == "best_step" else 2
-
-
-# --- The best values, which print shows in bold ---
-
-
-def with_best(table: pd.DataFrame, lines: pd.Series | None = None) -> pd.DataFrame:
-    """The cells of a printed table with the columns `best_printed` and `best_ours`: whether a
-    number, or our mean, is the highest of its task, among the rows of its backbone.
-
-    Values that are equal as shown are all best. Where all are equal, none is. A mean over the seeds
-    that did not diverge is no candidate. A mean of fewer than 3 seeds is never marked: which row is
-    best would be chance.
-
-    Args:
-        table: rows of `bench.comparison.reproduction.cells`.
-        lines: what is compared beside the backbone; None: all rows.
-    """
-    keys = [table[name] for name in ("backbone", "task", "split", "metric")]
-    keys += [] if lines is None else [lines]
-    scores = table["metric"].isin(SCORES)  # a difference or a step has no best value
-
-    def best(values: pd.Series) -> pd.Series:
-        candidates = values.where(scores).groupby(keys)
-        several = candidates.transform("nunique") > 1
-        return several & values.eq(candidates.transform("max"))
-
-    means = table["mean"].where(table["verdict"] != "diverged").round(2)
-    enough = table["deterministic"] | (table["n"] >= FEWEST_SEEDS)
-    return table.assign(best_printed=best(table["printed"]), best_ours=best(means) & enough)
-
-
-def marked(table: pd.DataFrame) -> pd.DataFrame:
-    """A printed table with the columns of `with_best`: of each column and backbone, in a sweep of
-    each line."""
-    return with_best(table, sweep_lines(table) if is_sweep(table) else None)
-
-
-# --- Tables of texts ---
-
-
-def shown_table(table: pd.DataFrame) -> pd.DataFrame:
+def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
     """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
-    the published checkpoint's, if the row quotes one; a sweep as a grid. The best values of each
-    column are `Bold`."""
-    table = marked(table)
-    if is_sweep(table):
-        return _grid(table)
-    tasks = tasks_of(table)
-    both_ways = set(DIRECTIONS) <= set(table["metric"])
-    lines = []
-    for name, row in printed_rows(table):
-        # The verdict of the row is that of its average.
-        decisive = row.get(tasks[-1]) or [*row.values()][-1]
-        if both_ways and decisive.metric in DIRECTIONS:
-            name += f", {DIRECTIONS[decisive.metric]}"
-        lines += _row_lines({"Backbone": decisive.backbone, "Method": name}, row, decisive)
-    verdict = f"Verdict ({tasks[-1]})" if len(tasks) > 1 else "Verdict"
-    columns = ["Backbone", "Method", "Line", *tasks, "Verdict"]
-    shown = pd.DataFrame(lines, columns=columns, dtype=object)
-    return shown.fillna("").rename(columns={"Line": "", "Verdict": verdict})
-
-
-def _row_lines(head: Line, row: Cells, decisive: Any) -> list[Line]:
-    """The lines of one printed row, with the verdict of its `decisive` cell: printed numbers, ours,
-    ours in the other setting, and those of the published checkpoint."""
-    lines = [head | _printed_line(row)]
-    verdict = f"{VERDICT_SYMBOLS[decisive.verdict]} {decisive.verdict}"
-    if decisive.verdict in ("not run", "inconclusive", "diverged"):
-        verdict += f": {decisive.reason}"
-    n = decisive.n or max(cell.n for cell in row.values())  # the average may be missing
-    if n or decisive.verdict == "diverged":
-        line = {"Line": f"ours, {decisive.run.partition('@')[2]}, n = {n}", "Verdict": verdict}
-        lines.append(line | {task: _our_score(cell) for task, cell in row.items()})
-    else:
-        lines[0]["Verdict"] = verdict
-    others = [cell for cell in row.values() if cell.other_n]
-    if others:
-        most = max(others, key=lambda cell: (cell is decisive, cell.other_n))
-        verdict = f"{VERDICT_SYMBOLS.get(decisive.other_verdict, '')} {decisive.other_verdict}"
-        line = {"Line": f"ours, {most.other_setting}, n = {most.other_n}"}
-        line["Verdict"] = verdict.strip()
-        lines.append(line | {task: _other_score(cell) for task, cell in row.items()})
-    return lines + _checkpoint_line(row, decisive)
-
-
-def _printed_line(row: Cells) -> Line:
-    """The printed numbers, the best of each column bold, and whether they are quoted."""
-    quoted = origin(cell.quoted_from for cell in row.values())
-    line = {"Line": ", ".join(filter(None, ["printed", quoted]))}
-    for column, cell in row.items():
-        text = printed_text(cell)
-        line[column] = Bold(text) if cell.best_printed else text
-    return line
-
-
-def _our_score(cell: Any, seeds: str = "") -> str:
-    """Our score of a printed number with its verdict, bold if it is the best of its column."""
-    text = f"{score_text(cell.mean, cell.sd, digits_of(cell))}{seeds} {cell.mark}"
-    return Bold(text) if cell.best_ours else text
-
-
-def _other_score(cell: Any) -> str:
-    score = score_text(cell.other_mean, cell.other_sd, digits_of(cell))
-    return f"{score} {cell.other_mark}".strip()
-
-
-def _checkpoint_line(row: Cells, decisive: Any) -> list[Line]:
-    """The scores of the published checkpoint that a row quotes; no line if there are none."""
-    scored = {column: cell for column, cell in row.items() if pd.notna(cell.checkpoint_mean)}
-    if not scored:
-        return []
-    symbol = VERDICT_SYMBOLS.get(decisive.checkpoint_verdict, "")
-    line = {"Line": "published checkpoint", "Verdict": f"{symbol} {decisive.checkpoint_verdict}"}
-    for column, cell in scored.items():
-        line[column] = f"{cell.checkpoint_mean:.2f} {cell.checkpoint_mark}"
-    return [line]
-
-
-# --- Sweeps ---
-
-
-def is_sweep(table: pd.DataFrame) -> bool:
-    """Whether the rows of a printed table vary one quantity, named by `variant`, in at least three
-    values of each line, and are scored on one or two tasks."""
-    variants = table["variant"]
-    if "" in set(variants) or table["task"].nunique() > 2 or table["metric"].nunique() > 1:
-        return False
-    return bool((variants.groupby(sweep_lines(table)).nunique() > 2).all())
-
-
-def sweep_lines(table: pd.DataFrame) -> pd.Series:
-    """The line of a sweep to which each number belongs, named by its method. Methods without a
-    variant in common make up one line: in print, one of them is the other at zero."""
-    methods = table["method"]
-    if methods.nunique() == 1 or table.groupby("variant")["method"].nunique().max() > 1:
-        return methods
-    most, *others = methods.value_counts().index
-    values = table[methods.isin(others)].drop_duplicates("variant")
-    notes = ", ".join(f"{row.variant}: {row.method}" for row in values.itertuples())
-    return pd.Series(f"{most} ({notes})", index=table.index, name="method")
-
-
-def _grid(table: pd.DataFrame) -> pd.DataFrame:
-    """A sweep as texts: a column per value, and the lines of print, ours, and the published
-    checkpoint."""
-    lines = []
-    groups = table.groupby([sweep_lines(table), table["backbone"], table["task"]], sort=False)
-    for (name, backbone, task), numbers in groups:
-        head = {"Backbone": backbone, "Method": name, "Task": task}
-        lines += _grid_lines(head, {cell.variant: cell for cell in numbers.itertuples(index=False)})
-    columns = ["Backbone", "Method", "Task", "Line", *table["variant"].unique()]
+    the published checkpoint's, if the row quotes one; or a line per printed row alone."""
+    lines: list[Line] = []
+    for row in table.rows:
+        head = {"Backbone": row.backbone, "Method": row.name, "Task": row.task}
+        printed = {column: shown.printed for column, shown in row.cells.items()}
+        if print_alone:
+            lines.append(head | printed | {"Line": row.origin})
+        else:
+            first, *further = _lines(row, printed, in_sweep=table.is_sweep)
+            lines += [head | first, *further]
+    several_tasks = len({row.task for row in table.rows}) > 1
+    columns = ["Backbone", "Method", *["Task"] * several_tasks, "Line", *table.columns]
+    verdict = "Verdict"
+    if not table.is_sweep and not print_alone:
+        columns.append(verdict)
+        verdict += f" ({table.columns[-1]})" if len(table.columns) > 1 else ""
     shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
-    shown = shown.drop(columns="Task") if table["task"].nunique() == 1 else shown
-    return shown.rename(columns={"Line": ""})
+    if print_alone and not shown["Line"].any():
+        shown = shown.drop(columns="Line")
+    return shown.rename(columns={"Line": "", "Verdict": verdict})
 
 
-def _grid_lines(head: Line, row: Cells) -> list[Line]:
-    """The lines of one line of a sweep (cells by variant): print, ours, ours in the other setting,
-    and those of the published checkpoint."""
-    cells = row.values()
-    lines = [head | _printed_line(row)]
-    n, other_n = max(cell.n for cell in cells), max(cell.other_n for cell in cells)
-    if n or any(cell.verdict != "not run" for cell in cells):
-        settings = dict.fromkeys(cell.run.partition("@")[2] for cell in cells if cell.run)
-        line = {"Line": f"ours, {' or '.join(settings)}, n = {n}"}
-        for value, cell in row.items():
-            seeds = seeds_text(cell.n, n)
-            line[value] = _our_score(cell, seeds) if cell.n else VERDICT_SYMBOLS[cell.verdict]
-        lines.append(line)
-        if other_n:
-            settings = dict.fromkeys(cell.other_setting for cell in cells if cell.other_n)
-            line = {"Line": f"ours, {' or '.join(settings)}, n = {other_n}"}
-            lines.append(line | {value: _other_score(cell) for value, cell in row.items()})
+def _lines(row: ShownRow, printed: Line, *, in_sweep: bool) -> list[Line]:
+    """The lines of a row: print, ours, ours in the other setting, and the published checkpoint."""
+    cells = {column: shown.cell for column, shown in row.cells.items()}
+    decisive = row.decisive
+    printed["Line"] = ", ".join(filter(None, ["printed", row.origin]))
+    lines = [printed]
+    most = max(cell.ours.n for cell in cells.values())
+    n = most if in_sweep else decisive.ours.n or most  # the average may be missing
+    verdict = decisive.ours.verdict
+    stated = _stated(verdict)
+    if verdict.kind in ("not run", "inconclusive", "diverged"):
+        stated += f": {verdict.reason}"
+    if any(cell.ours.verdict.kind != "not run" for cell in cells.values()):
+        ours = {column: _ours(shown, n, in_sweep) for column, shown in row.cells.items()}
+        settings = [cell.ours.setting for cell in cells.values() if cell.number.run]
+        lines.append(ours | {"Line": _whose(settings, n), "Verdict": stated})
+    elif in_sweep:
+        printed["Line"] += f"; {VERDICT_SYMBOLS['not run']} not run"
     else:
-        lines[0]["Line"] += f"; {VERDICT_SYMBOLS['not run']} not run"
-    return lines + _checkpoint_line(row, [*cells][-1])
+        printed["Verdict"] = stated
+
+    other = {column: cell.other for column, cell in cells.items() if cell.other}
+    if other:
+        most = max(line.n for line in other.values())
+        n = decisive.other.n if decisive.other and not in_sweep else most
+        texts = dict.fromkeys(cells, "–")
+        for column, line in other.items():
+            digits = cells[column].number.our_metric.digits
+            texts[column] = f"{score_text(line.mean, line.sd, digits)} {line.verdict.mark}"
+        stated = _stated(decisive.other.verdict) if decisive.other else ""
+        whose = _whose([line.setting for line in other.values()], n)
+        lines.append(texts | {"Line": whose, "Verdict": stated})
+
+    checkpoint = {
+        column: f"{cell.checkpoint.mean:.2f} {cell.checkpoint.verdict.mark}"
+        for column, cell in cells.items()
+        if cell.checkpoint and cell.checkpoint.n
+    }
+    if checkpoint:
+        stated = _stated(decisive.checkpoint.verdict) if decisive.checkpoint else ""
+        lines.append(checkpoint | {"Line": "published checkpoint", "Verdict": stated})
+    return lines
+
+
+def _stated(verdict: Verdict) -> str:
+    return f"{VERDICT_SYMBOLS[verdict.kind]} {verdict.kind}"
+
+
+def _whose(settings: Sequence[str], n: int) -> str:
+    return f"ours, {' or '.join(dict.fromkeys(settings))}, n = {n}"
+
+
+def _ours(shown: ShownCell, n: int, in_sweep: bool) -> str:
+    """Our score with the mark of its verdict, in a sweep with its count of seeds if that is not
+    the row's."""
+    ours = shown.cell.ours
+    if not ours.n:
+        return VERDICT_SYMBOLS[ours.verdict.kind] if in_sweep else f"– {ours.verdict.mark}"
+    seeds = seeds_text(ours.n, n) if in_sweep else ""
+    text = f"{shown.ours}{seeds} {ours.verdict.mark}"
+    return Bold(text) if isinstance(shown.ours, Bold) else text
 
 
 def seeds_text(count: int, row_count: int) -> str:
@@ -266,62 +304,66 @@ def seeds_text(count: int, row_count: int) -> str:
 # --- Captions ---
 
 
-def metrics_of(table: pd.DataFrame) -> str:
-    return listed(METRICS[metric] for metric in table["metric"].unique())
+def metrics_of(cells: Sequence[Cell]) -> str:
+    return listed(PRINTED[cell.number.metric][1].title for cell in cells)
 
 
-def symbols(table: pd.DataFrame) -> str:
+def symbols(cells: Sequence[Cell]) -> str:
     """What the symbols of a printed table mean."""
-    seen = set(table[["verdict", "other_verdict", "checkpoint_verdict"]].to_numpy().ravel())
+    lines = [line for cell in cells for line in (cell.ours, cell.other, cell.checkpoint) if line]
+    seen = {line.verdict.kind for line in lines}
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
     meanings = [f"{VERDICT_SYMBOLS[kind]} {kind}: {VERDICT_MEANINGS[kind]}" for kind in kinds]
     return f"{'; '.join(meanings)}."
 
 
-def legend(table: pd.DataFrame) -> str:
+def legend(table: ShownTable) -> str:
     """What the symbols and the bold type of a printed table mean, for below it."""
-    if not marked(table)[["best_printed", "best_ours"]].any(axis=None):
-        return symbols(table)
-    group = "line" if is_sweep(table) else "backbone"
+    shown = [cell for row in table.rows for cell in row.cells.values()]
+    if not any(isinstance(text, Bold) for cell in shown for text in (cell.printed, cell.ours)):
+        return symbols(table.cells)
+    group = "line" if table.is_sweep else "backbone"
     return (
-        f"{symbols(table)} Bold: the best printed value of a column for each {group}, and our "
-        f"best, unless it has fewer than {FEWEST_SEEDS} seeds."
+        f"{symbols(table.cells)} Bold: the best printed value of a column for each {group}, and "
+        f"our best, unless it has fewer than {FEWEST_SEEDS} seeds."
     )
 
 
-def captioned(suite: SuiteResults, table: pd.DataFrame) -> str:
+def captioned(suite: SuiteResults, table: ShownTable) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
-    source, name = table.iloc[0][["source", "table"]]
+    cells = table.cells
     parts = [
-        f"{SOURCES[source]}, {name}: {metrics_of(table)}, printed and measured "
+        f"{SOURCES[table.source]}, {table.name}: {metrics_of(cells)}, printed and measured "
         f"(mean ± standard deviation over n seeds)."
     ]
-    other = table[table["split"] != table["ours_split"]]
-    for stated, rows in other.groupby("split", sort=False):
-        printed = "Printed" if len(rows) == len(table) else "Some are printed"
+    elsewhere = [cell for cell in cells if cell.number.split != cell.number.our_split]
+    for stated, own in grouped(elsewhere, lambda cell: cell.number.split).items():
+        printed = "Printed" if len(own) == len(cells) else "Some are printed"
         where = f"as of the {stated} sets" if stated else "without the name of a set"
-        parts.append(f"{printed} {where}; ours are of the {listed(rows['ours_split'])} sets.")
-    if other.empty and set(table["split"]) == {"dev"}:
-        averaged = "; Avg is of two, STS-B and SICK-R" if "Avg" in set(table["task"]) else ""
+        splits = listed(cell.number.our_split for cell in own)
+        parts.append(f"{printed} {where}; ours are of the {splits} sets.")
+    if not elsewhere and {cell.number.split for cell in cells} == {"dev"}:
+        has_average = any(cell.number.task == "Avg" for cell in cells)
+        averaged = "; Avg is of two, STS-B and SICK-R" if has_average else ""
         parts.append(f"All scores are of dev sets{averaged}.")
-    parts += [*notes(table), suite.remark_on(table["measured_on"]), suite.growth]
-    return " ".join(filter(None, parts))
+    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    return " ".join(filter(None, [*parts, *notes(cells), remark, suite.growth]))
 
 
-def notes(table: pd.DataFrame) -> list[str]:
+def notes(cells: Sequence[Cell]) -> list[str]:
     """What to know about the rows of a printed table: their notes in recipes.yaml, each once, what
     our differences are, and where subsets are aggregated otherwise than in the other rows."""
-    texts = [note for note in table["note"].unique() if note]
-    if "spearman_delta" in set(table["metric"]):
+    texts = list(dict.fromkeys(cell.number.note for cell in cells if cell.number.note))
+    if "spearman_delta" in {cell.number.metric for cell in cells}:
         texts.append("Our differences are between runs with the same seed.")
-    aggregated = table[table["aggregation"] != ""]
-    for (aggregation, backbone), rows in aggregated.groupby(
-        ["aggregation", "backbone"], sort=False
-    ):
+    aggregated = [cell for cell in cells if cell.number.aggregation]
+    for (aggregation, backbone), own in grouped(
+        aggregated, lambda cell: (cell.number.aggregation, cell.number.backbone)
+    ).items():
         texts.append(
-            f"On {backbone}, STS12 to STS16 of {listed(rows['method'])} are "
-            f"{AGGREGATED[aggregation]}, printed and ours; in all other rows they are correlations "
-            f"over all pairs."
+            f"On {backbone}, STS12 to STS16 of {listed(cell.number.method for cell in own)} are "
+            f"{AGGREGATIONS[aggregation]}, printed and ours; in all other rows they are "
+            f"correlations over all pairs."
         )
     return texts
 
@@ -330,7 +372,7 @@ def notes(table: pd.DataFrame) -> list[str]:
 
 
 def printed_table(
-    source: str, name: str, suite_dir: Path | None = None, rows: pd.DataFrame | None = None
+    source: str, name: str, suite_dir: Path | None = None, rows: Sequence[Number] = ()
 ) -> str:
     """A printed table as text: its numbers, and below each row ours and their verdicts.
 
@@ -338,27 +380,25 @@ def printed_table(
         source: a key of `SOURCES`.
         name: the table, as printed.
         suite_dir: folder of the suite with our scores; by default print alone is shown.
-        rows: only the rows of these numbers, which have the columns `LABEL`; by default all.
-
-    Raises:
-        UserError: a file of the suite is missing or damaged.
+        rows: only the rows of these numbers; by default all.
     """
     suite = read_suite(suite_dir) if suite_dir else NOTHING_RUN
-    judged = cells(suite).query("source == @source and table == @name")
+    cells = [cell for cell in judged(suite) if cell.number.label[:2] == (source, name)]
     stated = hyperparameters().query("source == @source and table == @name")
-    if rows is not None:
-        labels = set(rows[LABEL].itertuples(index=False, name=None))
-        judged = judged[judged[LABEL].apply(tuple, axis=1).isin(labels)]
+    if rows:
+        labels = {number.label for number in rows}
+        cells = [cell for cell in cells if cell.number.label in labels]
         stated = stated[:0]
     parts = []
-    if len(judged):
-        shown = shown_table(judged)
+    if cells:
+        table = shown_table(cells)
         if suite_dir:
-            parts.append(plain(shown, captioned(suite, judged), symbols(judged)))
+            parts.append(plain(in_lines(table), captioned(suite, table), symbols(cells)))
         else:
-            title = f"{SOURCES[source]}, {name}: {metrics_of(judged)}, as printed."
-            parts.append(plain(_only_print(shown), " ".join([title, *notes(judged)])))
-        if (judged["run"] != "").any() and rows is None:
+            title = f"{SOURCES[source]}, {name}: {metrics_of(cells)}, as printed."
+            caption = " ".join([title, *notes(cells)])
+            parts.append(plain(in_lines(table, print_alone=True), caption))
+        if not rows and any(cell.number.run for cell in cells):
             words = shlex.join([source, name])
             parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
     if len(stated):
@@ -366,11 +406,3 @@ def printed_table(
         shown = shown_hyperparameters(stated)
         parts.append(plain(shown, caption, note(shown, suite)))
     return "\n\n".join(parts)
-
-
-def _only_print(shown: pd.DataFrame) -> pd.DataFrame:
-    """The printed lines of `shown_table`, without what it says of ours."""
-    verdicts = [column for column in shown if str(column).startswith("Verdict")]
-    shown = shown.drop(columns=verdicts)
-    shown[""] = shown[""].str.partition(";")[0].str.removeprefix("printed").str.removeprefix(", ")
-    return shown if shown[""].any() else shown.drop(columns="")

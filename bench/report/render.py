@@ -3,14 +3,15 @@
 from pathlib import Path
 
 from bench.comparison.against_baseline import NothingToCompare
+from bench.comparison.reproduction import judged
 from bench.report.audit import write as write_audit
 from bench.report.comparison_table import render_versus
-from bench.report.coverage import render_coverage
+from bench.report.coverage import report as report_coverage
 from bench.report.figures import render_figures
 from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.reported.audit import findings
-from bench.runs.plan import read_plan
+from bench.results.suite_results import read_suite
 from bench.utils.errors import warn
 from bench.utils.files import files_together
 
@@ -21,21 +22,18 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
 
     Captions, notes and page say how many runs are missing, if any are. The comparison with the
     baseline is left out while it has no scores. If anything fails, nothing is written.
-
-    Raises:
-        UserError: files of the suite are missing or damaged, or `out` cannot be written.
     """
-    plan = read_plan(suite_dir / "plan.json")
+    suite = read_suite(suite_dir)
+    cells = judged(suite)
     with files_together(out) as made, files_together(figures_dir) as figures:
-        tables = made / "tables"
-        render_tables(suite_dir, tables)
-        render_coverage([suite_dir], out=tables / "coverage.md")
+        tables, report = made / "tables", made / "report"
+        render_tables(suite, cells, tables)
+        report_coverage(suite, cells, tables / "coverage.md")
         write_audit(findings(), tables / "audit.md")
-        render_figures(suite_dir, figures)
-        if plan.baseline:
+        render_figures(suite, cells, figures)
+        if suite.baseline:
             try:
-                render_versus(suite_dir, plan.baseline, out=tables, figures=figures)
+                render_versus(suite_dir, suite.baseline, out=tables, figures=figures)
             except NothingToCompare as error:
                 warn(f"no comparison: {error}")
-        place = out / "report"
-        render_page(suite_dir, figures, made / "report", out / "tables", place=place)
+        render_page(suite, cells, figures, report, out / "tables", place=out / "report")

@@ -1,12 +1,13 @@
 """Tables over all printed tables: the order of rows, the averages, and scores that other papers
 quote."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from bench.comparison.cell import Cell, frame
 from bench.comparison.order import row_averages
 from bench.comparison.reproduction import deviations_from_print, select
 from bench.comparison.statistics import mean_and_sd
@@ -31,36 +32,26 @@ AVERAGES_CAPTION = (
 
 
 def _where(source: str, table: str) -> str:
-    """A printed table with its paper, without the arXiv number."""
     return f"{paper_name(source) if source else 'All papers'}, {table}"
 
 
-def _rows_text(row: dict[str, Any]) -> str:
+def _rows_text(row: Any) -> str:
     """`12 rows`, with how many of them are not comparable."""
-    rows, differ = row["rows"], row["not_comparable"]
-    if not differ:
-        return f"{rows} rows"
-    return f"{rows} rows ({'all' if differ == rows else differ} not comparable)"
+    if not row.not_comparable:
+        return f"{row.rows} rows"
+    differ = "all" if row.not_comparable == row.rows else row.not_comparable
+    return f"{row.rows} rows ({differ} not comparable)"
 
 
 def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
-    """The order of a printed table as a sentence of its caption; empty if it has none.
-
-    Args:
-        orders: as returned by `bench.comparison.order.orders`.
-        source, table: names of the printed table.
-    """
+    """The order of a printed table as a sentence of its caption; empty if it has none."""
     rows = orders[(orders["source"] == source) & (orders["table"] == table)]
     parts = []
-    for row in rows.to_dict("records"):
-        tau = with_interval(row["tau"], row["low"], row["high"])
-        text = f"tau = {tau} over {_rows_text(row)}"
-        if rows["backbone"].nunique() > 1:
-            text += f" on {row['backbone']}"
-        if rows["split"].nunique() > 1:
-            text += f", {row['split']} set"
-        if pd.notna(row["expected"]):
-            text += f", expected from {row['expected']:.2f}"
+    for row in rows.itertuples():
+        text = f"tau = {with_interval(row.tau, row.low, row.high)} over {_rows_text(row)}"
+        text += f" on {row.backbone}" if rows["backbone"].nunique() > 1 else ""
+        text += f", {row.split} set" if rows["split"].nunique() > 1 else ""
+        text += f", expected from {row.expected:.2f}" if pd.notna(row.expected) else ""
         parts.append(text)
     return f"Order: {'; '.join(parts)}." if parts else ""
 
@@ -68,44 +59,43 @@ def order_text(orders: pd.DataFrame, source: str, table: str) -> str:
 def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
     """`bench.comparison.order.orders` as texts."""
     lines = []
-    for row in orders.to_dict("records"):
-        split = f", {row['split']}" if row["split"] == "dev" else ""
+    for row in orders.itertuples():
         lines.append({
-            "Table": _where(row["source"], row["table"] or suite.boards[row["board"]].title),
-            "Backbone": row["backbone"] + split,
+            "Table": _where(row.source, row.table or suite.boards[row.board].title),
+            "Backbone": row.backbone + (", dev" if row.split == "dev" else ""),
             "Rows": _rows_text(row).replace(" rows", ""),
-            "n": "–" if pd.isna(row["seeds"]) else str(row["seeds"]),
-            "tau": with_interval(row["tau"], row["low"], row["high"]),
-            "Expected": score_text(row["expected"], nan),
-            "Remark": row["remark"],
+            "n": "–" if pd.isna(row.seeds) else str(row.seeds),
+            "tau": with_interval(row.tau, row.low, row.high),
+            "Expected": score_text(row.expected, nan),
+            "Remark": row.remark,
         })  # fmt: skip
     shown = pd.DataFrame(lines)
     return shown if orders["remark"].any() else shown.drop(columns="Remark", errors="ignore")
 
 
-def measured_averages(all_cells: pd.DataFrame) -> pd.DataFrame:
-    """The `row_averages` of `cells` that have scores of ours."""
-    rows = row_averages(all_cells)
-    return rows[rows["n"] > 0]
+def measured_averages(cells: Iterable[Cell]) -> list[Cell]:
+    """The `row_averages` of cells that have scores of ours."""
+    return [cell for cell in row_averages(cells) if cell.ours.n]
 
 
-def shown_averages(rows: pd.DataFrame) -> pd.DataFrame:
+def shown_averages(cells: Iterable[Cell]) -> pd.DataFrame:
     """`measured_averages` as texts."""
     lines = []
-    for row in rows.to_dict("records"):
+    for cell in cells:
+        number, ours = cell.number, cell.ours
         lines.append({
-            "Table": _where(row["source"], row["table"]),
-            "Backbone": row["backbone"],
-            "Method": row["method"],
-            "Variant": row["variant"],
-            "Score": " ".join(filter(None, [row["task"], row["split"]])),
-            "Print": score_text(row["printed"], nan),
-            "Ours": score_text(row["mean"], row["sd"]),
-            "n": str(row["n"]),
-            "Rank": "–" if pd.isna(row["rank"]) else f"{row['rank']} of {row['n'] + 1}",
-            "Best of 5": score_text(row["best_of_five"], nan),
-            "CV*": score_text(row["cv"], nan),
-            "Verdict": f"{row['mark']} {row['verdict']}",
+            "Table": _where(number.source, number.table),
+            "Backbone": number.backbone,
+            "Method": number.method,
+            "Variant": number.variant,
+            "Score": " ".join(filter(None, [number.task, number.split])),
+            "Print": score_text(number.value, nan),
+            "Ours": score_text(ours.mean, ours.sd),
+            "n": str(ours.n),
+            "Rank": f"{cell.rank} of {ours.n + 1}" if cell.rank else "–",
+            "Best of 5": score_text(cell.best_of_five, nan),
+            "CV*": score_text(cell.cv, nan),
+            "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
         })  # fmt: skip
     return pd.DataFrame(lines)
 
@@ -127,19 +117,17 @@ class Summary(NamedTuple):
         return {name: name in numeric for name in self.shown}
 
 
-def summaries(suite: SuiteResults, orders: pd.DataFrame, all_cells: pd.DataFrame) -> list[Summary]:
+def summaries(suite: SuiteResults, orders: pd.DataFrame, cells: Sequence[Cell]) -> list[Summary]:
     """The tables `order` and `averages`, without those that have no rows."""
-    averages = measured_averages(all_cells)
-    remark = suite.remark_on(all_cells["measured_on"])
-    tables = [
-        Summary(
-            "order", "Order of rows", ORDER_CAPTION, orders, shown_orders(suite, orders), remark
-        ),
-        Summary(
-            "averages", "Averages", AVERAGES_CAPTION, averages, shown_averages(averages), remark
-        ),
-    ]
-    return [table for table in tables if len(table.numbers)]
+    averages, tables = measured_averages(cells), []
+    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    if len(orders):
+        shown = shown_orders(suite, orders)
+        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, orders, shown, remark))
+    if averages:
+        shown, numbers = shown_averages(averages), frame(averages)
+        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, numbers, shown, remark))
+    return tables
 
 
 QUOTED_CAPTION = (
@@ -164,22 +152,20 @@ def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
     for row in quoted(board).to_dict("records"):
         runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
         differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
-        label = {name: row[name] for name in ("name", "run", "backbone", "quoted_from")}
         for task in (*about.tasks, "Avg"):
             points = [run.points(about, task) for run in runs]
-            ours = [value for value in points if value is not None]
+            ours = tuple(value for value in points if value is not None)
             mean, sd = mean_and_sd(ours)
-            numbers = {
+            rows.append({name: row[name] for name in ("name", "run", "backbone", "quoted_from")} | {
                 "task": task,
                 "quoted": row[task],
                 "measured_on": runs[0].plan.backbone if ours else "",
-                "ours": tuple(ours),
+                "ours": ours,
                 "n": len(ours),
                 "mean": mean,
                 "sd": sd,
                 "mark": NOT_COMPARABLE if ours and differ else "",
-            }
-            rows.append(label | numbers)
+            })  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -5,22 +5,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.comparison.cell import Cell, frame
 from bench.comparison.order import orders
-from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.reproduction import leaderboard, write_cells
 from bench.report.formats import csv, score_text, write_table
 from bench.report.hyperparameters import render_hyperparameters
-from bench.report.printed_table import (
-    captioned,
-    is_measured,
-    legend,
-    printed_tables,
-    seeds_text,
-    shown_table,
-)
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables, seeds_text
 from bench.report.summaries import order_text, quoted_tables, summaries
 from bench.results.records import SHARES, shown_setting
-from bench.results.suite_results import SuiteResults, read_suite
-from bench.utils.files import write_text
+from bench.results.suite_results import SuiteResults
 
 _LEADERBOARD = {
     "backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"
@@ -75,29 +68,23 @@ def leaderboards(suite: SuiteResults) -> dict[str, pd.DataFrame]:
     return boards
 
 
-def render_tables(suite_dir: Path, out: Path) -> None:
+def render_tables(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None:
     """Write leaderboards, quoted scores, printed tables with a measurement, printed
     hyper-parameters, `order` and `averages` in four formats, and `cells.csv`, which has every
-    printed number, into `out`.
-
-    Raises:
-        UserError: files of the suite are missing or damaged.
-    """
-    suite = read_suite(suite_dir)
-    all_cells = cells(suite)
-    write_text(out / "cells.csv", csv(all_cells))
+    printed number, into `out`; `cells` are those of the suite."""
+    write_cells(suite, csv(frame(cells)), out)
     boards = leaderboards(suite)
     for name, board in boards.items():
         caption = leaderboard_caption(suite, name, board)
         shown = shown_leaderboard(board, columns(suite, name))
         write_table(out, name, board.drop(columns="run_ids"), shown, caption)
-    order = orders(suite, all_cells)
-    for table in [*summaries(suite, order, all_cells), *quoted_tables(suite, boards)]:
-        caption = f"Suite {suite.name}: {table.caption}. {table.remark}".strip()
-        write_table(out, table.stem, table.numbers, table.shown, caption)
-    for stem, printed in printed_tables(all_cells).items():
-        if is_measured(printed):
-            text = order_text(order, *printed.iloc[0][["source", "table"]])
-            caption = f"{captioned(suite, printed)} {text}".strip()
-            write_table(out, stem, printed, shown_table(printed), caption, legend(printed))
+    order = orders(suite, cells)
+    for summary in [*summaries(suite, order, cells), *quoted_tables(suite, boards)]:
+        caption = f"Suite {suite.name}: {summary.caption}. {summary.remark}".strip()
+        write_table(out, summary.stem, summary.numbers, summary.shown, caption)
+    for stem, table in printed_tables(cells).items():
+        if table.is_measured:
+            text = order_text(order, table.source, table.name)
+            caption = f"{captioned(suite, table)} {text}".strip()
+            write_table(out, stem, frame(table.cells), in_lines(table), caption, legend(table))
     render_hyperparameters(out, suite)

@@ -37,21 +37,7 @@ COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
 _PLACE = [*LABEL, "task", "split", "metric"]  # no two numbers have the same
 RECIPE = ["run", "minus", "suite_backbone", "suite_split", "checkpoint", "reason"]
 RECIPE += ["deviation", "note", "aggregation"]
-# Printed metric -> (our metric, sign). Metrics that are not listed are hyper-parameters. The papers
-# speak of uniformity as a quality, while ours is the loss: a printed drop of uniformity is a rise
-# of the loss.
-MEASURES = {
-    "spearman": ("spearman", 1),
-    "accuracy": ("accuracy", 1),
-    "spearman_delta": ("spearman", 1),
-    "uniformity_drop": ("uniformity", 1),
-    "uniformity_gain": ("uniformity", -1),
-    "best_step": ("best_step", 1),
-    "layer_similarity_above": ("layer_similarity", 1),
-    "token_similarity_above": ("token_similarity", 1),
-}
 SCORES = ("spearman", "accuracy")  # metrics of scores, of which more is better
-BOUND = "_above"  # suffix of the metric of a number that print states as a lower bound
 
 SOURCES = {
     "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",

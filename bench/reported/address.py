@@ -4,9 +4,8 @@ import re
 import shlex
 from typing import Any
 
-import pandas as pd
-
-from bench.reported import LABEL, SOURCES, mapped, paper_name, printed, printed_names
+from bench.reported import SOURCES, paper_name, printed, printed_names
+from bench.reported.number import Number, numbers
 from bench.utils.errors import UserError, did_you_mean
 
 # The fields of an address, in its order. No two printed numbers agree in all of them.
@@ -62,8 +61,8 @@ def find_table(source: str, word: str) -> str:
     return str(found[0])
 
 
-def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> pd.DataFrame:
-    """The numbers of a table's rows, as in `mapped`.
+def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> list[Number]:
+    """The numbers of a table's rows.
 
     Args:
         source: a key of `SOURCES`.
@@ -74,8 +73,8 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
     Raises:
         UserError: the table has no such row, or not on this backbone; the message has the nearest.
     """
-    numbers = mapped().query("source == @source and table == @table")
-    labels = [*numbers[LABEL].drop_duplicates().itertuples(index=False, name=None)]
+    of_table = [number for number in numbers() if number.label[:2] == (source, table)]
+    labels = list(dict.fromkeys(number.label for number in of_table))
     found = _named(row, labels)
     if not found:
         known = {name for label in labels for name in (*_names(label), label[2])}
@@ -85,7 +84,7 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
         what = f"{source}, {table} prints no '{row}' on '{backbone}'"
         raise UserError(f"{what}{did_you_mean(backbone, backbones)}")
     chosen = [label for label in found if backbone in (None, label[3])]
-    return numbers[numbers[LABEL].apply(tuple, axis=1).isin(chosen)]
+    return [number for number in of_table if number.label in chosen]
 
 
 def _names(label: tuple[str, ...]) -> list[str]:

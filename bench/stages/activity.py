@@ -8,7 +8,6 @@ A failure is final if another attempt would end in the same way. Full memory or 
 or connection, and another process at the same run are not: they are transient.
 """
 
-import datetime
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ from filelock import FileLock, Timeout, lock_descriptor
 from bench.results.records import FAILURE
 from bench.runs import paths
 from bench.utils.errors import TransientError, UserError
-from bench.utils.files import read_json, write_error, write_json
+from bench.utils.files import read_json, write_json
 from bench.utils.memory import is_memory_full
 
 LOCK = "run.lock"
@@ -34,23 +33,13 @@ KILLED = "its process ended without a message, as a killed one does; start the s
 
 @dataclass(frozen=True)
 class Failure:
-    """How the last attempt at a run ended.
-
-    Attributes:
-        stage: the stage that failed.
-        error: the message.
-        attempts: how many attempts at the stage have failed in a row; a killed one does not count.
-        final: whether another attempt would fail in the same way.
-        date: when it ended; empty if the process was killed.
-        traceback: of an error that is not the user's.
-    """
+    """How the last attempt at a run ended."""
 
     stage: str
     error: str
-    attempts: int = 1
+    attempts: int = 1  # at the stage that failed in a row; a killed one does not count
     final: bool = False
-    date: str = ""
-    traceback: str = ""
+    traceback: str = ""  # of an error that is not the user's
 
 
 def is_transient(error: BaseException) -> bool:
@@ -65,22 +54,15 @@ def is_transient(error: BaseException) -> bool:
 def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
     """Show that this process is at a stage of a run, and record the error that ends the block.
 
-    A signal is no error: the next attempt continues. Scoring and analysing a run, which the
-    workflow may start at once, wait for each other.
-
-    Raises:
-        UserError: the run's folder cannot be written, or another process is at work on a run that
-            is to be trained.
+    A signal is no error: the next attempt continues.
     """
     folder = paths.run_folder(suite, run_id)
     lock = folder / LOCK
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = FileLock(lock).acquire(timeout=LOOK if stage == "train" else -1)
+        held = FileLock(lock).acquire(timeout=LOOK)
     except Timeout:
         raise TransientError(f"another process is at work on {run_id}; wait for it") from None
-    except OSError as error:
-        raise write_error(lock, error.errno) from error
     with held:
         before = _recorded(folder)
         lock.write_text(stage)
@@ -94,7 +76,6 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
                 error=str(error) if is_user else repr(error),
                 attempts=before.attempts + 1 if before and before.stage == stage else 1,
                 final=not is_transient(error),
-                date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 traceback="" if is_user else traceback.format_exc(),
             )
             with suppress(UserError, OSError):  # a full disk, which the error says
@@ -129,11 +110,7 @@ def last_failure(suite: Path, run_id: str) -> Failure | None:
 
 
 def check_retry(suite: Path, run_id: str, stages: Iterable[str]) -> None:
-    """Refuse another attempt at a run whose last one failed for good.
-
-    Raises:
-        UserError: with the message of that attempt.
-    """
+    """Repeat the error of a run's last attempt if it failed for good."""
     failure = last_failure(suite, run_id)
     if failure and failure.final and failure.stage in stages:
         print(f"{failure.traceback}{FINAL}", file=sys.stderr)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bench.datasets import sts
-from bench.datasets.manifest import Vectors, look_up, manifest
+from bench.datasets.manifest import Vectors, check_finite, look_up, manifest
 from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
@@ -52,17 +52,19 @@ class NotApplicable(UserError):
     """An analysis does not apply to this Encoder or data; the message is the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Material:
-    """The inputs of an analysis beside the Encoder."""
+    """The inputs of an analysis in addition to the Encoder."""
 
     run: Run
     corpus: str  # the run's, or the suite's if the run has none
     suite: Path
     device: str = "cpu"
     best_step: int | None = None  # the step whose weights were selected; None without training
-    _known: dict[Encoder, dict[str, np.ndarray]] = field(default_factory=dict)
-    _task_maps: dict[Encoder, Vectors] = field(default_factory=dict)
+    # What several analyses need is computed once for an Encoder: vectors by sentence, and the
+    # transform that was fitted on STS-B.
+    encoded: dict[Encoder, dict[str, np.ndarray]] = field(default_factory=dict)
+    fitted: dict[Encoder, Vectors] = field(default_factory=dict)
 
     @cached_property
     def context(self) -> RunContext:
@@ -76,18 +78,11 @@ class Material:
         return [sts.read(TASK, data, split) for split in sts.SPLITS if split in listed]
 
     @property
-    def splits(self) -> dict[str, sts.Subset]:
-        """The pairs of STS-B by split that the data has."""
-        splits = {task.split: task.subsets[0] for task in self.tasks}
-        if not splits:
-            raise NotApplicable(f"the data of '{self.run.data}' has no {TASK}")
-        return splits
-
-    @property
     def test(self) -> sts.Subset:
-        if "test" not in self.splits:
-            raise NotApplicable(f"{TASK} of '{self.run.data}' has no test pairs")
-        return self.splits["test"]
+        for task in self.tasks:
+            if task.split == "test":
+                return task.subsets[0]
+        raise NotApplicable(f"the data of '{self.run.data}' has no test pairs of {TASK}")
 
     def vectors(
         self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
@@ -95,20 +90,23 @@ class Material:
         """Return finite vectors of n sentences as they are scored, float32 (n, d); each distinct
         one is encoded once. A transform that is fitted on each task is fitted on all of STS-B for a
         `task`, else on `sentences`; messages name them by `where`."""
-        known = self._known.setdefault(encoder, {})
+        known = self.encoded.setdefault(encoder, {})
 
-        def encoded(texts: Sequence[str]) -> np.ndarray:
+        def encode(texts: Sequence[str]) -> np.ndarray:
             missing = [text for text in dict.fromkeys(texts) if text not in known]
             if missing:
                 known.update(zip(missing, self.context.encode(encoder, missing), strict=True))
             return np.stack([known[text] for text in texts])
 
         adapt = adaptation(encoder)
-        if adapt and task:
-            if encoder not in self._task_maps:
-                self._task_maps[encoder] = adapt(list(self.tasks[0].target()), encoded)
-            return look_up(where, [sentences], self._task_maps[encoder])[0]
-        final = adapt(sentences, encoded) if adapt else encoded
+        if adapt is None:
+            final: Vectors = encode
+        elif not task:
+            final = adapt(sentences, encode)
+        else:
+            if encoder not in self.fitted:
+                self.fitted[encoder] = adapt(list(self.tasks[0].target()), encode)
+            final = self.fitted[encoder]
         return look_up(where, [sentences], final)[0]
 
     def tensor(self, array: np.ndarray) -> Tensor:
@@ -127,17 +125,25 @@ def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[
 
 
 def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return alignment (None if no pair is positive) and uniformity in three forms."""
-    parts = {split: [pairs] for split, pairs in material.splits.items() if split != "train"}
+    """Return alignment (None if no pair is positive) and uniformity in three forms, of the test
+    and dev pairs, and of all with the training pairs."""
+    parts = {task.split: task.subsets[0] for task in material.tasks}
+    if not parts:
+        raise NotApplicable(f"the data of '{material.run.data}' has no {TASK}")
+    everything = sts.Subset(
+        TASK,
+        tuple(text for part in parts.values() for text in part.first),
+        tuple(text for part in parts.values() for text in part.second),
+        np.concatenate([part.gold for part in parts.values()]),
+    )
+    parts.pop("train", None)
     results = {}
-    for split, subsets in (parts | {"all": list(material.splits.values())}).items():
-        firsts = [text for pairs in subsets for text in pairs.first]
-        sentences = firsts + [text for pairs in subsets for text in pairs.second]
+    for split, pairs in {**parts, "all": everything}.items():
+        sentences = pairs.first + pairs.second
         encoded = material.vectors(encoder, sentences, f"{TASK} {split}", task=True)
         vectors = material.tensor(encoded)
-        first, second = vectors.split(len(firsts))
-        gold = torch.from_numpy(np.concatenate([pairs.gold for pairs in subsets]))
-        gold = gold.to(material.device)
+        first, second = vectors.split(len(pairs.first))
+        gold = torch.from_numpy(pairs.gold).to(material.device)
         rows = list({text: row for row, text in enumerate(sentences)}.values())
         alignment_dclr, uniformity_dclr = geometry.in_batches(first, second, gold)
         results[split] = {
@@ -164,26 +170,24 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     depth = int(transformer.model.config.num_hidden_layers)
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
-    (similarities,) = look_up(f"{TASK} test, layers", [sentences], lambda _: similarities)
+    check_finite(sentences, similarities, f"{TASK} test, layers: ")
     # One token and two special ones form no pair.
-    several = np.array([len(row) > 3 for row in tokens])
-    if not several.any():
-        raise NotApplicable(f"no test sentence of {TASK} has two tokens")
-    first, mean, without, whole = np.split(
+    has_pair = np.array([len(row) > 3 for row in tokens])
+    setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    cls, means = first.mean(0).tolist(), mean.mean(0).tolist()
+    first, mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
         "depth": depth,
         "pairs": [[lower, lower + 1] for lower in range(1, depth)],
-        "setsim": {"cls": cls[1:], "mean": means[1:]},
-        "setsim_embedding": {"cls": cls[0], "mean": means[0]},
+        "setsim": {"cls": first[1:], "mean": mean[1:]},
+        "setsim_embedding": {"cls": first[0], "mean": mean[0]},
         "toksim": {
-            "without_special": without[several].mean(0).tolist(),
-            "with_special": whole.mean(0).tolist(),
+            "without_special": toksim[has_pair].mean(0).tolist(),
+            "with_special": toksim_special.mean(0).tolist(),
         },
         "sentences": len(sentences),
-        "one_token": int((~several).sum()),
+        "one_token": int((~has_pair).sum()),
     }
 
 
@@ -197,11 +201,12 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
         raise NotApplicable(f"no test sentence of {TASK} has 8 to 14 words to compare")
     (row,) = transformer.tokenize([sentence])
     pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
-    shape = len(row), transformer.model.config.hidden_size
+    width = transformer.model.config.hidden_size
     flat = transformer.encode_tokens(
-        [row], pool=lambda states, _: states[-1].flatten(1), width=shape[0] * shape[1]
+        [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
     )
-    (states,) = look_up(f"the tokens of {sentence!r}", [pieces], lambda _: flat.reshape(shape))
+    check_finite([sentence], flat, "tokens: ")
+    states = flat.reshape(len(row), width)
     return {
         "sentence": sentence,
         "tokens": pieces,
@@ -228,30 +233,24 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     pool = list(islice(distinct, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
-        known = f"corpus '{corpus}' has {len(pool)} distinct sentences"
-        raise NotApplicable(f"{known}, fewer than a batch of {SIZES[0]}")
+        size = f"{len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
+        raise NotApplicable(f"corpus '{corpus}' has {size}")
     encoded = material.vectors(encoder, pool, f"corpus '{corpus}'")
     vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:
-        similarities: dict[str, list[list[float]]] = {"mean": [], "noise": []}
+        near, near_noise = [], []
         for repeat in range(REPEATS):
             rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat))[:size]
             batch = vectors[rows.to(vectors.device)]
             generator = stream(0, "in-batch noise", size, repeat)
-            drawn = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
-            for kind, others in (("mean", batch), ("noise", geometry.unit(drawn))):
-                similarities[kind].append(geometry.largest_similarities(batch, others, RANKS))
-        for kind, values in similarities.items():
-            largest[kind].append(np.mean(values, axis=0).tolist())
-    return {
-        "sizes": sizes,
-        "ranks": RANKS,
-        "repeats": REPEATS,
-        **largest,
-        "corpus": corpus,
-        "pool": len(pool),
-    }
+            noise = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
+            near.append(geometry.largest_similarities(batch, batch, RANKS))
+            near_noise.append(geometry.largest_similarities(batch, geometry.unit(noise), RANKS))
+        largest["mean"].append(np.mean(near, axis=0).tolist())
+        largest["noise"].append(np.mean(near_noise, axis=0).tolist())
+    drawn = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
+    return drawn | largest | {"corpus": corpus, "pool": len(pool)}
 
 
 def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
@@ -306,15 +305,13 @@ def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 
 def _closest(
-    texts: Sequence[str], vectors: np.ndarray, place: int, count: int
+    texts: Sequence[str], vectors: np.ndarray, query: int, count: int
 ) -> list[dict[str, Any]]:
-    """Return the nearest other rows of the row at `place`; ties are ordered by row."""
-    cosines = _cosines(vectors[[place]], vectors)[0]
+    """Return the rows nearest to row `query`, without it; ties are ordered by row."""
+    cosines = _cosines(vectors[[query]], vectors)[0]
     order = np.argsort(-cosines, kind="stable")
-    return [
-        {"sentence": texts[row], "cosine": float(cosines[row])}
-        for row in order[order != place][:count]
-    ]
+    nearest = order[order != query][:count]
+    return [{"sentence": texts[row], "cosine": float(cosines[row])} for row in nearest]
 
 
 def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -16,7 +16,6 @@ from tempfile import gettempdir
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from bench.utils.errors import warn
-from bench.utils.files import write_error
 
 POLL = 0.5  # seconds between two attempts to lock
 
@@ -28,38 +27,31 @@ def lease_folder() -> Path:
 
 @contextmanager
 def lease() -> Iterator[str]:
-    """Hold a GPU during the block and yield "cuda:N", or yield "cpu" at once where there is none.
-
-    Raises:
-        UserError: the lock files cannot be written.
-    """
+    """Hold a GPU during the block and yield "cuda:N"; where there is none, yield "cpu" at once."""
     import torch
 
     if not torch.cuda.is_available():
         yield "cpu"
         return
-    uuids = [
-        str(torch.cuda.get_device_properties(n).uuid) for n in range(torch.cuda.device_count())
-    ]
-    index, held = _wait(uuids)
+    folder = lease_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    locks = [FileLock(folder / str(gpu.uuid), is_singleton=True) for gpu in properties]
+    index, held = _acquire(locks)
     with held, torch.cuda.device(index):
         yield f"cuda:{index}"
 
 
-def _wait(uuids: list[str]) -> tuple[int, AcquireReturnProxy[FileLock]]:
+def _acquire(locks: list[FileLock]) -> tuple[int, AcquireReturnProxy[FileLock]]:
     """Wait for a free GPU; return its index, and the context that releases its lock."""
-    folder, is_waiting = lease_folder(), False
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        locks = [FileLock(folder / uuid, is_singleton=True) for uuid in uuids]
-        while True:
-            # A lease within a lease of this process has the same GPU.
-            for index in sorted(range(len(locks)), key=lambda index: not locks[index].is_locked):
-                with suppress(Timeout):
-                    return index, locks[index].acquire(timeout=0)
-            if not is_waiting:
-                warn(f"waiting for a GPU: all {len(locks)} are leased")
-                is_waiting = True
-            time.sleep(POLL)
-    except OSError as error:
-        raise write_error(folder, error.errno) from error
+    # A lease within a lease of this process has the same GPU.
+    order = sorted(range(len(locks)), key=lambda index: not locks[index].is_locked)
+    is_waiting = False
+    while True:
+        for index in order:
+            with suppress(Timeout):
+                return index, locks[index].acquire(timeout=0)
+        if not is_waiting:
+            warn(f"waiting for a GPU: all {len(locks)} are leased")
+            is_waiting = True
+        time.sleep(POLL)

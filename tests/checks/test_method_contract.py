@@ -38,10 +38,13 @@ import random
 import numpy as np
 import torch
 from torch import nn
-from methods.base import Contrastive, ContrastiveHyper, Field, Negatives, enqueue, stream
+from methods.base import Contrastive, Field, Negatives, stream
 
-class QueueHyper(ContrastiveHyper):
+class QueueHyper(Contrastive.Hyper):
     length: int = Field(4, ge=1)
+
+def enqueue(rows, filled, vectors, length):
+    return torch.cat([rows, vectors])[-length:], (filled + len(vectors)).clamp(max=length)
 
 class Queue(Contrastive):
     """Earlier anchors, and noise, as further negatives; a learnt scale that does nothing else."""

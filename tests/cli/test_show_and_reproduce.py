@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.cli import main
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report import printed_table
 from bench.reported import SOURCES, printed
@@ -63,15 +63,15 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(
     rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
     methods = ["simcse", "is-cse", "sscl", "gs-infonce"]
     suite = write_suite(tmp_path / "s", [run for name in methods for run in seeds(name, rows)])
-    judged = cells(read_suite(suite))
-    monkeypatch.setattr(printed_table, "cells", lambda _: judged)
+    judged = judge(read_suite(suite))
+    monkeypatch.setattr(printed_table, "judged", lambda _: judged)
     numbers = printed()[["source", "table"]].drop_duplicates()
     with_scores = set()
     for source, table in numbers.itertuples(index=False):
-        own = judged[(judged["source"] == source) & (judged["table"] == table)]
+        own = [cell for cell in judged if cell.number.label[:2] == (source, table)]
         shown = printed_table.printed_table(source, find_table(source, table), suite)
         assert find_paper(source) == source
-        assert ("ours, official, n = 3" in shown) == (own["n"] > 0).any(), (source, table)
+        assert ("ours, official, n = 3" in shown) == any(cell.ours.n for cell in own)
         assert "nan" not in shown
         assert not re.search(r"&\w+;|\\[|<]|\*\*", shown)  # HTML or Markdown
         with_scores |= {source} if "n = 3" in shown else set()

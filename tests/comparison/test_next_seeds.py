@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.__main__ import main
+from bench.comparison.cell import Cell
 from bench.comparison.next_seeds import (
     Growth,
     greedy,
@@ -17,7 +18,7 @@ from bench.comparison.next_seeds import (
     report,
     runs_to_decide,
 )
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.page import render_page
 from bench.report.tables import render_tables
@@ -140,31 +141,53 @@ def added(growth: Growth) -> set[Any]:
     return {run for step in growth.steps for run in step.runs}
 
 
+def seeds_of(cell: Cell) -> int:
+    assert cell.ours.verdict.seeds
+    return cell.ours.verdict.seeds
+
+
 def growth_of(folder: Path, hours: float = 20.0) -> Growth:
     return grow(folder, CONFIG, hours, "h200")
 
 
-def averages(suite: Path) -> Any:
-    found = cells(read_suite(suite)).query("task == 'Avg' and source == 'gs-infonce-v2'")
-    return found[(found["table"] == "Table 2") & (found["measured_on"] == BERT)]
+def averages(suite: Path) -> list[Cell]:
+    place = ("gs-infonce-v2", "Table 2", "Avg", BERT)
+    return [
+        cell
+        for cell in judge(read_suite(suite))
+        if (*cell.number.label[:2], cell.number.task, cell.ours.measured_on) == place
+    ]
+
+
+def inconclusive(suite: Path, minus: str) -> list[Cell]:
+    """The open questions about differences from a method, or about SimCSE's averages."""
+    found = open_questions(read_suite(suite))
+    if minus:
+        return [cell for cell in found if cell.number.minus == minus]
+    return [cell for cell in found if of_simcse(cell)]
+
+
+def of_simcse(cell: Cell) -> bool:
+    number = cell.number
+    return (number.run, number.minus, number.task) == ("simcse@official", "", "Avg")
 
 
 def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    (cell,) = averages(suite).query("method == 'SimCSE'").itertuples()
-    assert (cell.verdict, cell.n) == ("inconclusive", 5)
+    (cell,) = (cell for cell in averages(suite) if cell.number.method == "SimCSE")
+    assert (cell.ours.verdict.kind, cell.ours.n) == ("inconclusive", 5)
     runs = runs_to_decide(read_suite(suite), cell)
-    assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + cell.seeds)]
+    assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))]
     assert runs <= added(growth_of(suite))
 
 
 def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    found = open_questions(read_suite(suite)).query("minus == 'simcse@official'")
-    cell = next(found.dropna(subset="seeds").itertuples())
+    found = inconclusive(suite, "simcse@official")
+    cell = next(cell for cell in found if cell.ours.verdict.seeds)
     assert sorted(runs_to_decide(read_suite(suite), cell)) == [
-        *((GS_INFONCE, seed) for seed in range(45, 42 + cell.seeds)),
-        *((SIMCSE, seed) for seed in range(47, 42 + cell.seeds)),
+        *((GS_INFONCE, seed) for seed in range(45, 42 + seeds_of(cell))),
+        *((SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))),
     ]
 
 
@@ -174,13 +197,11 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     scores = dict.fromkeys(STS_TASKS, 70.0)
     plan = configurations.planned(config)
     suite = write_suite(tmp_path / "paper", [entry_of(one) | {"scores": scores} for one in plan])
-    found = open_questions(read_suite(suite)).query("minus == 'simcse@official'")
-    assert len(found)
-    assert not found["spread_known"].any()
+    found = inconclusive(suite, "simcse@official")
+    assert found
+    assert not any(cell.ours.verdict.spread_known for cell in found)
     missing = {(GS_INFONCE, seed) for seed in (42, 43, 44) if seed not in seeds}
-    assert {runs_to_decide(read_suite(suite), cell) for cell in found.itertuples()} == {
-        frozenset(missing)
-    }
+    assert {runs_to_decide(read_suite(suite), cell) for cell in found} == {frozenset(missing)}
     growth = grow(suite, config, 20, "h200")
     assert growth.first >= len(found)
     text = report(growth)
@@ -190,12 +211,12 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
 
 
 def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
-    found = cells(read_suite(suite_of(tmp_path, simcse=-0.7))).query("verdict == 'inconclusive'")
-    again = found.query("run == 'simcse@official' and minus == '' and task == 'Avg'")
+    suite = suite_of(tmp_path, simcse=-0.7)
+    judged = [cell for cell in judge(read_suite(suite)) if of_simcse(cell)]
+    again = [cell.number.value for cell in judged if cell.ours.verdict.kind == "inconclusive"]
     assert len(again) > 1
-    asked = open_questions(read_suite(tmp_path / "paper"))
-    once = asked.query("run == 'simcse@official' and minus == '' and task == 'Avg'")
-    assert list(once["printed"]) == list(again["printed"].unique())
+    once = [cell.number.value for cell in inconclusive(suite, "")]
+    assert once == list(dict.fromkeys(again))
 
 
 def seconds(config: configurations.Suite) -> float:
@@ -234,10 +255,12 @@ def test_from_a_suite_to_its_grown_tables(
     assert config == growth.config
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
-    render_tables(suite, tmp_path / "tables")
+    grown = read_suite(suite)
+    cells = judge(grown)
+    render_tables(grown, cells, tmp_path / "tables")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-    render_page(suite, tmp_path / "figures", tmp_path / "report")
+    render_page(grown, cells, tmp_path / "figures", tmp_path / "report", tmp_path / "tables")
     page = next((tmp_path / "report").glob("*.html"))
     for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
         assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")
@@ -253,17 +276,17 @@ def test_the_shipped_configuration_is_found_by_the_name_of_the_suite(
 def test_the_seeds_decide_if_mean_and_spread_stay(tmp_path: Path) -> None:
     """Scores are added whose mean and standard deviation are those of the seeds before."""
     suite = suite_of(tmp_path, simcse=-0.7)
-    (cell,) = averages(suite).query("method == 'SimCSE'").itertuples()
-    n, half = int(cell.seeds), int(cell.seeds) // 2
-    step = cell.sd * ((n - 1) / (2 * half)) ** 0.5
-    rows = [cell.mean + step * (-1) ** i * (i < 2 * half) for i in range(n)]
+    (cell,) = (cell for cell in averages(suite) if cell.number.method == "SimCSE")
+    n, half = seeds_of(cell), seeds_of(cell) // 2
+    step = cell.ours.sd * ((n - 1) / (2 * half)) ** 0.5
+    rows = [cell.ours.mean + step * (-1) ** i * (i < 2 * half) for i in range(n)]
     scores = [dict.fromkeys(STS_TASKS, row) for row in rows]
     grown = write_suite(
         tmp_path / "grown",
         [{"method": "simcse", "seed": seed, "scores": row} for seed, row in enumerate(scores)],
     )
-    (cell,) = averages(grown).query("method == 'SimCSE'").itertuples()
-    assert cell.verdict != "inconclusive"
+    (cell,) = (cell for cell in averages(grown) if cell.number.method == "SimCSE")
+    assert cell.ours.verdict.kind != "inconclusive"
 
 
 @pytest.mark.parametrize("on", ["", " on roberta-base"])

@@ -1,5 +1,6 @@
 """The order of printed rows: Kendall's tau and its interval, against brute force."""
 
+from collections import Counter
 from itertools import combinations, product
 from math import isnan, nan, sqrt
 
@@ -9,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from bench.comparison.cell import grouped
 from bench.comparison.order import (
     expected_tau,
     kendall,
@@ -17,7 +19,7 @@ from bench.comparison.order import (
     row_averages,
     tau_interval,
 )
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.summaries import order_text, shown_averages, summaries
 from bench.report.tables import render_tables
@@ -149,7 +151,7 @@ def suite_of(folder, means, *, count: int = 3, more=(), **fields):
 
 
 def order_of(suite, source, table, backbone):
-    found = orders(suite, cells(suite))
+    found = orders(suite, judge(suite))
     found = found[(found[["source", "table", "backbone"]] == [source, table, backbone]).all(axis=1)]
     assert len(found) <= 1
     return found.iloc[0] if len(found) else None
@@ -171,7 +173,7 @@ def test_the_order_of_a_table_and_of_a_board(tmp_path, means, tau, low):
 def test_rows_that_diverged_are_left_out(tmp_path):
     diverged = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
     suite = suite_of(tmp_path, (57, 76, 78), more=[diverged])
-    assert orders(suite, cells(suite)).empty  # two rows are left
+    assert orders(suite, judge(suite)).empty  # two rows are left
 
 
 def test_two_seeds_give_tau_without_an_interval(tmp_path):
@@ -190,29 +192,34 @@ def test_the_same_run_counts_once(tmp_path):
     bert["scores"] = dict.fromkeys(STS_TASKS, 30.0)
     sscl = seeds("sscl", [dict.fromkeys(STS_TASKS, value) for value in (77.0, 78.0, 79.0)])
     suite = suite_of(tmp_path, (57, 76, 78), more=[bert, *sscl])
-    ranked = row_averages(cells(suite)).query("table == 'Table 7' and n > 0 and source == 'sscl'")
-    assert ranked["run"].value_counts().to_dict() == {
+    ranked = [
+        cell.number.run
+        for cell in row_averages(judge(suite))
+        if cell.number.label[:2] == ("sscl", "Table 7") and cell.ours.n
+    ]
+    assert Counter(ranked) == {
         "untrained[pooler=cls_before_pooler]@paper": 2, "simcse@official": 1, "sscl@official": 1
     }  # fmt: skip
     assert order_of(suite, "sscl", "Table 7", TABLE[2]).rows == 3
 
 
 def test_averages_rank_the_rows_or_else_the_only_task(tmp_path):
-    rows = row_averages(cells(suite_of(tmp_path, (57, 76, 78))))
-    tasks = rows.groupby(["source", "table"])["task"].unique().map(list)
-    assert tasks["is-cse", "Table 4"] == ["Avg"]  # prints STS-B and the average
-    assert tasks["is-cse", "Table 5"] == ["STS-B"]
+    rows = row_averages(judge(suite_of(tmp_path, (57, 76, 78))))
+    tables = grouped(rows, lambda cell: cell.number.label[:2])
+    tasks = {table: {cell.number.task for cell in found} for table, found in tables.items()}
+    assert tasks["is-cse", "Table 4"] == {"Avg"}  # prints STS-B and the average
+    assert tasks["is-cse", "Table 5"] == {"STS-B"}
     assert ("sscl", "Table 4") not in tasks  # three tasks and no average
-    assert not set(rows["metric"]) - {"spearman", "accuracy"}
+    assert {cell.number.metric for cell in rows} == {"spearman", "accuracy"}
 
 
 def test_order_in_captions_and_files(tmp_path):
     suite = suite_of(tmp_path, (57, 78, 76), corpus="wiki-mini")
-    found = orders(suite, cells(suite))
+    found = orders(suite, judge(suite))
     text = "Order: tau = 0.33 [0.33, 0.33] over 3 rows (2 not comparable), expected from 1.00."
     assert order_text(found, *TABLE[:2]) == text
     assert order_text(found, "sscl", "Table 2") == ""
-    render_tables(tmp_path, tmp_path / "tables")
+    render_tables(suite, judge(suite), tmp_path / "tables")
     assert text in (tmp_path / "tables" / "is-cse_table-1.md").read_text(encoding="utf-8")
     order = (tmp_path / "tables" / "order.md").read_text(encoding="utf-8").splitlines()
     assert [line.split(" | ")[0] for line in order[4:]] == [
@@ -224,8 +231,8 @@ def test_order_in_captions_and_files(tmp_path):
 
 
 def test_averages_show_rank_best_and_cv(tmp_path):
-    rows = row_averages(cells(suite_of(tmp_path, (57, 76, 78), count=5)))
-    shown = shown_averages(rows[rows["run"] == "simcse@official"]).iloc[0]
+    rows = row_averages(judge(suite_of(tmp_path, (57, 76, 78), count=5)))
+    shown = shown_averages([cell for cell in rows if cell.number.run == "simcse@official"]).iloc[0]
     # 76.25 is printed; of 75.70, 75.85, 76.00, 76.15 and 76.30 one is higher.
     assert shown[["Print", "Ours", "n", "Rank", "Best of 5"]].tolist() == [
         "76.25", "76.00 ± 0.24", "5", "2 of 6", "76.30"
@@ -238,4 +245,4 @@ def test_averages_show_rank_best_and_cv(tmp_path):
 
 def test_a_suite_without_scores_has_no_summaries(tmp_path):
     suite = read_suite(write_suite(tmp_path, [{"method": "simcse", "seed": 1}]))
-    assert summaries(suite, orders(suite, cells(suite)), cells(suite)) == []
+    assert summaries(suite, orders(suite, judge(suite)), judge(suite)) == []

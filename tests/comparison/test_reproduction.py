@@ -2,11 +2,12 @@
 
 import pytest
 
-from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.reproduction import leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]

@@ -8,8 +8,9 @@ import pytest
 from bench.comparison import row_config as module
 from bench.comparison.row_config import row_config
 from bench.report.coverage import planned_scores
-from bench.reported import LABEL, MEASURES, mapped
+from bench.reported import SOURCES
 from bench.reported.address import find_rows
+from bench.reported.number import Number, numbers
 from bench.runs import config
 from bench.utils.errors import UserError
 
@@ -27,26 +28,27 @@ def papers_read_once() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("source", mapped()["source"].unique())
+@pytest.mark.parametrize("source", [*SOURCES])
 def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
     """Every row of a paper: run ids of another seed, recipe or corpus, a lost side of a difference
     and a task that is not scored fail."""
     suites = [config.planned(config.load(path)) for path in config.PAPERS]
     known = {one.id for suite in suites for one in suite}
-    numbers = mapped().query("source == @source and run != ''")
-    for label, rows in numbers[numbers["metric"].isin(MEASURES)].groupby(LABEL, sort=False):
+    labels: dict[tuple[str, ...], list[Number]] = {}
+    for number in numbers():
+        if number.source == source and number.run and number.is_measurement:
+            labels.setdefault(number.label, []).append(number)
+    for label, rows in labels.items():
         made = row_config(rows)
         assert len(made.suite) <= config.LONGEST_NAME
         planned = expand(made)
         assert {one.id for one in planned} <= known, label
         sides = {one.text for one in planned}
-        assert sides == {*rows["run"], *rows["minus"]} - {""}, label
+        assert sides == {text for number in rows for text in (number.run, number.minus)} - {""}
         scored = set.intersection(*(planned_scores(one) for one in planned))
-        for number in rows.itertuples():
-            metric = MEASURES[number.metric][0]
+        for number in rows:
             if not number.aggregation:
-                split = number.suite_split or number.split
-                assert (number.task, split, metric) in scored, label
+                assert number.key in scored, label
 
 
 def test_seeds_tasks_and_a_whole_method() -> None:
@@ -54,7 +56,7 @@ def test_seeds_tasks_and_a_whole_method() -> None:
     made = row_config(rows, seeds=10, tasks=["STS-B"])
     assert made.seeds == list(range(42, 52))
     assert (made.tasks, list(made.backbones)) == (["STS-B"], ["bert-base-uncased"])
-    assert len(made.methods) == rows["variant"].nunique() == 7
+    assert len(made.methods) == len({number.variant for number in rows}) == 7
     assert len(expand(made)) == 70
     assert row_config(rows).suite == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
 

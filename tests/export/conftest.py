@@ -20,10 +20,10 @@ def trained(
     """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     suite = tmp_path_factory.mktemp("suite") / "mine"
-    words = ["--backbone", str(tiny_bert), "--corpus", str(tiny_corpus), "--data", str(tiny_data)]
-    words += ["--seed", "1", "--recipe", "batch_size=8", "select_every=2", "--suite", str(suite)]
-    assert main(["train", "simcse", *words]) == 0
-    assert main(["score", "simcse", *words, "--tasks", "STS12", "STS-B"]) == 0
+    words = ["job", "--run", "simcse", "--backbone", str(tiny_bert), "--corpus", str(tiny_corpus)]
+    words += ["--data", str(tiny_data), "--seed", "1", "--recipe", "batch_size=8", "select_every=2"]
+    words += ["--suite", str(suite), "--tasks", "STS12", "STS-B"]
+    assert main(words) == 0
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(deterministic)
     (run,) = (suite / "runs").iterdir()
@@ -36,7 +36,7 @@ def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained[0], tmp_path / "mine"))
 
 
-def exported(suite: Path, out: Path, what: str = "sentence-transformers", *runs: str) -> Path:
-    export(suite, what, out, runs)
+def exported(suite: Path, out: Path, form: str = "sentence-transformers", *runs: str) -> Path:
+    export(suite, form, out, runs)
     folders = [path for path in out.iterdir() if path.is_dir()]
-    return folders[0] if what == "sentence-transformers" else out
+    return folders[0] if form == "sentence-transformers" else out

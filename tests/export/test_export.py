@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import main
 from bench.export import export
 from bench.export.runs import read_runs
 from bench.results.records import COLUMNS, read_scores, write_scores
@@ -30,13 +31,13 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
         result = read_json(folder / f"{name}.json")
         assert result["task_name"] == name
         assert result["dataset_revision"] == provenance["tasks"][task][split]
-        ((found,),) = result["scores"].values()
+        ((scores,),) = result["scores"].values()
         assert list(result["scores"]) == [split]
-        assert found["main_score"] == found["cosine_spearman"] == values[task, split, "all"] / 100
-        assert found["languages"] == ["eng-Latn"]
-        assert "not mteb's task of this name" in found["protocol"]
-        assert "not comparable with any paper" in found["protocol"]
-    assert found["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
+        assert scores["main_score"] == scores["cosine_spearman"] == values[task, split, "all"] / 100
+        assert scores["languages"] == ["eng-Latn"]
+        assert "not mteb's task of this name" in scores["protocol"]
+        assert "not comparable with any paper" in scores["protocol"]
+    assert scores["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
 
 
 @pytest.mark.slow
@@ -91,11 +92,11 @@ def test_other_tasks_in_mteb_s_shape(
 def test_every_record_is_a_row_with_its_provenance(
     suite: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:
-    found = {
+    analysis = {
         "alignment": {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "ok": True},
         "layers": [0.25, None],
     }
-    content = {"analyses": {"alignment": found}, "provenance": {}}
+    content = {"analyses": {"alignment": analysis}, "provenance": {}}
     write_json(paths.analyses_file(suite, trained[1]), content)
     out = exported(suite, tmp_path / "out", "table")
     provenance, records = read_scores(paths.scores_file(suite, trained[1]))
@@ -153,10 +154,12 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_folders_that_cannot_be_read_or_written(suite: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(suite)
-    with pytest.raises(UserError, match="is not a folder"):
-        export(suite, "table", tmp_path / "link")
+def test_folders_that_cannot_be_read_or_written(
+    suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", "--suite", str(suite), "--what", "table"]
+    assert main([*words, "--out", str(suite / "scores" / f"{trained[1]}.json")]) == 2
+    assert "is a file" in capsys.readouterr().err
     with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
         export(tmp_path / "nothing", "table", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -21,6 +21,7 @@ from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.poolers import POOLER_NAMES, POSITIONS
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from methods.projection import Affine
@@ -125,10 +126,13 @@ def test_the_library_computes_our_vectors(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda base: Whitened(base, None, {}), "its whitening is fitted on the sentences of each"),
+        (
+            lambda base: Whitened(base, None, {}),
+            "has no module for 'whitened', fitted on the sentences of each",
+        ),
         (
             lambda base: TransformerEncoder(base.model, base.tokenizer, "avg_first_last_64"),
-            "has no module for the mean of pooler 'avg_first_last_64'",
+            "has no module for 'avg_first_last_64'",
         ),
         (lambda base: BagOfWords(64), "sentence-transformers has no module for 'word-overlap'"),
     ],
@@ -180,10 +184,10 @@ def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
     assert main(words) == 0
     assert [path.name for path in (tmp_path / "out").iterdir()] == [trained[1]]
     notes = capsys.readouterr().err
-    assert "note: untrained_x is not trained" in notes
-    assert "note: simcse_x is missing" in notes
+    assert f"note: untrained_x has no encoder in {suite} (not trained)" in notes
+    assert f"note: simcse_x has no encoder in {suite} (missing)" in notes
     assert main([*words, "--run", "simcse_x"]) == 2
-    assert capsys.readouterr().err.startswith("error: simcse_x is missing")
+    assert capsys.readouterr().err.startswith("error: simcse_x has no encoder")
     assert main([*words, "--run", "simcse_y"]) == 2
     assert "has no run 'simcse_y'; did you mean 'simcse_x'?" in capsys.readouterr().err
     shutil.rmtree(suite / "runs")
@@ -200,7 +204,7 @@ def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_
     header = text.split("---\n")[1]
     assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
     assert "base_model" not in header  # the tiny BERT is not on the hub
-    for told in ("simcse@official", "| Seed | 1 |", "tiny-bert", str(provenance["code"]["commit"])):
+    for told in ("simcse@official", "seed 1", "tiny-bert", str(provenance["code"]["commit"])):
         assert told in text
     assert provenance["data"]["sha256"] in text
     assert [corpus["name"] for corpus in provenance["corpora"]] == ["tiny"]
@@ -220,7 +224,8 @@ def told(**changes: Any) -> ExportedRun:
     record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman"}
     record |= {"aggregation": "all"}
     data = {"data": {"name": changes.pop("data", "senteval")}}
-    return ExportedRun(plan | changes, "finished", data, [record | {"value": 76.25}])
+    run = PlannedRun.model_validate(plan | changes)
+    return ExportedRun(run, "finished", data, [record | {"value": 76.25}])
 
 
 @pytest.mark.parametrize(

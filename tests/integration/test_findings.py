@@ -24,10 +24,11 @@ from bench.comparison.against_baseline import against
 from bench.comparison.paired import seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
+from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.registry.methods import method_class
 from bench.report.formats import score_text
-from bench.reported import FOLDER, MEASURES, curves, mapped, printed, prior_sd, quoted
+from bench.reported import FOLDER, curves, mapped, printed, prior_sd, quoted
 from bench.reported.audit import findings
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
@@ -471,7 +472,7 @@ def weightiest() -> list[str]:
 
 
 def exact() -> list[str]:
-    measuring = mapped()[lambda rows: rows["metric"].isin(MEASURES)]
+    measuring = mapped()[lambda rows: rows["metric"].isin(PRINTED)]
     return [
         "{:.2f}, {:.2f}, {:.2f}, {:.2f}, {:.2f} and {:.2f} on STS12 to STS16 and STS-B".format(
             *PUBLISHED.values()
@@ -538,9 +539,9 @@ def wiki_mini() -> list[str]:
         (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
         said.append(minus(pair))
     ((steps, precision),) = {
-        (one["sentences"] // one["batch_size"], one["precision"])
+        (run.plan.recipe.sentences // run.plan.recipe.batch_size, run.plan.recipe.precision)
         for run in suite.runs
-        if run.plan.method == "simcse" and (one := run.plan.recipe)
+        if run.plan.method == "simcse"
     }
     return [*said, f"{steps} steps in {precision}", *filter(None, [suite.partial])]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import cells, leaderboard
-from bench.report.page import render_page
+from bench.comparison.reproduction import leaderboard
 from bench.results.suite_results import read_suite
 from tests.support.browser import MISSING, Browser, chromium
-from tests.support.page_project import NASTY, write_project
+from tests.support.cells import cells
+from tests.support.page_project import NASTY, write_page, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=s
 @pytest.fixture(scope="module")
 def out(tmp_path_factory) -> Path:
     out = write_project(tmp_path_factory.mktemp("project"))
-    render_page(out.parent, out.parents[2] / "figures" / "s", out)
+    write_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out
 
 
@@ -118,7 +118,11 @@ def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser: Browser,
     browser.write("#board-filter [name=backbone]", "glove")
     assert set(texts(browser, ".board tbody th small")) == {"official, glove.6B.300d"}
     own = [int((board["backbone"] == "glove.6B.300d").sum()) for board in boards]
-    counts = [f"{some} of {len(board)} rows" for some, board in zip(own, boards, strict=True)]
+    nouns = ["row" if len(board) == 1 else "rows" for board in boards]
+    counts = [
+        f"{some} of {len(board)} {noun}"
+        for some, board, noun in zip(own, boards, nouns, strict=True)
+    ]
     assert run_all(browser, ".board [data-count]", "e.textContent") == counts
     choose(browser, "#board-filter [name=backbone]", "")
     browser.write("#board-filter [name=search]", "IS-cse")

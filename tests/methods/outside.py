@@ -1,6 +1,7 @@
 """Shared by the tests of methods outside the formula, and runs on the tiny backbones."""
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,29 @@ import pytest
 import torch
 from torch import Tensor
 
+from bench.registry.methods import method_classes
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.training.context import RunContext
 from methods.base import Step
 from tests.methods.cases import Gradients, difference, gradients
 
+BERT, LARGE = "bert-base-uncased", "bert-large-uncased"
+ROBERTA, ROBERTA_LARGE = "roberta-base", "roberta-large"
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 Loss = Callable[[Sequence[Tensor]], Tensor]
 Patch = pytest.MonkeyPatch
 Train = Callable[..., Path]  # the fixture train_tiny
+
+
+def of_methods(constant: str) -> Iterator[tuple[str, Any]]:
+    """Each method's name, and what its test file, `test_<method>.py`, says under a name: VALUES,
+    OUT_OF_LIMITS, WITHOUT_EFFECT or TRAININGS."""
+    for name, cls in method_classes().items():
+        module = cls.__module__.removeprefix("methods.")
+        tests = importlib.import_module(f"tests.methods.test_{module}")
+        if hasattr(tests, constant):
+            yield name, getattr(tests, constant)
 
 
 def disagreement(

@@ -18,7 +18,7 @@ from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Contrastive, Negatives, Shape, Step, Views, compose
-from methods.cards import CARDS, CARDSHyper
+from methods.cards import CARDS
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from tests.methods import outside
@@ -32,7 +32,7 @@ from tests.methods.cases import (
     tolerance,
     unit_of,
 )
-from tests.methods.outside import Patch, Train, run_of
+from tests.methods.outside import ROBERTA, ROBERTA_LARGE, Patch, Train, run_of
 from tests.oracles import cards as oracle
 from tests.oracles.cards import BATCHES, DISTINCT, SEED, SENTENCES
 from tests.oracles.methods import named_generator
@@ -82,7 +82,7 @@ class Tools:
 def build(
     count: int = 3, t: float = 0.05, *others: tuple[type, dict[str, Any]]
 ) -> tuple[Any, Tools]:
-    hyper = CARDSHyper(temperature=t, switch=0.0, neighbours=count)
+    hyper = CARDS.Hyper(temperature=t, switch=0.0, neighbours=count)
     method = compose(
         [(CARDS, hyper), *((cls, cls.Hyper(**keys)) for cls, keys in others)], Shape(WIDTH, DEPTH)
     )
@@ -240,7 +240,7 @@ def test_equal_sentences_are_searched_once() -> None:
     tools.neighbours = lambda vectors, count: (
         asked.append((len(vectors), count)) or np.zeros((7, count), int)
     )  # type: ignore[method-assign]
-    CARDS(CARDSHyper(switch=0.0, neighbours=3), Shape(WIDTH, DEPTH)).prepare(tools)  # type: ignore[arg-type]
+    CARDS(CARDS.Hyper(switch=0.0, neighbours=3), Shape(WIDTH, DEPTH)).prepare(tools)  # type: ignore[arg-type]
     assert asked == [(7, 3)]
 
 
@@ -279,7 +279,7 @@ TEXTS += ["  two  Birds ", "été Über ßen"]
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
 @pytest.mark.parametrize("words", ["each", "count"])
 def test_words_are_switched_as_the_oracle_says(words: str, share: float) -> None:
-    method = CARDS(CARDSHyper(switch=share, words=words), Shape(WIDTH, DEPTH))
+    method = CARDS(CARDS.Hyper(switch=share, words=words), Shape(WIDTH, DEPTH))
     own, other = (named_generator(1, "switch-case", 0) for _ in range(2))
     for text in TEXTS * 3:
         assert method._switch(text, own) == oracle.switch(text, share, words == "count", other)
@@ -290,7 +290,7 @@ def test_count_switches_exactly_as_many_and_each_one_by_chance() -> None:
     words = text.split()
 
     def switched(kind: str, share: float) -> list[int]:
-        method = CARDS(CARDSHyper(switch=share, words=kind), Shape(WIDTH, DEPTH))
+        method = CARDS(CARDS.Hyper(switch=share, words=kind), Shape(WIDTH, DEPTH))
         draw = torch.Generator()
         draw.manual_seed(1)
         texts = [method._switch(text, draw).split() for _ in range(50)]
@@ -364,7 +364,7 @@ def test_nothing_of_it_is_state_and_a_loaded_copy_goes_on() -> None:
 def test_after_a_plus_it_brings_the_retrieved_negatives_alone() -> None:
     """In `simcse+cards` views are equal copies, and the loss is that of CARDS without switching."""
     method, tools = build()
-    parts = [(SimCSE, SimCSE.Hyper()), (CARDS, CARDSHyper(switch=0.9, neighbours=3))]
+    parts = [(SimCSE, SimCSE.Hyper()), (CARDS, CARDS.Hyper(switch=0.9, neighbours=3))]
     joined = compose(parts, Shape(WIDTH, DEPTH))
     joined.begin(tools)  # type: ignore[arg-type]
     assert joined.views([[1]], Step(0, 1, 1, 1, [1])) == ([[1]], [[1]])  # type: ignore[operator]
@@ -419,3 +419,28 @@ def test_the_formula_is_the_one_of_all_methods() -> None:
     """The oracle would not notice an own copy of it."""
     assert CARDS.loss is Contrastive.loss
     assert CARDS.contrast is Contrastive.contrast
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    # 4 x 128 on one device is 512
+    ("cards", ROBERTA, {"setting": "official", "batch_size": 512, "learning_rate": 4e-5,
+                        "switch": 0.05, "words": "each", "neighbours": 64, "retrieval": "avg"}),
+    ("cards", ROBERTA_LARGE, {"setting": "official", "batch_size": 512, "learning_rate": 7.5e-6,
+                              "switch": 0.1, "words": "count", "neighbours": 8,
+                              "retrieval": "cls_before_pooler"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "cards": (
+        "switch=-0.1 switch=1.5 words=some neighbours=-1 retrieval=cls retrieval=mean temperature=0"
+    ),
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "words": ("switch=0,neighbours=2", "each", "count"),
+    "retrieval": ("switch=0,neighbours=0", "avg", "cls_before_pooler"),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "cards[neighbours=5,switch=0]": ({}, 6),
+    "cards[neighbours=5,switch=0]+is-cse[buffer=20,neighbours=3]": ({}, 6),
+}

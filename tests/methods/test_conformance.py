@@ -4,14 +4,14 @@ from itertools import product
 
 import pytest
 
-from tests.methods import test_dclr, test_esimcse, test_is_cse_groups
+from tests.methods import test_dclr, test_esimcse, test_is_cse
 from tests.methods.cases import CASES, DTYPES, HARD, Case, disagreement, tolerance
 
 # Of the 32 combinations of SSCL's switches, the hard tensors see those with at most one switch set.
 SWITCHES = {"self", "own", "one", "detach", "average"}
 FEW = [one for one in CASES if len(SWITCHES & {*one.name.split("-")}) <= 1]
 SOFT = ("random", "close")
-DCLR, ESIMCSE, GROUPS = test_dclr.CASES, test_esimcse.CASES, test_is_cse_groups.BY_NAME
+DCLR, ESIMCSE, GROUPS = test_dclr.CASES, test_esimcse.CASES, test_is_cse.BY_NAME
 PAIRS = [
     *product(CASES, SOFT),
     *product(FEW, HARD),

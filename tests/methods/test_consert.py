@@ -16,12 +16,27 @@ import methods.contrastive as base
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences, sts_sentences
 from bench.datasets.tasks import STS_TASKS
+from bench.models.load import load_encoder
 from bench.models.packed_forward import Batch, forward
 from bench.runs import paths
+from bench.utils.files import read_json
 from methods.base import Refusal, Shape
-from methods.consert import ConSERT, ConSERTHyper, augmented
+from methods.consert import ConSERT, augmented
 from tests.methods.cases import floor_of, unit_of
-from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, step, vectors
+from tests.methods.outside import (
+    BERT,
+    HARD,
+    LARGE,
+    ROBERTA,
+    ROBERTA_LARGE,
+    TOLERANCE,
+    Patch,
+    Runs,
+    Train,
+    disagreement,
+    step,
+    vectors,
+)
 from tests.oracles.methods import named_generator, scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import cut_elements, nt_xent, permuted
@@ -32,7 +47,7 @@ N, WIDTH = 4, 5
 def difference(
     kind: str, dtype: torch.dtype, t: float = 0.1, n: int = N, scale: float = 1.0
 ) -> float:
-    method = ConSERT(ConSERTHyper(temperature=t, scale=scale), Shape(WIDTH, 2))
+    method = ConSERT(ConSERT.Hyper(temperature=t, scale=scale), Shape(WIDTH, 2))
     leaves = [vectors(kind, n, WIDTH, seed=seed) for seed in range(2)]
     if kind in ("near-duplicates", "duplicates"):  # of each other, not only within a view
         leaves[1] = (leaves[0] + 1e-5 * leaves[1]).float().double()
@@ -56,7 +71,7 @@ def test_equals_oracle(kind: str, t: float, dtype: torch.dtype) -> None:
 def test_equals_oracle_with_a_scale_and_in_small_batches() -> None:
     assert difference("random", torch.float64, scale=0.3) < TOLERANCE[torch.float64]
     assert difference("random", torch.float64, n=2) < TOLERANCE[torch.float64]
-    method = ConSERT(ConSERTHyper(), Shape(WIDTH, 2))
+    method = ConSERT(ConSERT.Hyper(), Shape(WIDTH, 2))
     assert method.loss(torch.randn(1, 5), torch.randn(1, 5)).item() == 0
 
 
@@ -330,3 +345,41 @@ def test_the_corpus_has_the_sentences_of_all_sts_sets(tiny_data: Path, tmp_path:
 @pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
 def test_the_real_corpus_has_as_many_sentences_as_the_released_code_reads() -> None:
     assert len(sts_sentences(Path(os.environ["BENCH_DATA"]))) == 89_192
+
+
+@pytest.mark.slow
+def test_it_is_trained_on_its_corpus_and_scored_with_its_pooler(train_tiny: Train) -> None:
+    ((text, (given, _)),) = TRAININGS.items()
+    folder = train_tiny(text, **given)
+    assert load_encoder(folder / "encoder").pooler == "avg_top2"  # type: ignore[attr-defined]
+    provenance = read_json(folder / "outcome.json")["provenance"]
+    assert [corpus["name"] for corpus in provenance["corpora"]] == ["sts"]
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "corpus": "sts", "batch_size": 96, "learning_rate": 5e-7, "patience": 10, "decay_biases": False,
+    "epochs": 10, "select_every": 200, "dropout": 0.0, "first": "feature_cutoff",
+    "second": "shuffle", "rate": 0.2, "scale": 0.3,
+}  # fmt: skip
+PUBLISHED_LARGE = {
+    "epochs": 25, "select_every": 100, "dropout": None, "first": "plain", "second": "shuffle",
+    "scale": 0.3,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *(("consert@official", name, {**PUBLISHED, "pooler": "avg", "max_length": 67})
+      for name in (BERT, ROBERTA)),
+    *(("consert@paper", name,
+       {**PUBLISHED, "pooler": "avg_top2", "scale": 1.0, "max_length": 64})
+      for name in (BERT, ROBERTA)),
+    *(("consert@official", name, PUBLISHED_LARGE) for name in (LARGE, ROBERTA_LARGE)),
+    *(("consert@paper", name, {"epochs": 25, "dropout": 0.0, "first": "feature_cutoff"})
+      for name in (LARGE, ROBERTA_LARGE)),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "consert": "temperature=0 rate=1.0 rate=-0.1 scale=0 first=cutoff second=noise",
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "consert": ({"batch_size": 64, "epochs": 1}, 7),
+}

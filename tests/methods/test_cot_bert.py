@@ -16,9 +16,9 @@ from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Negatives, Step, Views
-from methods.cot_bert import CoTBERT, CoTBERTHyper
+from methods.cot_bert import CoTBERT
 from methods.promptbert import Prompt, PromptBERT
-from tests.methods.outside import Patch, run_of
+from tests.methods.outside import BERT, ROBERTA, Patch, run_of
 from tests.methods.test_promptbert import gradients, other_state
 from tests.oracles import cot_bert as oracle
 
@@ -115,12 +115,12 @@ def _first_mask(patch: Patch) -> None:
 
 
 def _roles(order: tuple[int, ...]) -> Callable[[Patch], None]:
-    plain: Any = CoTBERTHyper.templates
+    plain: Any = CoTBERT.Hyper.templates
 
-    def templates(hyper: CoTBERTHyper) -> list[str]:
+    def templates(hyper: CoTBERT.Hyper) -> list[str]:
         return [plain.fget(hyper)[place] for place in order]
 
-    return lambda patch: patch.setattr(CoTBERTHyper, "templates", property(templates))
+    return lambda patch: patch.setattr(CoTBERT.Hyper, "templates", property(templates))
 
 
 def _crossed_with_the_anchor(patch: Patch) -> None:
@@ -269,3 +269,24 @@ def test_sentences_of_one_length_share_the_noise_of_their_template(make: Make) -
     assert not any(torch.allclose(first, other) for other in (longer, none))
     pad = context.tokenizer.pad_token_id
     assert [tokens.count(pad) for tokens in alone[0][0]] == [0, 1, 3]
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "drop_last": True,
+    "select_every": 125, "cross": True, "denoise": True, "denoise_by": "padding",
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("cot-bert@official", BERT,
+     {**PUBLISHED, "split": 2, "period": True, "space": False, "aligned": False,
+      "template_2":
+          'The sentence : "<sentence>" means <mask> , so it can be summarized as <mask> .'}),
+    ("cot-bert@official", ROBERTA, {**PUBLISHED, "split": 2, "period": True, "space": True}),
+    *(("cot-bert@paper", name,
+       {**PUBLISHED, "split": 1, "period": False, "space": False, "aligned": True})
+      for name in (BERT, ROBERTA)),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "cot-bert": "split=0 denoise_by=words",
+}

@@ -161,3 +161,15 @@ def test_what_joins_it() -> None:
             run_of(f"{text}+is-cse@paper")
     assert (run := run_of("cropping")).setting == "paper"
     assert (run.recipe.pooler, run.recipe.warmup, run.recipe.learning_rate) == ("avg", 0.1, 2e-5)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "cropping": "unit=word lines=0 longest=2 cut=1 cut=-0.1",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "lines": ("unit=sentence", 2, 3),
+    "longest": ("unit=sentence", 128, 8),
+    "cut": ("unit=document", 0.1, 0.5),
+}

@@ -15,8 +15,8 @@ import bench.training.loop
 from bench.models.load import load_encoder
 from bench.runs.recipe import Recipe
 from bench.training.optimiser import learning_rate
-from methods.base import Refusal, Shape
-from methods.ct_bert import CTBERT, CTBERTHyper
+from methods.base import Shape
+from methods.ct_bert import CTBERT
 from tests.methods.outside import (
     HARD,
     TOLERANCE,
@@ -31,10 +31,10 @@ from tests.methods.outside import (
 from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import tension, tension_rate, tension_rows
-from tests.training.test_loop import log_of
+from tests.training.test_loop import log_of, outcome_of
 
 GROUPS, NEGATIVES, WIDTH, SENTENCES = 3, 2, 4, 11
-METHOD = CTBERT(CTBERTHyper(), Shape(WIDTH, 2))
+METHOD = CTBERT(CTBERT.Hyper(), Shape(WIDTH, 2))
 STEPS = 5000  # 10 epochs of 500 batches, Training.py:55-56
 GIVEN = {"batch_size": 2, "learning_rate": 1e-4}
 
@@ -70,14 +70,14 @@ def unequal_draws(method: Any) -> bool:
 
 @pytest.mark.parametrize("anchored", [True, False])
 def test_pairs_are_those_of_the_oracle(anchored: bool) -> None:
-    method = CTBERT(CTBERTHyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
+    method = CTBERT(CTBERT.Hyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
     assert not unequal_draws(method)
 
 
 def test_the_first_pair_is_equal_and_anchored_no_other() -> None:
     """Freely drawn pairs are equal by chance: one of three, of three sentences."""
     for anchored in (True, False):
-        method, seen, equal = CTBERT(CTBERTHyper(anchored=anchored), Shape(WIDTH, 2)), set(), 0
+        method, seen, equal = CTBERT(CTBERT.Hyper(anchored=anchored), Shape(WIDTH, 2)), set(), 0
         for index in range(100):
             for pairs in drawn(method, index, sentences=3):
                 assert len(pairs) == 8
@@ -133,7 +133,7 @@ def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
 def test_another_draw_is_caught(
     change: Callable[..., Any], anchored: bool, monkeypatch: Patch
 ) -> None:
-    method = CTBERT(CTBERTHyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
+    method = CTBERT(CTBERT.Hyper(negatives=NEGATIVES, anchored=anchored), Shape(WIDTH, 2))
     plain = method.pairs
     monkeypatch.setattr(method, "pairs", lambda sentences, at: change(plain, sentences, at))
     assert unequal_draws(method)
@@ -212,11 +212,6 @@ def test_boundaries_scale_with_a_shorter_training(train_tiny: Train) -> None:
     assert rates == pytest.approx([1e-4 * factor for factor in factors], rel=1e-9)
 
 
-def test_a_corpus_of_one_sentence_is_refused(runs: Runs) -> None:
-    with pytest.raises(Refusal, match="only one"):
-        runs.start("ct-bert", sentences=1)
-
-
 @pytest.mark.parametrize(("scores", "place"), [([3, 4, 1, 1], 1), ([5, 4, 5, 5], 0)])
 def test_the_better_copy_is_kept(
     train_tiny: Train, monkeypatch: Patch, scores: list[float], place: int
@@ -242,3 +237,23 @@ def test_without_learning_it_is_mean_pooling_bit_for_bit(
     texts = ["a man sleeps", "the old dog sees two birds"]
     expected = load_encoder(tiny_bert, pooler="avg").encode(texts)
     assert np.array_equal(load_encoder(folder / "encoder").encode(texts), expected)
+
+
+@pytest.mark.slow
+def test_the_dev_score_is_that_of_the_better_copy(train_tiny: Train) -> None:
+    ((text, (given, _)),) = TRAININGS.items()
+    folder = train_tiny(text, **given)
+    rows = [row for row in log_of(folder) if "dev" in row]
+    scores = [row[key]["STS-B"] for row in rows for key in ("dev", "dev_2")]
+    assert outcome_of(folder)["best_dev"] == max(scores)
+    assert any(row["dev"] != row["dev_2"] for row in rows)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "ct-bert": "negatives=-1 drawn=0",
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "ct-bert[drawn=15]": ({"batch_size": 2, "learning_rate": 1e-4}, 8),
+}

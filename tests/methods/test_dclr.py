@@ -17,7 +17,7 @@ from methods.dclr import DCLR, one_vs_rest
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, DEPTH, TOTAL, WIDTH, Case, N, batch, is_caught, step
-from tests.methods.outside import Patch, Train, run_of
+from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, Patch, Train, run_of
 from tests.methods.queue_cases import FakeContext, QueueCase, Table
 from tests.oracles.mutations import Mutation, at_step, hyper, other, patched
 from tests.oracles.mutations_is_cse import ingredient_forgotten, noisy, smoothing_term
@@ -386,3 +386,59 @@ def test_is_cse_joins_it(train_tiny: Train) -> None:
         losses = [[row["loss"] for row in log_of(folder)] for folder in (plain, joined)]
         assert losses[0][0] == losses[1][0]  # the memory is empty
         assert losses[0] != losses[1]
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PLAIN = {
+    "start": None, "padded": False, "complement_dropout": False, "loss_form": "softmax",
+    "pooler": "cls_mlp", "early_epsilon": False, "epsilon": 1e-8, "clip": 1.0,
+}  # fmt: skip
+PRINCETON = "princeton-nlp/unsup-simcse-"
+PUBLISHED = {
+    "batch_size": 128, "epochs": 3, "learning_rate": 3e-5, "phi": 0.9, "noise_times": 1.0,
+    "complement": PRINCETON + BERT, "precision": "float32", "select_on": "STS-B+SICK-R",
+}  # fmt: skip
+PUBLISHED_ROBERTA = {
+    **PUBLISHED,
+    "phi": 0.85,
+    "noise_times": 2.5,
+    "complement": PRINCETON + ROBERTA,
+}
+RELEASED_FORM = {
+    **PLAIN, "padded": True, "complement_dropout": True, "loss_form": "one-vs-rest",
+    "pooler": "cls_pooler_mlp", "early_epsilon": True,
+}  # fmt: skip
+FOUR_GPUS = {"batch_size": 256, "epochs": 1}  # 64 sentences on each are one batch of 256
+# Gradients of the large models are averaged over four processes.
+QUARTER = {"pooler": "cls_pooler", "epsilon": 4 * 1e-8, "clip": 4 * 1.0}
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *((f"dclr+is-cse@{setting}", backbone,
+       values | (RELEASED_FORM | released if setting == "official" else PLAIN))
+      for setting in ("official", "paper")
+      for backbone, values, released in (
+          (BERT, PUBLISHED, {}),
+          (ROBERTA, PUBLISHED_ROBERTA, {}),
+          (LARGE, {**PUBLISHED, **FOUR_GPUS, "noise_times": 3.0},
+           {**QUARTER, "start": PRINCETON + LARGE}),
+          (ROBERTA_LARGE,
+           {**PUBLISHED_ROBERTA, **FOUR_GPUS, "learning_rate": 1e-5, "noise_times": 5.0},
+           {**QUARTER, "start": PRINCETON + ROBERTA_LARGE}),
+      )),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "dclr": (
+        "phi=0 noise_times=-1 ascent_steps=-1 ascent_size=-0.001 false_negatives=kept "
+        "loss_form=hinge temperature=0"
+    ),
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "complement": ("phi=2", "backbone", "toy-bert"),
+    "complement_dropout": ("phi=2", False, True),
+    "ascent_steps": ("noise_times=0", 4, 1),
+    "ascent_size": ("ascent_steps=0", 1e-3, 1.0),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "dclr@official": ({"epochs": 1}, 6),
+    "dclr@paper": ({"epochs": 1}, 6),
+}

@@ -19,9 +19,9 @@ from bench.training.context import RunContext
 from bench.training.loop import train
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step, cosine
-from methods.declutr import DeCLUTR, DeCLUTRHyper, sample_spans
+from methods.declutr import DeCLUTR, sample_spans
 from tests.methods import outside
-from tests.methods.outside import Patch, Train
+from tests.methods.outside import ROBERTA, Patch, Train
 from tests.oracles import spans as oracle
 from tests.oracles.mutations import Mutation, patched
 from tests.training.test_loop import log_of
@@ -31,7 +31,7 @@ N, P, WIDTH, VOCABULARY = 4, 2, 5, 7
 
 
 def method(**hyper: Any) -> DeCLUTR:
-    return DeCLUTR(DeCLUTRHyper(**hyper), Shape(WIDTH, 4))
+    return DeCLUTR(DeCLUTR.Hyper(**hyper), Shape(WIDTH, 4))
 
 
 # The loss
@@ -60,7 +60,7 @@ TARGETS = torch.tensor([0, 3, 6, 6, 1, 2])
 KINDS = ("random", "near-duplicates", "duplicates", "tiny", "huge", "one")
 
 
-def disagreement(hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype) -> float:
+def disagreement(hyper: DeCLUTR.Hyper, kind: str, dtype: torch.dtype) -> float:
     def expected(leaves: Sequence[Tensor]) -> Tensor:
         contrast = oracle.declutr_contrast(*leaves[:2], hyper.temperature, hyper.average)
         return contrast + hyper.language * oracle.cross_entropy(leaves[2], TARGETS.tolist())
@@ -79,7 +79,7 @@ def disagreement(hyper: DeCLUTRHyper, kind: str, dtype: torch.dtype) -> float:
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("temperature", [0.05, 0.001, 1.0])
 def test_equals_the_oracle(kind: str, average: bool, temperature: float) -> None:
-    hyper = DeCLUTRHyper(temperature=temperature, average=average, language=0.5)
+    hyper = DeCLUTR.Hyper(temperature=temperature, average=average, language=0.5)
     for dtype, bound in ((torch.float64, 1e-6), (torch.float32, 1e-4)):
         assert disagreement(hyper, kind, dtype) < bound, dtype
 
@@ -125,7 +125,7 @@ MUTATIONS: dict[str, Mutation] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutation_is_caught(name: str, monkeypatch: Patch) -> None:
     MUTATIONS[name](None, monkeypatch)
-    hyper, kinds = DeCLUTRHyper(language=0.5), ("random", "near-duplicates")
+    hyper, kinds = DeCLUTR.Hyper(language=0.5), ("random", "near-duplicates")
     assert max(disagreement(hyper, kind, torch.float64) for kind in kinds) > 1e-6
 
 
@@ -144,7 +144,7 @@ def test_limits() -> None:
 
 @pytest.mark.parametrize(("anchors", "positives"), [(1, 1), (2, 2), (3, 1)])
 def test_where_spans_lie(anchors: int, positives: int) -> None:
-    hyper = DeCLUTRHyper(
+    hyper = DeCLUTR.Hyper(
         anchors=anchors, positives=positives, shortest=2, longest=7, document=14 * anchors
     )
     generator = torch.Generator().manual_seed(1)
@@ -174,7 +174,7 @@ def test_where_spans_lie(anchors: int, positives: int) -> None:
 
 def test_lengths_are_of_the_papers_distributions() -> None:
     """Beta(4, 2) has mean 2/3 and variance 2/63; Beta(2, 4) has mean 1/3 and the same variance."""
-    hyper = DeCLUTRHyper(anchors=1, positives=1, shortest=100, longest=1100, document=4000)
+    hyper = DeCLUTR.Hyper(anchors=1, positives=1, shortest=100, longest=1100, document=4000)
     generator = torch.Generator().manual_seed(2)
     drawn = [sample_spans(4000, hyper, generator)[0] for _ in range(3000)]
     for spans, mean in (([a for a, _ in drawn], 2 / 3), ([p[0] for _, p in drawn], 1 / 3)):
@@ -185,7 +185,7 @@ def test_lengths_are_of_the_papers_distributions() -> None:
 
 def test_starts_are_uniform() -> None:
     """Of an anchor in its window; of a positive from its own length before it to its end."""
-    hyper = DeCLUTRHyper(anchors=1, positives=1, shortest=4, longest=4, document=16)
+    hyper = DeCLUTR.Hyper(anchors=1, positives=1, shortest=4, longest=4, document=16)
     generator = torch.Generator().manual_seed(3)
     drawn = [sample_spans(16, hyper, generator)[0] for _ in range(4000)]
     starts = torch.bincount(torch.tensor([anchor.start for anchor, _ in drawn]), minlength=13)
@@ -375,3 +375,29 @@ def test_short_and_unknown_documents_are_refused(
     run = outside.run_of(text_of(), tiny_bert, tiny_corpus, tiny_data, **RECIPE)
     with pytest.raises(UserError, match="has no list of documents"):
         run.build().prepare(RunContext(run, tmp_path, "cpu"))
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 4, "average": True, "pooler": "avg", "evaluation_pooler": "avg",
+    "learning_rate": 5e-5, "weight_decay": 0.1, "warmup": 0.1, "epsilon": 1e-6,
+    "bias_correction": False, "schedule": "slanted", "drop_last": True, "decay_biases": False,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("declutr@official", ROBERTA, PUBLISHED),
+    ("declutr@paper", ROBERTA, {"batch_size": 16, "average": False}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "declutr": (
+        "temperature=0 anchors=0 positives=0 shortest=0 shortest=600 longest=2 "
+        "document=2047 masked=0 masked=1 language=-1"
+    ),
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "masked": (
+        "language=0,anchors=1,document=8,longest=4,shortest=2,drop_last=false",
+        0.15,
+        0.5,
+    ),
+}

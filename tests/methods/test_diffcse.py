@@ -15,7 +15,7 @@ from bench.training.context import RunContext
 from methods.base import Refusal, Step
 from methods.declutr import masked_pieces
 from methods.diffcse import DiffCSE
-from tests.methods.outside import Patch, Runs, Train, run_of, step, vectors
+from tests.methods.outside import BERT, ROBERTA, Patch, Runs, Train, run_of, step, vectors
 from tests.methods.test_promptbert import gradients
 from tests.oracles import diffcse as oracle
 from tests.training.test_loop import assert_same_training, log_of
@@ -208,7 +208,7 @@ def test_its_generators_dropout_does_not_shift_the_backbones(runs: Runs) -> None
 def test_a_generator_of_another_vocabulary_is_refused(
     runs: Runs, tiny_bert: Path, tiny_roberta: Path
 ) -> None:
-    other = tiny_bert if "roberta" in runs.backbone else tiny_roberta
+    other = tiny_bert if "roberta" in str(runs.backbone) else tiny_roberta
     with pytest.raises(Refusal, match="has another vocabulary than the backbone"):
         runs.start(f"diffcse[generator={other}]")
 
@@ -261,3 +261,25 @@ def test_a_trained_generator_restores_most_masked_words(tmp_path: Path) -> None:
     filled = [guess[: len(row)] for row, guess in zip(tokens, guesses, strict=True)]
     replaced = (torch.cat(filled) != words)[chosen]
     assert 0 < replaced.float().mean() < 0.5
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *((f"diffcse@{setting}", name,
+       {"learning_rate": rate, "batch_size": 64, "epochs": 2, "masked": masked, "weight": 0.005,
+        "generator": generator, "padded": setting == "official", "batchnorm": True,
+        "evaluation_pooler": "cls_before_pooler"})
+      for setting in ("official", "paper")
+      for name, rate, masked, generator in ((BERT, 7e-6, 0.30, "distilbert-base-uncased"),
+                                            (ROBERTA, 1e-5, 0.20, "distilroberta-base"))),
+    ("diffcse", "toy-bert", {"generator": "backbone"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "diffcse": "masked=0 masked=1 weight=-1",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "generator": ("weight=0", "backbone", "toy-bert"),
+    "masked": ("weight=0", 0.3, 0.6),
+    "padded": ("weight=0", False, True),
+}

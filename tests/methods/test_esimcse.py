@@ -11,11 +11,11 @@ from methods.base import Negatives, Shape, Step, Views
 from methods.esimcse import ESimCSE
 from methods.simcse import SimCSE
 from tests.methods.cases import BATCH_SIZE, DEPTH, TOTAL, WIDTH, Case, N, is_caught, step
-from tests.methods.outside import Patch, Train
+from tests.methods.outside import BERT, LARGE, ROBERTA, ROBERTA_LARGE, Patch, Train
 from tests.methods.queue_cases import FakeContext, QueueCase
 from tests.oracles.mutations import Mutation, around, each_group, group_vectors, hyper, other
 from tests.oracles.queues import ESimCSEOracle
-from tests.training.test_loop import log_of, outcome_of
+from tests.training.test_loop import log_of, outcome_of, weights_of
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -51,7 +51,7 @@ CASES: dict[str, Case] = {
 
 def newest_first(self: Any, vectors: torch.Tensor) -> None:
     self.rows = torch.cat([vectors, self.rows.to(vectors)])[-self.hyper.queue :]
-    self.filled = (self.filled + len(vectors)).clamp(max=self.hyper.queue)
+    self.filled = min(self.filled + len(vectors), self.hyper.queue)
 
 
 def before_it_follows(self: Any, context: Any, step: Step) -> None:
@@ -205,3 +205,37 @@ def test_as_an_ingredient_it_brings_the_queue_alone(train_tiny: Train) -> None:
 
 def test_it_joins_is_cse(train_tiny: Train) -> None:
     assert outcome_of(train_tiny("esimcse+is-cse[buffer=20,neighbours=3]"))["status"] == "finished"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["official", "paper"])
+def test_the_encoder_holds_the_backbone_alone(setting: str, train_tiny: Train) -> None:
+    folder = train_tiny(f"esimcse[queue=12]@{setting}")
+    assert weights_of(folder).keys() == weights_of(train_tiny("simcse")).keys()
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 64, "redraw": False, "random_start": True, "rate": 0.32, "queue": 160,
+    "learning_rate": 3e-5, "dropout": None,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("esimcse@official", BERT, PUBLISHED),
+    ("esimcse@official", LARGE, {**PUBLISHED, "learning_rate": 1e-5}),
+    ("esimcse@official", ROBERTA, {**PUBLISHED, "rate": 0.30, "learning_rate": 1e-5}),
+    ("esimcse@official", ROBERTA_LARGE,
+     {**PUBLISHED, "rate": 0.28, "queue": 128, "learning_rate": 1e-5, "dropout": 0.15}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "esimcse": "rate=-0.1 rate=1.1 queue=-1 momentum=1.5 momentum=-0.1 temperature=0",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "redraw": ("rate=0", True, False),
+    "momentum": ("queue=0", 0.995, 0.1),
+    "random_start": ("queue=0", False, True),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "esimcse[queue=12]@official": ({}, 6),
+    "esimcse[queue=12]@paper": ({}, 6),
+}

@@ -13,7 +13,7 @@ from torch import Tensor
 import methods.flow as flow
 import methods.glow as glow_module
 from methods.base import Refusal, Shape, compose
-from methods.flow import BertAdam, Flow, Flowed, FlowHyper, fitted, learn_flow, pair_batches
+from methods.flow import BertAdam, Flow, Flowed, fitted, learn_flow, pair_batches
 from methods.glow import ActNorm, Coupling, Glow
 from methods.simcse import SimCSE
 from tests.methods.fixed import Vectors
@@ -27,7 +27,7 @@ DTYPES = pytest.mark.parametrize(
 
 def random_glow(width: int, module: Any = glow_module, scale: float = 0.4, **hyper: Any) -> Any:
     """A flow whose every weight is random, in float64."""
-    glow = module.Glow(width, FlowHyper(**{**SMALL, "permutation": "random", **hyper}), 0).double()
+    glow = module.Glow(width, Flow.Hyper(**{**SMALL, "permutation": "random", **hyper}), 0).double()
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weights in glow.parameters():
@@ -99,9 +99,9 @@ def test_cost_and_gradient_equal_plain_loops(width: int, kind: str, dtype: torch
         ("math.log(2 * math.pi)", "math.log(math.pi)"),
         ("* self.width)", "* 1)"),
         ("(math.log(2) * self", "(self"),
-        ("left.append(u[:, half:])", "left.append(u[:, :half])"),
+        ("final.append(u[:, half:])", "final.append(u[:, :half])"),
         ("half = u.shape[1] // 2\n", "half = -(-u.shape[1] // 2)\n"),
-        ("*reversed(left)", "*left"),
+        ("*reversed(final)", "*final"),
         ("torch.stack(log_scales).sum()", "torch.stack(log_scales)[1:].sum()"),
     ],
 )  # fmt: skip
@@ -115,6 +115,20 @@ def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
     assert found > 1e-3
 
 
+def inverse(glow: Glow, z: Tensor) -> Tensor:
+    """u of z, by the steps of the flow in reverse order."""
+    for level in reversed(range(len(glow.levels))):
+        width = glow.width >> level
+        u = z[:, :width]
+        for step in reversed(glow.levels[level]):
+            first, second = u[:, : width // 2], u[:, width // 2 :]
+            u = torch.cat([first, second - step.coupling.network(first)], dim=1)
+            u = u[:, step.order.argsort()]
+            u = u * (-step.scale.log_scales).exp() - step.scale.shift
+        z = torch.cat([u, z[:, width:]], dim=1)
+    return z
+
+
 @pytest.mark.parametrize("width", [2, 3, 6, 9, 64])
 def test_invertible(width: int) -> None:
     u = torch.randn(20, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -125,8 +139,8 @@ def test_invertible(width: int) -> None:
         z, _ = glow(x)
         assert z.dtype == dtype
         assert z.shape == x.shape
-        assert (glow.inverse(z) - x).abs().max() < tolerance * x.abs().max()
-        assert (glow(glow.inverse(x))[0] - x).abs().max() < 10 * tolerance * x.abs().max()
+        assert (inverse(glow, z) - x).abs().max() < tolerance * x.abs().max()
+        assert (glow(inverse(glow, x))[0] - x).abs().max() < 10 * tolerance * x.abs().max()
 
 
 @pytest.mark.parametrize("width", [2, 3, 4, 5, 7])
@@ -160,13 +174,12 @@ def test_one_coupling_by_hand() -> None:
     u = torch.tensor([[3.0, 10.0, 20.0]], dtype=torch.float64)
     expected = torch.tensor([[3.0, 24.0, 32.0]], dtype=torch.float64)
     torch.testing.assert_close(coupling(u), expected, rtol=1e-12, atol=0)
-    torch.testing.assert_close(coupling.inverse(coupling(u)), u, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("width", [2, 5, 8, 768])
 def test_before_training_couplings_add_nothing(width: int) -> None:
     """Without its uniform shifts and scales, a new flow is a permutation bit for bit."""
-    glow = Glow(width, FlowHyper(), 1)
+    glow = Glow(width, Flow.Hyper(), 1)
     for module in glow.modules():
         if isinstance(module, ActNorm):
             bound = math.sqrt(6 / (1 + len(module.shift)))
@@ -180,7 +193,7 @@ def test_before_training_couplings_add_nothing(width: int) -> None:
 
 
 def test_initial_shifts_and_scales_are_uniform_up_to_glorots_bound() -> None:
-    glow, bound = Glow(768, FlowHyper(), 1), math.sqrt(6 / 769)
+    glow, bound = Glow(768, Flow.Hyper(), 1), math.sqrt(6 / 769)
     step: Any = glow.levels[0][0]  # type: ignore[index]
     for weights in (step.scale.shift, step.scale.log_scale):
         assert 0.95 * bound < weights.abs().max() <= bound
@@ -195,7 +208,7 @@ def test_initial_shifts_and_scales_are_uniform_up_to_glorots_bound() -> None:
 def test_the_first_batch_starts_each_scale(permutation: str) -> None:
     """Data-dependent initialisation gives mean 0 and deviation 1 a dimension, as plain loops do."""
     u = 5 * torch.randn(8, 12, generator=torch.Generator().manual_seed(0)).double() + 2
-    glow = Glow(12, FlowHyper(hidden=5, permutation=permutation), 1).double()
+    glow = Glow(12, Flow.Hyper(hidden=5, permutation=permutation), 1).double()
     state = {name: tensor.clone() for name, tensor in glow.state_dict().items()}
     glow.start(u)
     z, _ = glow(u)
@@ -207,7 +220,7 @@ def test_the_first_batch_starts_each_scale(permutation: str) -> None:
 
 
 START = ("uniform", "data")
-RELEASED = FlowHyper(levels=2, depth=2, hidden=3, batch_size=4, learning_rate=1e-2)
+RELEASED = Flow.Hyper(levels=2, depth=2, hidden=3, batch_size=4, learning_rate=1e-2)
 
 
 def pairs_of(calm: bool) -> list[Tensor]:
@@ -224,7 +237,7 @@ def pairs_of(calm: bool) -> list[Tensor]:
     return list(0.3 * (drawn @ mix + 1))
 
 
-def learned_otherwise(module: Any, hyper: FlowHyper, batches: list[Tensor]) -> float:
+def learned_otherwise(module: Any, hyper: Flow.Hyper, batches: list[Tensor]) -> float:
     """Relative difference of the trained weights from those of plain loops, in float64."""
     own = module.learn_flow(batches, hyper, 1).state_dict()
     state = Glow(5, hyper, 1).double().state_dict()
@@ -288,7 +301,7 @@ def test_clipping_is_of_all_weights_together() -> None:
 def test_a_step_is_32_pairs_and_a_rest_is_dropped(
     pairs: int, epochs: float, sizes: list[int]
 ) -> None:
-    batches = list(pair_batches(pairs, FlowHyper(epochs=epochs), 0))
+    batches = list(pair_batches(pairs, Flow.Hyper(epochs=epochs), 0))
     assert [len(batch) for batch in batches] == sizes
     one_epoch = torch.cat(batches)[:pairs]
     assert len(set(one_epoch.tolist())) == len(one_epoch)
@@ -301,7 +314,7 @@ def test_both_sentences_of_a_pair_are_in_one_step() -> None:
         asked.append((list(texts), step))
         return np.random.default_rng(step).normal(size=(len(texts), 4)).astype(np.float32)
 
-    fitted(draw, [str(row) for row in range(141)], FlowHyper(), 0, "cpu")
+    fitted(draw, [str(row) for row in range(141)], Flow.Hyper(), 0, "cpu")
     assert [(len(texts), step) for texts, step in asked] == [(64, 0), (64, 1)]
     rows = [int(text) for texts, _ in asked for text in texts]
     assert all(first % 2 == 0 and second == first + 1 for first, second in pairwise_of(rows))
@@ -311,7 +324,7 @@ def pairwise_of(rows: list[int]) -> list[tuple[int, int]]:
     return list(zip(rows[::2], rows[1::2], strict=True))
 
 
-def learn(vectors: Tensor, hyper: FlowHyper, seed: int) -> Glow:
+def learn(vectors: Tensor, hyper: Flow.Hyper, seed: int) -> Glow:
     """A flow of vectors of which two in a row are a pair."""
     batches = pair_batches(len(vectors) // 2, hyper, seed)
     sides = torch.arange(2)
@@ -336,7 +349,7 @@ def gaussian(count: int, seed: int) -> tuple[Tensor, float]:
 def test_likelihood_improves_towards_the_entropy_and_not_beyond() -> None:
     train, entropy = gaussian(1500, 1)
     fresh, _ = gaussian(10_000, 2)
-    hyper = FlowHyper(learning_rate=3e-3, start="data")
+    hyper = Flow.Hyper(learning_rate=3e-3, start="data")
     start = Glow(6, hyper, 1).double()
     start.start(train[:32])
     costs = [start.cost(fresh).item()]
@@ -354,32 +367,31 @@ def test_equal_arguments_give_equal_flows_whatever_the_global_generator_and_thre
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    one = learn(vectors, FlowHyper(), 1)
+    one = learn(vectors, Flow.Hyper(), 1)
     assert torch.equal(torch.rand(3), expected)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        other = learn(vectors, FlowHyper(), 1)
+        other = learn(vectors, Flow.Hyper(), 1)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(one(vectors)[0], other(vectors)[0])
-    assert not torch.equal(one(vectors)[0], learn(vectors, FlowHyper(), 2)(vectors)[0])
+    assert not torch.equal(one(vectors)[0], learn(vectors, Flow.Hyper(), 2)(vectors)[0])
     assert not any(weights.requires_grad for weights in one.parameters())
 
 
 def test_it_learns_in_the_type_of_the_vectors() -> None:
     vectors = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
     for dtype in (torch.float32, torch.float64):
-        assert learn(vectors.to(dtype), FlowHyper(), 1)(vectors.to(dtype))[0].dtype == dtype
+        assert learn(vectors.to(dtype), Flow.Hyper(), 1)(vectors.to(dtype))[0].dtype == dtype
 
 
 def test_state_goes_on_with_the_same_numbers() -> None:
     vectors = torch.randn(64, 7, generator=torch.Generator().manual_seed(0))
-    learned, copy = learn(vectors, FlowHyper(), 1), Glow(7, FlowHyper(), 99)
+    learned, copy = learn(vectors, Flow.Hyper(), 1), Glow(7, Flow.Hyper(), 99)
     copy.load_state_dict(learned.state_dict())
     assert torch.equal(copy(vectors)[0], learned(vectors)[0])
-    assert torch.equal(copy.inverse(vectors), learned.inverse(vectors))
     assert torch.equal(copy.cost(vectors), learned.cost(vectors))
 
 
@@ -387,29 +399,27 @@ def test_one_pair_and_constant_dimensions_give_finite_numbers() -> None:
     vectors = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
     vectors[:, 2] = 1
     for given in (vectors, vectors[:2], vectors[:33]):
-        assert torch.isfinite(learn(given, FlowHyper(), 1)(given)[0]).all()
+        assert torch.isfinite(learn(given, Flow.Hyper(), 1)(given)[0]).all()
 
 
 @pytest.mark.parametrize(
     ("width", "levels"), [(2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (64, 3), (768, 3)]
 )
 def test_levels_end_where_two_dimensions_are_left(width: int, levels: int) -> None:
-    assert len(Glow(width, FlowHyper(), 0).levels) == levels
-    assert Flow.clamp_to_backbone(FlowHyper(), Shape(width, 4)).levels == levels
+    assert len(Glow(width, Flow.Hyper(), 0).levels) == levels
+    assert Flow.clamp_to_backbone(Flow.Hyper(), Shape(width, 4)).levels == levels
 
 
 def test_hyper_parameters() -> None:
-    with pytest.raises(Refusal, match="needs at least 2 dimensions, not 1"):
-        Glow(1, FlowHyper(), 0)
     assert Flow.clamp_to_backbone(
-        FlowHyper(source="target", sentences=9), Shape(0, 0)
-    ) == FlowHyper(source="target")
-    assert Flow.corpora(FlowHyper(source="world")) == ("world",)
-    assert Flow.corpora(FlowHyper(source="target")) == ()
+        Flow.Hyper(source="target", sentences=9), Shape(0, 0)
+    ) == Flow.Hyper(source="target")
+    assert Flow.corpora(Flow.Hyper(source="world")) == ("world",)
+    assert Flow.corpora(Flow.Hyper(source="target")) == ()
     with pytest.raises(Refusal, match="write it after a method"):
-        compose([(Flow, FlowHyper())], Shape(8, 4))
+        compose([(Flow, Flow.Hyper())], Shape(8, 4))
     assert (
-        len(compose([(SimCSE, SimCSE.Hyper()), (Flow, FlowHyper())], Shape(8, 4)).transforms) == 1
+        len(compose([(SimCSE, SimCSE.Hyper()), (Flow, Flow.Hyper())], Shape(8, 4)).transforms) == 1
     )
 
 
@@ -420,14 +430,14 @@ def fixed(seed: int, identity: str = "fixed") -> Vectors:
 EVERYTHING = [str(row) for row in range(40)]
 
 
-def flowed(base: Vectors, seed: int = 1, hyper: FlowHyper = FlowHyper()) -> Flowed:  # noqa: B008 (frozen)
+def flowed(base: Vectors, seed: int = 1, hyper: Flow.Hyper = Flow.Hyper()) -> Flowed:  # noqa: B008 (frozen)
     return Flowed(base, hyper, seed).fitted(EVERYTHING, base.encode)
 
 
 def test_the_encoder_maps_and_per_task_learns_from_what_it_is_given() -> None:
     base = fixed(0)
-    encoder, per_task = flowed(base), Flowed(base, FlowHyper(), 1)
-    learned = learn(torch.from_numpy(base.vectors), FlowHyper(), 1)
+    encoder, per_task = flowed(base), Flowed(base, Flow.Hyper(), 1)
+    learned = learn(torch.from_numpy(base.vectors), Flow.Hyper(), 1)
     expected = learned(torch.from_numpy(base.vectors))[0].numpy()
     assert encoder.adapt is None
     assert np.array_equal(encoder.encode(EVERYTHING), expected)
@@ -464,10 +474,20 @@ def test_identities_differ_where_vectors_do() -> None:
     encoders = [
         flowed(base),
         flowed(base, 2),
-        flowed(base, 1, FlowHyper(epochs=2)),
-        Flowed(base, FlowHyper(), 1),
-        Flowed(base, FlowHyper(), 2),
-        Flowed(other, FlowHyper(), 1),
+        flowed(base, 1, Flow.Hyper(epochs=2)),
+        Flowed(base, Flow.Hyper(), 1),
+        Flowed(base, Flow.Hyper(), 2),
+        Flowed(other, Flow.Hyper(), 1),
     ]
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
     assert flowed(base).identity == encoders[0].identity
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained+flow": (
+        "levels=0 depth=0 hidden=0 batch_size=0 epochs=0 learning_rate=0 sentences=1 "
+        "start=zero permutation=none"
+    ),
+}

@@ -22,7 +22,7 @@ from tests.methods.cases import (
     method_step,
     tolerance,
 )
-from tests.methods.outside import Patch
+from tests.methods.outside import BERT, ROBERTA, Patch
 from tests.oracles.hard_negatives import FocalOracle
 from tests.oracles.mutations import Mutation, hyper, other, patched
 
@@ -133,3 +133,21 @@ def test_a_duplicate_outweighs_the_positive() -> None:
     loss = build((FocalInfoNCE, {})).contrast(vectors, vectors, [], None)
     others = 3 * math.exp((1 + 0.3) / 0.05 - 1 / 0.05)
     assert loss.item() == pytest.approx(math.log1p(others), rel=1e-12)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *((f"focal-infonce@{setting}", backbone,
+       {"hardness": 0.3, "temperature": 0.05, "select_every": 125, "precision": "mixed", **values})
+      for setting in ("official", "paper")
+      for backbone, values in ((BERT, {"batch_size": 64, "learning_rate": 3e-5}),
+                               (ROBERTA, {"batch_size": 512, "learning_rate": 1e-5}))),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "focal-infonce": "hardness=-0.1",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "hardness": ("focal_negative=false", 0.3, 1.0),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {"focal-infonce": ({}, 6)}

@@ -14,11 +14,22 @@ import methods.is_bert as module
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from methods.base import Shape
-from methods.is_bert import ISBERT, ISBERTHyper, LocalFeatures, LocalMean
-from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, step, vectors
+from methods.is_bert import ISBERT, LocalFeatures, LocalMean
+from tests.methods.outside import (
+    BERT,
+    HARD,
+    TOLERANCE,
+    Patch,
+    Runs,
+    Train,
+    disagreement,
+    step,
+    vectors,
+)
 from tests.oracles.methods import scalars
 from tests.oracles.mutations import Mutation, patched
 from tests.oracles.outside import is_bert
+from tests.training.test_loop import log_of
 
 WIDTH, CHANNELS, LENGTHS = 3, 2, (3, 5, 1)
 
@@ -32,7 +43,7 @@ def kernels(seed: int = 1) -> list[Tensor]:
 
 
 def own(leaves: Sequence[Tensor], lengths: Sequence[int], relu: bool) -> Tensor:
-    method = ISBERT(ISBERTHyper(channels=CHANNELS, relu=relu), Shape(WIDTH, 2))
+    method = ISBERT(ISBERT.Hyper(channels=CHANNELS, relu=relu), Shape(WIDTH, 2))
     weights = dict(
         zip((name for name, _ in method.local.named_parameters()), leaves[1:], strict=True)
     )
@@ -221,3 +232,28 @@ def test_the_encoder_comes_back_with_equal_vectors_and_identity(runs: Runs, tmp_
     with torch.no_grad():
         method.local.convolutions[2].bias[0] += 1
     assert encoder.identity != before
+
+
+@pytest.mark.slow
+def test_the_loss_falls(train_tiny: Train, tiny_corpus: Path) -> None:
+    log = log_of(train_tiny("is-bert", corpus=str(tiny_corpus), epochs=2))
+    assert log[-1]["loss"] < log[0]["loss"]
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 32, "learning_rate": 2e-6, "epsilon": 1e-7, "warmup": 0.1,
+    "bias_correction": False, "weight_decay": 0.01, "select_every": 1000, "corpus": "nli",
+    "relu": False, "max_length": 131, "decay_biases": False,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("is-bert@official", BERT, PUBLISHED),
+    ("is-bert@paper", BERT, {**PUBLISHED, "relu": True}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "is-bert": "channels=0 channels=1.5 relu=maybe",
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "is-bert": ({"corpus": "tiny", "epochs": 2}, 12),
+}

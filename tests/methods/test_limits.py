@@ -16,7 +16,7 @@ from methods.mixcse import MixCSE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from methods.sscl import SSCL
-from tests.methods import test_dclr, test_esimcse, test_is_cse_groups
+from tests.methods import test_dclr, test_esimcse, test_is_cse
 from tests.methods.cases import (
     BATCH_SIZE,
     BY_NAME,
@@ -145,7 +145,7 @@ def test_a_zero_vector_gives_finite_numbers(case: Case, dtype: torch.dtype) -> N
 
 REMEMBERING = [BY_NAME["is-cse-official"], test_esimcse.CASES["esimcse"]]
 REMEMBERING += [test_esimcse.CASES["simcse+esimcse"]]
-REMEMBERING += [test_is_cse_groups.BY_NAME[name] for name in ("kmeans-official", "both-official")]
+REMEMBERING += [test_is_cse.BY_NAME[name] for name in ("kmeans-official", "both-official")]
 
 
 @pytest.mark.parametrize("case", REMEMBERING, ids=attrgetter("name"))

@@ -24,7 +24,7 @@ from tests.methods.cases import (
     step,
     tolerance,
 )
-from tests.methods.outside import Patch
+from tests.methods.outside import BERT, Patch
 from tests.oracles.hard_negatives import MixCSEOracle
 from tests.oracles.mutations import Mutation, around, hyper, other
 
@@ -156,3 +156,29 @@ def test_with_a_whole_share_mixtures_are_the_sentences() -> None:
         zeroed = torch.eye(len(first), dtype=torch.bool).roll(larger, 1)
         expected = cosine(first, second).masked_fill(zeroed, 0)
         torch.testing.assert_close(group.cosines, expected, rtol=0, atol=1e-15)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {"share": 0.2, "batch_size": 64, "learning_rate": 3e-5, "select_every": 125}
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("mixcse@official", BERT,
+     {**PUBLISHED, "mixtures": "all", "mixed_anchors": True, "larger_share": "zeroed",
+      "normalised": False, "precision": "float32"}),
+    ("mixcse@paper", BERT,
+     {**PUBLISHED, "mixtures": "own", "mixed_anchors": False, "larger_share": "removed",
+      "normalised": True, "precision": "mixed"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "mixcse": "share=0 share=0.5 mixtures=some larger_share=kept",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "share": ("mixtures=none", 0.2, 0.4),
+    "mixed_anchors": ("mixtures=none", True, False),
+    "normalised": ("mixtures=none", False, True),
+    "larger_share": ("mixtures=none", "zeroed", "removed"),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "mixcse": ({}, 6),
+    "mixcse@paper": ({}, 6),
+}

@@ -13,13 +13,7 @@ from torch import Tensor
 
 from methods import projection
 from methods.base import Shape, compose
-from methods.projection import (
-    Affine,
-    Projection,
-    ProjectionHyper,
-    leading_directions,
-    random_directions,
-)
+from methods.projection import Affine, Projection, leading_directions, random_directions
 from methods.untrained import Untrained
 from tests.methods.fixed import Vectors, correlated
 from tests.methods.outside import Patch
@@ -53,7 +47,7 @@ class Given:
 def projected(module: Any, vectors: Tensor, **hyper: Any) -> np.ndarray:
     """All vectors through the map that is fitted on all but the last five."""
     method = module.Projection(
-        module.ProjectionHyper(source="rows", **hyper), Shape(vectors.shape[1], 4)
+        module.Projection.Hyper(source="rows", **hyper), Shape(vectors.shape[1], 4)
     )
     encoder = method.transform(Vectors(vectors), Given(len(vectors)))
     return encoder.encode(list(map(str, range(len(vectors)))))
@@ -171,11 +165,11 @@ def test_random_directions_are_of_the_seed_and_nowhere_denser() -> None:
 
 def test_random_needs_no_corpus() -> None:
     hyper = Projection.clamp_to_backbone(
-        ProjectionHyper(kind="random", centred=True, sentences=9), Shape(4, 2)
+        Projection.Hyper(kind="random", centred=True, sentences=9), Shape(4, 2)
     )
-    assert hyper == ProjectionHyper(kind="random", source="none", dimensions=4)
+    assert hyper == Projection.Hyper(kind="random", source="none", dimensions=4)
     assert Projection.corpora(hyper) == ()
-    assert Projection.corpora(ProjectionHyper()) == ("nli",)
+    assert Projection.corpora(Projection.Hyper()) == ("nli",)
     Projection(hyper, Shape(4, 2)).prepare(None)  # type: ignore[arg-type]
 
 
@@ -225,12 +219,21 @@ def test_identities_differ_where_vectors_do() -> None:
 
 def test_hyper_parameters() -> None:
     assert (
-        Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(64, 4)).dimensions == 64
+        Projection.clamp_to_backbone(Projection.Hyper(dimensions=256), Shape(64, 4)).dimensions
+        == 64
     )
     assert (
-        Projection.clamp_to_backbone(ProjectionHyper(dimensions=256), Shape(0, 0)).dimensions == 256
+        Projection.clamp_to_backbone(Projection.Hyper(dimensions=256), Shape(0, 0)).dimensions
+        == 256
     )
     host = compose(
-        [(Untrained, Untrained.Hyper()), (Projection, ProjectionHyper())], Shape(WIDTH, 4)
+        [(Untrained, Untrained.Hyper()), (Projection, Projection.Hyper())], Shape(WIDTH, 4)
     )
     assert [type(transform) for transform in host.transforms] == [Projection]
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained+projection": "dimensions=0 kind=svd sentences=1",
+}

@@ -14,10 +14,10 @@ from bench.registry.backbones import TOY_FOLDER
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
 from methods.base import Shape, Step, Views
-from methods.promptbert import Prompt, PromptBERT, PromptBERTHyper, PromptEncoder
+from methods.promptbert import Prompt, PromptBERT, PromptEncoder
 from methods.simcse import SimCSE
 from tests.methods.cases import HARD, batch
-from tests.methods.outside import Patch, Train, run_of
+from tests.methods.outside import BERT, ROBERTA, Patch, Train, run_of
 from tests.oracles import spans as oracle
 from tests.training.test_loop import log_of
 
@@ -47,7 +47,7 @@ def make(
     return context_and_method
 
 
-def expected_loss(context: RunContext, hyper: PromptBERTHyper) -> Tensor:
+def expected_loss(context: RunContext, hyper: PromptBERT.Hyper) -> Tensor:
     tokenizer, model = context.tokenizer, context.backbone
     first = 2 if model.config.model_type == "roberta" and not hyper.from_zero else 0
     dense = context.training_head[0] if len(list(context.training_head.children())) else None
@@ -134,7 +134,7 @@ def other_state(change: Callable[[Any, int], Tensor]) -> Callable[[Patch], None]
 
 def _mask_place(shift: int) -> Callable[[Patch], None]:
     def at_mask(self: Prompt, states: Tensor, mask: Tensor) -> Tensor:
-        return states[torch.arange(len(states)), mask.sum(1) + self.place + shift]
+        return states[torch.arange(len(states)), mask.sum(1) + self.mask + shift]
 
     return lambda patch: patch.setattr(Prompt, "at_mask", at_mask)
 
@@ -378,3 +378,27 @@ def test_state_is_saved_and_restored(make: Callable[..., Any]) -> None:
     """It has none of its own: backbone and head are the context's."""
     _, method = make()
     assert not method.state_dict()
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "epochs": 1, "select_every": 125,
+    "pooler": "cls_mlp",
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("promptbert@official", BERT,
+     {**PUBLISHED, "period": True, "template": 'This sentence of "<sentence>" means <mask>.'}),
+    ("promptbert@official", ROBERTA,
+     {**PUBLISHED, "template_2": "The sentence : '<sentence> ' means<mask>.", "space": True,
+      "from_zero": True}),
+    ("promptbert@paper", ROBERTA, {**PUBLISHED, "space": False, "from_zero": False}),
+    ("promptbert@paper", BERT, {"period": False}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "promptbert": "temperature=0",
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    text_of(): ({"max_length": 12}, 6),
+    text_of(denoise_scored=True): ({"max_length": 12}, 6),
+}

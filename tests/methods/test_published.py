@@ -55,3 +55,10 @@ def test_checkpoints_that_the_documentation_lists_can_be_written_as_runs() -> No
     for model, pooler in models.items():
         hyper = run_of(f"published[model={model},pooler={pooler}]").build().hyper
         assert (hyper.model, hyper.pooler) == (model, pooler)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "published": "pooler=cls_mlp",
+}

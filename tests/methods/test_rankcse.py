@@ -12,7 +12,18 @@ from torch import Tensor
 import methods.rankcse as rankcse
 from methods.base import Refusal, Shape, Step, Views, cosine, info_nce
 from methods.rankcse import RankCSE, divergence, list_mle, list_net
-from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, vectors
+from tests.methods.outside import (
+    BERT,
+    HARD,
+    LARGE,
+    ROBERTA,
+    ROBERTA_LARGE,
+    TOLERANCE,
+    Patch,
+    Runs,
+    disagreement,
+    vectors,
+)
 from tests.methods.queue_cases import FakeContext, Table
 from tests.oracles import rankcse as oracle
 
@@ -37,7 +48,7 @@ def teachers_cosines(kind: str, count: int = N) -> Tensor:
 def loss_of(**hyper: Any) -> Callable[[Tensor], Callable[[Sequence[Tensor]], Tensor]]:
     def given(taught: Tensor) -> Callable[[Sequence[Tensor]], Tensor]:
         method = RankCSE(RankCSE.Hyper(**hyper), Shape(WIDTH, 4))
-        method.taught = taught
+        method.teachers_cosines = taught
 
         def loss(leaves: Sequence[Tensor]) -> Tensor:
             return method.loss(Views(leaves, lambda layer: ()), STEP)
@@ -181,8 +192,8 @@ def test_two_teachers_are_averaged_and_not_trained() -> None:
     context, tables = context_of(*both)
     method = prepared(context, alpha=0.3)
     assert method.extras(context.tokens(), STEP) == ()
-    torch.testing.assert_close(method.taught, oracle.taught(both, (0.3, 0.7)))
-    assert not method.taught.requires_grad
+    torch.testing.assert_close(method.teachers_cosines, oracle.taught(both, (0.3, 0.7)))
+    assert not method.teachers_cosines.requires_grad
     assert not any(table.training or table.vectors.requires_grad for table in tables)
 
 
@@ -191,7 +202,7 @@ def test_one_teacher_has_the_whole_say() -> None:
     context, _ = context_of(own)
     method = prepared(context, teacher_2=None, alpha=0.3)
     method.extras(context.tokens(), STEP)
-    torch.testing.assert_close(method.taught, oracle.taught([own], [1.0]))
+    torch.testing.assert_close(method.teachers_cosines, oracle.taught([own], [1.0]))
 
 
 def test_a_small_backbone_is_its_own_teacher_with_the_mean_over_tokens(runs: Runs) -> None:
@@ -200,7 +211,9 @@ def test_a_small_backbone_is_its_own_teacher_with_the_mean_over_tokens(runs: Run
     method.extras([context.tokens()[row] for row in rows], STEP)
     own = context.encoder("avg").encode([context.sentences()[row] for row in rows])
     wanted = torch.from_numpy(own)
-    torch.testing.assert_close(method.taught, cosine(wanted, wanted), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        method.teachers_cosines, cosine(wanted, wanted), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_without_ranking_no_teacher_is_loaded() -> None:
@@ -208,7 +221,7 @@ def test_without_ranking_no_teacher_is_loaded() -> None:
     method = prepared(context, gamma=0.0)
     assert method.extras(context.tokens(), STEP) == ()
     assert len(method.teachers) == 0
-    assert method.taught is None
+    assert method.teachers_cosines is None
 
 
 def test_a_teacher_of_another_vocabulary_is_refused() -> None:
@@ -217,3 +230,32 @@ def test_a_teacher_of_another_vocabulary_is_refused() -> None:
     context.load_encoder = lambda *given: SimpleNamespace(model=load(*given).model, tokenizer=other)
     with pytest.raises(Refusal, match="'0' has another vocabulary"):
         prepared(context)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PRINCETON = "princeton-nlp/unsup-simcse-"
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *(("rankcse", name,
+       {"teacher": PRINCETON + name, "teacher_2": PRINCETON + second, "setting": "paper",
+        "batch_size": 128, "learning_rate": 3e-5})
+      for name, second in ((BERT, LARGE), (ROBERTA, ROBERTA_LARGE))),
+    ("rankcse", "toy-bert", {"teacher": "backbone", "teacher_2": None, "teacher_pooler": "avg"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "rankcse": (
+        "alpha=1.1 beta=-1 gamma=-1 tau2=0 tau3=0 rank_epsilon=-1 ranking=pairs "
+        "consistency=kl teacher_pooler=cls"
+    ),
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "teacher": ("gamma=0", "backbone", "toy-bert"),
+    "teacher_2": ("gamma=0", None, "backbone"),
+    "teacher_pooler": ("gamma=0", "avg", "cls_before_pooler"),
+    "alpha": ("teacher=backbone,teacher_2=none", 0.33, 0.9),
+    "ranking": ("gamma=0", "listmle", "listnet"),
+    "tau2": ("gamma=0", 0.05, 1.0),
+    "tau3": ("ranking=listmle", 0.025, 1.0),
+    "rank_epsilon": ("ranking=listnet", 0.0, 1e-2),
+    "consistency": ("beta=0", "divergence", "entropy"),
+}

@@ -18,7 +18,7 @@ from methods.gs_infonce import GSInfoNCE
 from methods.simcse import SimCSE
 from methods.simcse_plus_plus import SimCSEPlusPlus
 from tests.methods.cases import DTYPES, HARD, Case, build, disagreement, is_caught, step, tolerance
-from tests.methods.outside import Patch, Runs, run_of, vectors
+from tests.methods.outside import BERT, Patch, Runs, run_of, vectors
 from tests.oracles.hard_negatives import SimCSEPlusPlusOracle
 from tests.oracles.mutations import Mutation, around, hyper, other, override, patched
 
@@ -203,3 +203,22 @@ def test_it_joins_only_methods_that_encode_as_the_formula_does() -> None:
     run_of(f"gs-infonce+{NAME}").build()
     with pytest.raises(UserError, match="needs a pass without dropout, and 'promptbert'"):
         run_of(f"promptbert+{NAME}").build()
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *((f"simcse-plus-plus@{setting}", BERT,
+       {"batch_size": 64, "learning_rate": 3e-5, "positive_factor": 1.0, "weight": 0.1,
+        "feature_temperature": 5.0}) for setting in ("official", "paper")),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "simcse-plus-plus": "positive_factor=0 weight=-1 feature_temperature=0",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "feature_temperature": ("weight=0", 5.0, 1.0),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "gs-infonce+simcse-plus-plus": ({}, 6),
+    "simcse-plus-plus": ({}, 6),
+}

@@ -19,7 +19,7 @@ from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder, save_encoder
 from bench.utils.errors import UserError
 from methods.base import Refusal, Shape, Step
-from methods.skip_thought import GRU, SkipThought, SkipThoughtHyper
+from methods.skip_thought import GRU, SkipThought
 from tests.conftest import make_sentences
 from tests.methods.outside import Patch, Train
 from tests.oracles import skip_thought as oracle
@@ -68,7 +68,7 @@ class FakeContext:
 def make(
     condition: str, reset: str, kind: str = "random", dtype: torch.dtype = torch.float64
 ) -> Any:
-    hyper = SkipThoughtHyper(units=3, width=2, vocabulary=8, condition=condition, reset=reset)
+    hyper = SkipThought.Hyper(units=3, width=2, vocabulary=8, condition=condition, reset=reset)
     method = SkipThought(hyper, Shape(0, 0))
     context = FakeContext(TEXTS[kind])
     method.prepare(context)
@@ -228,7 +228,7 @@ def test_the_reset_gate_behind_the_matrix_is_the_librarys(decoding: bool) -> Non
 
 
 def test_first_weights() -> None:
-    method = SkipThought(SkipThoughtHyper(units=16, width=8, vocabulary=8), Shape(0, 0))
+    method = SkipThought(SkipThought.Hyper(units=16, width=8, vocabulary=8), Shape(0, 0))
     method.prepare(FakeContext(TEXTS["random"]))
     for name, weight in method.named_parameters():
         if name.endswith("bias"):
@@ -252,11 +252,11 @@ def test_vocabulary_and_triples() -> None:
     assert method.centres == [1, 2, 3, 4, 7]
     assert method.rows == [oracle.numbers(text, method.words) for text in TEXTS["random"]]
     assert method.items(context) == 5
-    short = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=5), Shape(0, 0))
+    short = SkipThought(SkipThought.Hyper(units=2, width=2, vocabulary=8, longest=5), Shape(0, 0))
     short.prepare(context)
     # Those around "a cat , it runs" and "It's a dog!", of five and six words, are left out.
     assert short.centres == [4, 7]
-    tiny = SkipThought(SkipThoughtHyper(units=2, width=2, vocabulary=8, longest=2), Shape(0, 0))
+    tiny = SkipThought(SkipThought.Hyper(units=2, width=2, vocabulary=8, longest=2), Shape(0, 0))
     with pytest.raises(Refusal, match="three consecutive sentences of fewer than 2 words"):
         tiny.prepare(context)
 
@@ -353,3 +353,17 @@ def test_a_corpus_without_triples_is_refused(
         UserError, match="cannot be trained: no document has three consecutive sentences"
     ):
         train_tiny(TEXT, fresh=True, corpus=str(documents), sentences=2)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {"condition": "every", "reset": "before", "batch_size": 128, "clip": 10.0}
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("skip-thought@paper", "toy-bert", {**PUBLISHED, "backbone": "none"}),
+    ("skip-thought@official", "toy-bert",
+     {"condition": "first", "reset": "after", "batch_size": 64, "clip": 5.0,
+      "backbone": "none"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "skip-thought": "units=0 width=0 vocabulary=2 longest=1 condition=never reset=never",
+}

@@ -12,7 +12,20 @@ from torch import Tensor
 from bench.utils.errors import UserError
 from methods.base import Negatives, Shape, Step, Views
 from methods.sup_simcse import SupSimCSE
-from tests.methods.outside import HARD, TOLERANCE, Patch, Runs, disagreement, run_of, step, vectors
+from tests.methods.outside import (
+    BERT,
+    HARD,
+    LARGE,
+    ROBERTA,
+    ROBERTA_LARGE,
+    TOLERANCE,
+    Patch,
+    Runs,
+    disagreement,
+    run_of,
+    step,
+    vectors,
+)
 from tests.oracles.spans import log_sum, similarity
 
 N, WIDTH = 4, 3
@@ -178,3 +191,22 @@ def test_what_joins_it_and_what_it_joins() -> None:
         run_of("sup-simcse+is-cse@paper")
     with pytest.raises(UserError, match="'sup-simcse' adds nothing to another method"):
         run_of("simcse+sup-simcse")
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    *((f"sup-simcse@{setting}", name,
+       {"corpus": "nli", "batch_size": 512, "epochs": 3, "learning_rate": rate, "dimension": width,
+        "select_every": 125, "own_weight": 1.0, **quarter})
+      for setting, quarter in (
+          ("paper", {"clip": 1.0}), ("official", {"clip": 4.0, "epsilon": 4e-8}))
+      for name, rate, width in ((BERT, 5e-5, 768), (ROBERTA, 5e-5, 768), (LARGE, 1e-5, 1024),
+                                (ROBERTA_LARGE, 1e-5, 1024))),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "sup-simcse": "own_weight=-1",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "own_weight": ("contradictions=false", 1.0, 2.0),
+}

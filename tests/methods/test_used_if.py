@@ -10,54 +10,11 @@ from bench.checks.method_contract import weight_sums
 from bench.checks.method_trial import Trial
 from bench.registry.methods import method_class, method_classes
 from bench.runs.run import Run
+from tests.methods.outside import of_methods
 
 # What switches a hyper-parameter off, and two of its values.
 CASES = {
-    ("cards", "words"): ("switch=0,neighbours=2", "each", "count"),
-    ("cards", "retrieval"): ("switch=0,neighbours=0", "avg", "cls_before_pooler"),
-    ("cropping", "lines"): ("unit=sentence", 2, 3),
-    ("cropping", "longest"): ("unit=sentence", 128, 8),
-    ("cropping", "cut"): ("unit=document", 0.1, 0.5),
-    ("dclr", "complement"): ("phi=2", "backbone", "toy-bert"),
-    ("dclr", "complement_dropout"): ("phi=2", False, True),
-    ("dclr", "ascent_steps"): ("noise_times=0", 4, 1),
-    ("dclr", "ascent_size"): ("ascent_steps=0", 1e-3, 1.0),
-    ("declutr", "masked"): (
-        "language=0,anchors=1,document=8,longest=4,shortest=2,drop_last=false",
-        0.15,
-        0.5,
-    ),
-    ("diffcse", "generator"): ("weight=0", "backbone", "toy-bert"),
-    ("diffcse", "masked"): ("weight=0", 0.3, 0.6),
-    ("diffcse", "padded"): ("weight=0", False, True),
-    ("esimcse", "redraw"): ("rate=0", True, False),
-    ("esimcse", "momentum"): ("queue=0", 0.995, 0.1),
-    ("esimcse", "random_start"): ("queue=0", False, True),
-    ("focal-infonce", "hardness"): ("focal_negative=false", 0.3, 1.0),
-    ("gs-infonce", "std"): ("multiple=0", 1.0, 2.0),
-    ("gs-infonce", "weight"): ("multiple=0", 1.0, 2.0),
-    ("is-cse", "neighbours"): ("group=kmeans", 16, 4),
-    ("is-cse", "beta"): ("group=kmeans", 2.0, 0.5),
-    ("is-cse", "clusters"): ("group=knn", 64, 8),
-    ("is-cse", "gamma"): ("group=knn", 0.5, 0.1),
-    ("mixcse", "share"): ("mixtures=none", 0.2, 0.4),
-    ("mixcse", "mixed_anchors"): ("mixtures=none", True, False),
-    ("mixcse", "normalised"): ("mixtures=none", False, True),
-    ("mixcse", "larger_share"): ("mixtures=none", "zeroed", "removed"),
-    ("rankcse", "teacher"): ("gamma=0", "backbone", "toy-bert"),
-    ("rankcse", "teacher_2"): ("gamma=0", None, "backbone"),
-    ("rankcse", "teacher_pooler"): ("gamma=0", "avg", "cls_before_pooler"),
-    ("rankcse", "alpha"): ("teacher=backbone,teacher_2=none", 0.33, 0.9),
-    ("rankcse", "ranking"): ("gamma=0", "listmle", "listnet"),
-    ("rankcse", "tau2"): ("gamma=0", 0.05, 1.0),
-    ("rankcse", "tau3"): ("ranking=listmle", 0.025, 1.0),
-    ("rankcse", "rank_epsilon"): ("ranking=listnet", 0.0, 1e-2),
-    ("rankcse", "consistency"): ("beta=0", "divergence", "entropy"),
-    ("simcse-plus-plus", "feature_temperature"): ("weight=0", 5.0, 1.0),
-    ("sscl", "stack"): ("layer=1", 2, 1),
-    ("sup-simcse", "own_weight"): ("contradictions=false", 1.0, 2.0),
-    ("word-noise", "probability"): ("noise=none", 0.1, 0.9),
-    ("word-noise", "reading"): ("noise=none", "shared", "second"),
+    (name, key): case for name, cases in of_methods("WITHOUT_EFFECT") for key, case in cases.items()
 }
 
 

@@ -12,7 +12,7 @@ import methods.whitening as whitening
 from methods.base import Refusal, Shape, compose
 from methods.simcse import SimCSE
 from methods.untrained import Untrained
-from methods.whitening import Whitened, Whitening, WhiteningHyper, fit_whitening, fitted, whiten
+from methods.whitening import Whitened, Whitening, fit_whitening, fitted, whiten
 from tests.methods.fixed import Vectors, correlated
 from tests.methods.outside import Patch
 from tests.oracles import transforms as oracle
@@ -198,22 +198,29 @@ def test_identities_differ_where_vectors_do() -> None:
 
 def test_hyper_parameters() -> None:
     shape = Shape(64, 4)
-    assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=0), shape) == WhiteningHyper()
-    assert Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), shape).dimensions == 64
+    assert Whitening.clamp_to_backbone(Whitening.Hyper(dimensions=0), shape) == Whitening.Hyper()
+    assert Whitening.clamp_to_backbone(Whitening.Hyper(dimensions=256), shape).dimensions == 64
     assert (
-        Whitening.clamp_to_backbone(WhiteningHyper(dimensions=256), Shape(0, 0)).dimensions == 256
+        Whitening.clamp_to_backbone(Whitening.Hyper(dimensions=256), Shape(0, 0)).dimensions == 256
     )
     assert Whitening.clamp_to_backbone(
-        WhiteningHyper(source="target", sentences=9), shape
-    ) == WhiteningHyper(source="target")
-    assert Whitening.corpora(WhiteningHyper()) == ("nli",)
-    assert Whitening.corpora(WhiteningHyper(source="target")) == ()
+        Whitening.Hyper(source="target", sentences=9), shape
+    ) == Whitening.Hyper(source="target")
+    assert Whitening.corpora(Whitening.Hyper()) == ("nli",)
+    assert Whitening.corpora(Whitening.Hyper(source="target")) == ()
 
 
 def test_it_stands_behind_any_method_and_never_first() -> None:
     shape = Shape(WIDTH, 4)
     for cls in (SimCSE, Untrained):
-        host = compose([(cls, cls.Hyper()), (Whitening, WhiteningHyper())], shape)
+        host = compose([(cls, cls.Hyper()), (Whitening, Whitening.Hyper())], shape)
         assert [type(transform) for transform in host.transforms] == [Whitening]
     with pytest.raises(Refusal, match=r"write it after a method, as in 'simcse\+whitening'"):
-        compose([(Whitening, WhiteningHyper())], shape)
+        compose([(Whitening, Whitening.Hyper())], shape)
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained+whitening": "dimensions=-1 sentences=1",
+}

@@ -20,9 +20,9 @@ from bench.models.load import load_encoder
 from bench.training.context import RunContext
 from bench.utils.files import read_json
 from methods.base import Refusal, Shape, Step, compose, cosine, stream
-from methods.word_noise import WordNoise, WordNoiseHyper, chinese_words, edit
+from methods.word_noise import WordNoise, edit, segmenter
 from tests.methods.cases import HARD, WIDTH, batch, floor_of, unit_of
-from tests.methods.outside import Patch, Train, disagreement, run_of
+from tests.methods.outside import BERT, Patch, Train, disagreement, run_of
 from tests.oracles.methods import scalars
 from tests.oracles.outside import nt_xent
 from tests.oracles.word_noise import averaged, noised
@@ -30,7 +30,7 @@ from tests.training.test_loop import log_of
 
 
 def build(**hyper: Any) -> Any:
-    return compose([(WordNoise, WordNoiseHyper(**hyper))], Shape(WIDTH, 4))
+    return compose([(WordNoise, WordNoise.Hyper(**hyper))], Shape(WIDTH, 4))
 
 
 # The loss
@@ -251,7 +251,7 @@ CHINESE = "一个戴着安全帽的男人在跳舞。"
 
 
 def test_chinese_is_cut_into_words_by_jieba() -> None:
-    words = chinese_words(CHINESE)
+    words = segmenter().lcut(CHINESE)
     assert "".join(words) == CHINESE
     assert {"安全帽", "男人", "跳舞"} <= set(words)
     for row in range(20):
@@ -259,18 +259,18 @@ def test_chinese_is_cut_into_words_by_jieba() -> None:
         assert swapped != CHINESE
         assert sorted(swapped) == sorted(CHINESE)
         assert any(CHINESE.replace(word, "", 1) == shorter for word in words)
-    assert "".join(chinese_words("他用 Python 3 写 code。")) == "他用 Python 3 写 code。"
+    assert "".join(segmenter().lcut("他用 Python 3 写 code。")) == "他用 Python 3 写 code。"
 
 
 def test_jieba_is_asked_for_only_where_it_is_needed(monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "jieba", None)
-    word_noise._segmenter.cache_clear()
+    segmenter.cache_clear()
     try:
         assert edit("two words", "swap", drawn(0)) == "words two"
         with pytest.raises(Refusal, match="need the package jieba"):
             edit(CHINESE, "swap", drawn(0))
     finally:
-        word_noise._segmenter.cache_clear()
+        segmenter.cache_clear()
 
 
 # Limits, refusals, settings
@@ -355,3 +355,29 @@ def test_without_noise_a_training_is_the_same_whatever_the_switch(train_tiny: Tr
         for keys in ("noise=delete,probability=0.5", "noise=none", "probability=0")
     )
     assert noisy != plain == never
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+PUBLISHED = {
+    "batch_size": 32, "learning_rate": 3e-5, "schedule": "constant", "weight_decay": 0.01,
+    "dropout": 0.15, "max_length": 64, "pooler": "avg_first_last", "precision": "float32",
+    "select_every": 5,
+}  # fmt: skip
+VALUES: list[tuple[str, str, dict[str, Any]]] = [
+    ("word-noise", "bert-base-chinese",
+     {**PUBLISHED, "corpus": "cnsd", "select_on": "CNSD-STS-B", "pooler": "avg_first_last_64"}),
+    ("word-noise", BERT,
+     {**PUBLISHED, "corpus": "wiki1m", "select_on": "STS-B",
+      "label": "SimCSE+noise (noise=swap)"}),
+]  # fmt: skip
+OUT_OF_LIMITS = {
+    "word-noise": "temperature=0 probability=1.5 probability=-0.1 noise=insert reading=first",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "probability": ("noise=none", 0.1, 0.9),
+    "reading": ("noise=none", "shared", "second"),
+}
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    "word-noise[noise=delete,probability=0.5]": ({}, 6),
+}

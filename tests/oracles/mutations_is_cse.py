@@ -42,7 +42,7 @@ def retrieved(choose: Callable[[Tensor, int], Tensor]) -> Mutation:
 
 
 def full_at_once(plain: Any, self: Any, unit: Tensor) -> Any:
-    filled, self.filled = self.filled, torch.tensor(self.hyper.buffer)
+    filled, self.filled = self.filled, self.hyper.buffer
     smoothed = plain(self, unit)
     self.filled = filled
     return smoothed
@@ -66,7 +66,7 @@ def memory_of_the_anchors(method: Any, patch: Patch) -> None:
 
 
 def oldest_rows_kept(self: Any, unit: Tensor) -> None:
-    free = self.hyper.buffer - int(self.filled)
+    free = self.hyper.buffer - self.filled
     if free:
         entering = unit.detach()[:free]
         self.rows = torch.cat([self.rows[len(entering) :].to(unit), entering])
@@ -75,7 +75,7 @@ def oldest_rows_kept(self: Any, unit: Tensor) -> None:
 
 def with_gradient(self: Any, unit: Tensor) -> None:
     self.rows = torch.cat([self.rows.detach().to(unit), unit])[-self.hyper.buffer :]
-    self.filled = (self.filled + len(unit)).clamp(max=self.hyper.buffer)
+    self.filled = min(self.filled + len(unit), self.hyper.buffer)
 
 
 # Eq. 4 and 8
@@ -85,7 +85,7 @@ def attention(attend: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]])
     """Eq. 4 of another query, other keys and values, made of the vectors and the retrieved rows."""
 
     def smooth(self: Any, unit: Tensor) -> Tensor | None:
-        skipped, filled = int(self.hyper.current_first), int(self.filled)
+        skipped, filled = int(self.hyper.current_first), self.filled
         if filled < (self.hyper.buffer if skipped else self.hyper.neighbours):
             return None
         rows = self.rows[self.hyper.buffer - filled :].to(unit)

@@ -1,24 +1,24 @@
 """Printed tables as in print: order, names, decimals, bold type, sweeps as grids."""
 
 import csv
-import math
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
+from bench.comparison.cell import Line, frame
+from bench.comparison.reproduction import judge
+from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import Bold, html, latex, markdown
 from bench.report.printed_table import (
-    is_sweep,
+    ShownTable,
+    in_lines,
     legend,
-    marked,
     printed_tables,
     shown_table,
-    tasks_of,
-    with_best,
 )
 from bench.reported import FOLDER, SOURCES, printed, printed_names, printed_text
 from bench.results.suite_results import read_suite
@@ -26,13 +26,13 @@ from tests.support.synthetic_suite import seeds, write_suite
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory) -> dict[str, pd.DataFrame]:
+def tables(tmp_path_factory) -> dict[str, ShownTable]:
     """The cells of all printed tables, for a suite with SimCSE and two runs of Table 3."""
     rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
     runs = seeds("simcse", rows, label="SimCSE") + seeds("gs-infonce", rows[:3])
     runs += seeds("gs-infonce[multiple=8]", [dict.fromkeys(STS_TASKS, 79.0)] * 2)
     folder = write_suite(tmp_path_factory.mktemp("suite"), [*runs])
-    return printed_tables(cells(read_suite(folder)))
+    return printed_tables(judge(read_suite(folder)))
 
 
 def texts_in_files() -> dict[str, list[str]]:
@@ -49,14 +49,15 @@ def texts_in_files() -> dict[str, list[str]]:
 def test_numbers_have_the_decimals_of_print(tables):
     files = texts_in_files()
     for table in tables.values():
-        shown = shown_table(table)
+        shown = in_lines(table)
         lines = shown[shown[""].str.startswith("printed")]
         skipped = {"Backbone", "Method", "Task", ""}
         columns = [name for name in shown if name not in skipped and "Verdict" not in name]
         texts = [text for text in lines[columns].to_numpy().ravel() if text]
-        source, name = table.iloc[0][["source", "table"]]
+        source, name = table.source, table.name
+        metrics = {cell.number.metric for cell in table.cells}
         hyper = [printed_text(row) for row in printed().itertuples() if row.source == source
-                 and row.table == name and row.metric not in set(table["metric"])]  # fmt: skip
+                 and row.table == name and row.metric not in metrics]  # fmt: skip
         assert Counter(texts) + Counter(hyper) == Counter(files[source, name])
 
 
@@ -78,33 +79,41 @@ def test_names_of_rows_are_those_of_print():
 
 
 def test_tasks_stand_in_the_order_of_print(tables):
-    assert tasks_of(tables["sscl_table-4"]) == ["Depth", "Length", "CoordinationInversion"]
-    assert tasks_of(tables["gs-infonce-v2_main-results"]) == ["STS-B", "Avg"]
-    assert tasks_of(tables["is-cse_table-1"]) == [*STS_TASKS, "Avg"]
+    assert tables["sscl_table-4"].columns == ["Depth", "Length", "CoordinationInversion"]
+    assert tables["gs-infonce-v2_main-results"].columns == ["STS-B", "Avg"]
+    assert tables["is-cse_table-1"].columns == [*STS_TASKS, "Avg"]
 
 
 def test_the_best_of_each_column_and_backbone_is_bold(tables):
     for table in tables.values():
-        if is_sweep(table):
+        if table.is_sweep:
             continue
         columns = defaultdict(list)
-        for cell in table.itertuples():
-            columns[cell.backbone, cell.task, cell.split, cell.metric].append(cell)
-        best = with_best(table)
+        for row in table.rows:
+            for shown in row.cells.values():
+                number = shown.cell.number
+                columns[number.backbone, number.task, number.split, number.metric].append(shown)
         for (*_, metric), column in columns.items():
-            for name, mark in (("printed", "best_printed"), ("mean", "best_ours")):
-                numbers = {cell.Index: round(getattr(cell, name), 2) for cell in column}
-                numbers = {i: value for i, value in numbers.items() if not math.isnan(value)}
-                several = len(set(numbers.values())) > 1 and metric in ("spearman", "accuracy")
-                top = {i for i, value in numbers.items() if value == max(numbers.values())}
-                marks = best.loc[[cell.Index for cell in column], mark]
-                assert {i for i, value in marks.items() if value} == (top if several else set())
+            for name, texts in (
+                ("printed", [shown.printed for shown in column]),
+                ("mean", [shown.ours for shown in column]),
+            ):
+                values = frame(shown.cell for shown in column)[name].round(2)
+                several = values.nunique() > 1 and metric in ("spearman", "accuracy")
+                top = (values == values.max()).tolist() if several else [False] * len(values)
+                assert [isinstance(text, Bold) for text in texts] == top
 
 
 def test_a_diverged_row_is_never_the_best(tables):
-    table = tables["gs-infonce-v2_table-2"].query("backbone == 'bert-base-uncased'").copy()
-    table.loc[table["method"] == "GS-InfoNCE", ["mean", "verdict"]] = [99.0, "diverged"]
-    assert not with_best(table)["best_ours"].any()
+    found = [
+        cell
+        for cell in tables["gs-infonce-v2_table-2"].cells
+        if cell.number.backbone == "bert-base-uncased"
+    ]
+    high = Line("official", (99.0,) * 3, Verdict("diverged"))
+    changed = [replace(c, ours=high) if c.number.method == "GS-InfoNCE" else c for c in found]
+    rows = shown_table(changed).rows
+    assert not any(isinstance(shown.ours, Bold) for row in rows for shown in row.cells.values())
 
 
 # Bold in IS-CSE's Table 1, by backbone: the printed averages.
@@ -114,16 +123,16 @@ def test_a_diverged_row_is_never_the_best(tables):
      ("roberta-large", "80.77")],
 )  # fmt: skip
 def test_bold_averages_are_those_of_print(tables, backbone, average):
-    shown = shown_table(tables["is-cse_table-1"]).query("Backbone == @backbone")
+    shown = in_lines(tables["is-cse_table-1"]).query("Backbone == @backbone")
     assert [text for text in shown["Avg"] if isinstance(text, Bold)] == [average]
 
 
 def test_sweeps_are_grids(tables):
-    sweeps = {stem for stem, table in tables.items() if is_sweep(table)}
+    sweeps = {stem for stem, table in tables.items() if table.is_sweep}
     of_iscse = {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)}
     others = {"gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6"}
     assert sweeps == of_iscse | others
-    buffer = shown_table(tables["is-cse_table-4"])
+    buffer = in_lines(tables["is-cse_table-4"])
     lengths = [f"L={length}" for length in (256, 512, 1024, 1536, 2048, 3072)]
     assert list(buffer.columns) == ["Backbone", "Method", "Task", "", *lengths]
     assert buffer["L=1024"].tolist() == ["84.18", "79.91"]
@@ -132,7 +141,7 @@ def test_sweeps_are_grids(tables):
 
 def test_lines_of_a_sweep(tables):
     """In GS-InfoNCE's Table 3, M = 0 is SimCSE, in the same line."""
-    lines = shown_table(tables["gs-infonce-v2_table-3"])
+    lines = in_lines(tables["gs-infonce-v2_table-3"])
     assert set(lines["Method"]) == {"GS-InfoNCE (M=0x: SimCSE)", ""}
     assert lines[""].tolist() == ["printed", "ours, official, n = 5"]
     assert lines["M=3x"].tolist() == ["77.63", "75.40 ± 0.40 (n = 3) ≈ 1/56"]
@@ -141,15 +150,16 @@ def test_lines_of_a_sweep(tables):
     bold = [text for text in lines.to_numpy().ravel() if isinstance(text, Bold)]
     assert bold == ["77.63"]  # our best, 79.00, has two seeds
     # Each line of a sweep has a best value of its own.
-    temperature = marked(tables["sscl_table-6"]).query("best_printed")
-    assert temperature["printed"].tolist() == [76.25, 77.90]
+    rows = tables["sscl_table-6"].rows
+    texts = [shown.printed for row in rows for shown in row.cells.values()]
+    assert [text for text in texts if isinstance(text, Bold)] == ["76.25", "77.90"]
 
 
 def test_a_published_checkpoint_is_a_line_of_a_sweep(tmp_path):
     run = {"method": "published", "setting": "paper", "backbone": "none"}
     run |= {"scores": dict.fromkeys(STS_TASKS, 76.25)}
-    tables = printed_tables(cells(read_suite(write_suite(tmp_path, [run]))))
-    lines = shown_table(tables["gs-infonce-v2_table-3"])
+    tables = printed_tables(judge(read_suite(write_suite(tmp_path, [run]))))
+    lines = in_lines(tables["gs-infonce-v2_table-3"])
     assert lines[""].tolist() == ["printed; – not run", "published checkpoint"]
     assert lines["M=0x"].tolist() == ["76.25", "76.25 ="]
     assert lines["M=3x"].tolist() == ["77.63", ""]

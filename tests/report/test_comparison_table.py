@@ -182,7 +182,8 @@ def test_the_baseline_has_the_name_of_its_row(baseline, name):
     averages = frame[frame["task"] == "Avg"]
     assert f" against {name} (B), " in caption(both, averages, claims)
     figure = versus_figure(both, averages, claims)
-    assert f" minus {name}, seed by seed" in figure.texts[0].get_text()
+    title = " ".join(figure.legends[0].get_title().get_text().split())
+    assert f" minus {name}, seed by seed" in title
 
 
 def test_untrained_methods_do_not_squeeze_the_figure():

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
@@ -22,13 +23,14 @@ from bench.report.coverage import (
     render_coverage,
     without_recipe,
 )
-from bench.reported import LABEL, MEASURES, mapped
+from bench.reported import LABEL, mapped
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 
@@ -66,7 +68,7 @@ def smoke() -> SuiteResults:
 
 
 def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
-    found = coverage_of_numbers(planned)
+    found = coverage_of_numbers(planned, judge(planned))
     counts = coverage(found)
     assert counts["run"].sum() == 0
     assert counts["not run"].sum() == counts["recipe"].sum()
@@ -86,7 +88,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
 
 
 def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
-    found = coverage_of_numbers(planned).query("metric == 'accuracy'")
+    found = coverage_of_numbers(planned, judge(planned)).query("metric == 'accuracy'")
     printed = {name for targets in found["targets"] for name in targets}
     scored = {
         run.plan.id
@@ -98,7 +100,7 @@ def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
 
 def test_few_numbers_that_measure_something_have_no_recipe():
     numbers = mapped()
-    measuring = numbers[numbers["metric"].isin(MEASURES)]
+    measuring = numbers[numbers["metric"].isin(PRINTED)]
     left_out = without_recipe()
     assert len(measuring) == 917
     assert left_out["numbers"].sum() == (numbers["run"] == "").sum()
@@ -131,7 +133,7 @@ def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe(smoke):
 
 def test_the_smoke_suite_measures_every_printed_metric(smoke):
     found = {metric for run in smoke.runs for _, _, metric in planned_scores(run.plan)}
-    assert found >= {metric for metric, _ in MEASURES.values()}
+    assert found >= {metric for metric, _ in PRINTED.values()}
 
 
 def test_kinds():
@@ -188,7 +190,7 @@ def finished(tmp_path_factory) -> Path:
 
 def test_counts_of_a_table(finished):
     suite = read_suite(finished)
-    counts = coverage(coverage_of_numbers(suite, cells(suite))).set_index(["source", "table"])
+    counts = coverage(coverage_of_numbers(suite, judge(suite))).set_index(["source", "table"])
     for place, expected in {
         ("gs-infonce-v2", "Table 2"): [64, 64, 64, 8, 8],
         ("is-cse", "Table 1"): [200, 200, 200, 16, 8],  # is-cse has not run
@@ -210,7 +212,7 @@ def test_counts_of_a_table(finished):
 def test_text_markdown_and_csv(finished, tmp_path):
     text = render_coverage([finished], out=tmp_path / "out.md")
     assert render_coverage([finished], out=tmp_path / "out.csv") == text
-    missing = (mapped().query("run == ''")["metric"].isin(MEASURES)).sum()
+    missing = (mapped().query("run == ''")["metric"].isin(PRINTED)).sum()
     share = f"{missing} of the 917 printed numbers that measure something have no recipe: "
     assert f"{share}{missing / 9.17:.1f} %." in text
     assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text

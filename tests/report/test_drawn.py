@@ -19,7 +19,7 @@ from scipy.stats import gaussian_kde
 from bench.report.figures.described import load_figures
 from bench.report.figures.measured import OURS, FigureData, figure_data
 from bench.report.figures.papers import _density, draw, paper_figures
-from bench.report.figures.style import LINES, MARKS, STYLE, SeriesLook, looks
+from bench.report.figures.style import SERIES, STYLE, Look, looks
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.support.synthetic_figures import write_everything
 
@@ -40,14 +40,14 @@ def drawn(name: str, suite: SuiteResults) -> tuple[Figure, pd.DataFrame]:
         return draw(suite, FIGURES[name], measured), measured.table
 
 
-def look(label: str) -> SeriesLook:
+def look(label: str) -> Look:
     return looks([label])[label]
 
 
 def marks(panel: Axes, label: str, marker: str | None = None) -> np.ndarray:
     """Every point drawn in the colour of a series with a marker (its own by default), sorted, of
     shape (n, 2)."""
-    return points(panel, look(label).color, marker or look(label).marker)
+    return points(panel, look(label)["color"], marker or look(label)["marker"])
 
 
 def points(panel: Axes, color: str, marker: str) -> np.ndarray:
@@ -68,10 +68,10 @@ def test_a_method_has_one_look_everywhere():
     labels -= {"dropout 0.1"}  # SimCSE
     own = looks(sorted(labels))
     for name in ("color", "marker"):
-        assert len({getattr(one, name) for one in own.values()}) == len(labels)
+        assert len({one[name] for one in own.values()}) == len(labels)
     assert look("dropout 0.1") == own["SimCSE"]
     assert all(look(label) == own[label] for label in labels)  # alone as with all others
-    assert len(set(looks(["SimCSE", "a new one", "another"]).values())) == 3
+    assert len({one["color"] for one in looks(["SimCSE", "a new one", "another"]).values()}) == 3
 
 
 def alone(suite: SuiteResults) -> SuiteResults:
@@ -92,7 +92,7 @@ def test_legends_and_colours_are_of_what_is_drawn(name, suite, smoke):
         for label, handle in zip(labels, keys.legend_handles, strict=True):
             if label in ours and name != "I8":  # whose colours are scores
                 color = handle.get_edgecolor() if name == "I9" else handle.get_color()
-                assert to_hex(color) == look(label).color.lower()
+                assert to_hex(color) == look(label)["color"].lower()
 
 
 def test_legends_have_no_line_without_one(suite):
@@ -104,7 +104,8 @@ def test_legends_have_no_line_without_one(suite):
 
 
 def text_of(figure: Figure) -> str:
-    return " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    titles = [legend.get_title() for legend in figure.legends]
+    return " ".join(text.get_text().replace("\n", " ") for text in [*titles, *figure.texts])
 
 
 def test_sweep(suite):
@@ -187,7 +188,7 @@ def test_in_batch(suite):
     for rank in range(1, 5):
         means = table[table["rank"] == rank].groupby("batch")[["sentences", "noise"]].mean()
         for i, name in enumerate(("sentences", "noise")):
-            found = points(panel, LINES[i]["color"], MARKS[rank - 1])
+            found = points(panel, SERIES[i]["color"], SERIES[rank - 1]["marker"])
             assert found == pytest.approx(in_order(means[name].items()))
 
 
@@ -202,7 +203,7 @@ def test_alignment(suite):
     texts = {text.xy: text.get_text() for text in panel.texts}
     for (label, backbone), row in means.iterrows():
         spot = (row["uniformity"], row["alignment"])
-        assert spots[spot].get_marker() == look(label).marker
+        assert spots[spot].get_marker() == look(label)["marker"]
         name = f"{backbone} " if label == "SimCSE" else ""
         assert texts[spot] == f"{name}({row['average']:.1f})"
     # Lighter is higher: the colours are in the order of the averages.
@@ -228,9 +229,9 @@ def test_path_begins_hollow_and_ends_full(suite):
     (panel,) = figure.axes
     for label in ("no dropout", "dropout 0.1", "delete one word"):
         path = table[table["series"] == label].groupby("step")[["uniformity", "alignment"]].mean()
-        own = [line for line in panel.get_lines() if line.get_marker() == look(label).marker]
+        own = [line for line in panel.get_lines() if line.get_marker() == look(label)["marker"]]
         ends = [line for line in own if line.get_markersize() == 6]
-        assert [line.get_markerfacecolor() for line in ends] == ["white", look(label).color]
+        assert [line.get_markerfacecolor() for line in ends] == ["white", look(label)["color"]]
         for line, step in zip(ends, (125, 3125), strict=True):
             assert line.get_xydata()[0] == pytest.approx(path.loc[step].to_numpy())
 
@@ -314,7 +315,7 @@ def shown(figure: Figure) -> list[Text]:
     """Every visible text of a figure; tick labels only within the limits of their axis."""
     texts = list(figure.texts)
     for legend in figure.legends:
-        texts += legend.get_texts()
+        texts += [legend.get_title(), *legend.get_texts()]
     for panel in figure.axes:
         texts += [*panel.texts, panel._left_title, panel.xaxis.label, panel.yaxis.label]
         for axis in (panel.xaxis, panel.yaxis):

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from bench.datasets.metrics import PRINTED
 from bench.report.hyperparameters import (
     FIELDS,
     NAMES,
@@ -16,12 +17,12 @@ from bench.report.hyperparameters import (
     shown_hyperparameters,
 )
 from bench.report.printed_table import NOTHING_RUN
-from bench.reported import MEASURES, printed
+from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from tests.support.synthetic_suite import write_suite
 
-NUMBERS = printed()[~printed()["metric"].isin(MEASURES)]
+NUMBERS = printed()[~printed()["metric"].isin(PRINTED)]
 CASES = [
     pytest.param(row, backbone, id=f"{row.source}-{row.table}-{row.method}-{backbone}-{row.task}")
     for row in NUMBERS.query("task in @FIELDS").itertuples()

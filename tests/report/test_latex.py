@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.report.coverage import planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.hyperparameters import hyperparameter_sections, note
-from bench.report.printed_table import captioned, legend, printed_tables, shown_table
+from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.report.tables import leaderboard_caption, leaderboards, shown_leaderboard
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
@@ -74,14 +74,20 @@ def suite() -> SuiteResults:
 @pytest.mark.slow
 @needs_latex
 def test_every_table_of_the_paper_suite_compiles_and_fits(suite, tmp_path):
-    all_cells = cells(suite)
-    assert set(all_cells["verdict"]) >= {"reproduced", "inconclusive", "lower", "higher", "not run"}
+    all_cells = judge(suite)
+    assert {cell.ours.verdict.kind for cell in all_cells} >= {
+        "reproduced",
+        "inconclusive",
+        "lower",
+        "higher",
+        "not run",
+    }
     texts = [
         latex(shown_leaderboard(board), leaderboard_caption(suite, name, board), name)
         for name, board in leaderboards(suite).items()
     ]
     texts += [
-        latex(shown_table(table), captioned(suite, table), stem, legend(table))
+        latex(in_lines(table), captioned(suite, table), stem, legend(table))
         for stem, table in printed_tables(all_cells).items()
     ]
     texts += [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page import summary, verdict_counts
@@ -25,7 +25,7 @@ def rows(*values: float) -> list[dict[str, float]]:
 
 
 def lines(suite: SuiteResults) -> dict[str, str]:
-    return dict(summary(suite, cells(suite), leaderboards(suite), 1))
+    return dict(summary(suite, judge(suite), leaderboards(suite), 1))
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +91,12 @@ def test_averages_on_another_backbone_are_not_compared(tmp_path: Path) -> None:
     runs = seeds("simcse", rows(50.0, 51.0), backbone="toy-bert")
     names = {"bert-base-uncased": "toy-bert"}
     suite = read_suite(write_suite(tmp_path, runs, stand_ins=names))
-    assert cells(suite)["verdict"].isin(["not comparable"]).any()
+    assert "not comparable" in {cell.ours.verdict.kind for cell in judge(suite)}
     assert lines(suite)["Averages"] == "None can be compared with print."
 
 
 def test_verdicts_are_counted_in_one_order(suite: SuiteResults) -> None:
-    every = cells(suite)
+    every = judge(suite)
     counts = verdict_counts(every)
     assert sum(counts.values()) == len(every)
     assert 0 not in counts.values()

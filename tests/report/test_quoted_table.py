@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report import summaries
 from bench.report.summaries import quoted_tables
@@ -54,12 +54,11 @@ def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, quotes, backb
 def test_quoted_scores_are_rendered_and_not_judged(tmp_path):
     """Without runs of these methods the files hold what is quoted."""
     scores = dict.fromkeys((*STS_TASKS, *TRANSFER_TASKS), 75.0)
-    suite_dir = write_suite(tmp_path, seeds("simcse", [scores]))
-    suite = read_suite(suite_dir)
-    render_tables(suite_dir, tmp_path / "tables")
+    suite = read_suite(write_suite(tmp_path, seeds("simcse", [scores])))
+    render_tables(suite, judge(suite), tmp_path / "tables")
     names = {table.stem for table in quoted_tables(suite, leaderboards(suite))}
     assert "quoted_sts" in names
     for name in names:
         assert "quoted" in (tmp_path / "tables" / f"{name}.md").read_text(encoding="utf-8")
     quoted_methods = {row.name for row in summaries.quoted("sts").itertuples(index=False)}
-    assert not quoted_methods & set(cells(suite)["method"])
+    assert not quoted_methods & {cell.number.method for cell in judge(suite)}

@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 
 from bench.cli import main
-from bench.comparison.reproduction import cells
+from bench.comparison import reproduction
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
-from bench.report.figures import figure_stems
+from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import paper_figures
-from bench.report.printed_table import is_measured
 from bench.report.render import render
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
@@ -35,8 +35,16 @@ def names(folder: Path) -> set[str]:
 
 
 def test_what_is_rendered_early_says_so(
-    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    suite: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """And its numbers are judged once."""
+    calls = []
+    monkeypatch.setattr(
+        reproduction, "judge", lambda results: calls.append(results) or judge(results)
+    )
     assert main(["render", str(suite), "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"{tmp_path}/report/index.html\n"
     assert {"compare.csv", "coverage.md", "audit.md"} <= names(tmp_path / "tables")
@@ -47,6 +55,7 @@ def test_what_is_rendered_early_says_so(
     assert f'<p class="remark">{remark}</p>' in page
     assert 'href="../tables/cells.csv"' in page
     assert (tmp_path / "report" / "../tables/cells.csv").is_file()
+    assert len(calls) == 1
 
 
 def test_before_the_first_score_only_the_comparison_is_left_out(tmp_path: Path) -> None:
@@ -72,7 +81,7 @@ def test_a_failure_renders_nothing(
     if exists:
         write_text(out / "tables" / "sts.md", "of an earlier call")
     with pytest.raises(UserError, match="the figures fail"):
-        render(suite, out)
+        render(suite, out, out / "figures")
     assert sorted(names(tmp_path)) == ["out/tables/sts.md"] * exists
 
 
@@ -82,13 +91,14 @@ def test_rendering_twice_gives_the_same_bytes(folder: Path, tmp_path: Path) -> N
     write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
     first, second = tmp_path / "first", tmp_path / "second"
     for out in (first, second):
-        render(folder, out)
+        render(folder, out, out / "figures")
     assert names(first) == names(second)
     for name in names(first):
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
     suite = read_suite(folder)
     stems = {path.stem for path in (first / "figures").glob("*.png")}
-    drawn = {stem for stem, table in figure_stems(cells(suite)).items() if is_measured(table)}
+    averages = figure_stems(judge(suite))
+    drawn = {stem for stem in averages if any(cell.is_measured for cell in averages[stem])}
     assert stems >= drawn | {"leaderboard", "compare"}
     for figure, measured in paper_figures(suite):
         assert (first / "figures" / f"{figure.stem}.pdf").is_file()

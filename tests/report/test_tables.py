@@ -12,19 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
+from bench.comparison.cell import Cell, Line
 from bench.comparison.order import orders
-from bench.comparison.reproduction import cells, leaderboard
+from bench.comparison.reproduction import judge, leaderboard
+from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
-from bench.report.formats import html, latex
-from bench.report.page import render_page
+from bench.report.formats import Bold, html, latex
 from bench.report.printed_table import (
+    ShownCell,
+    ShownRow,
+    ShownTable,
     captioned,
+    in_lines,
     legend,
-    marked,
     notes,
-    origin,
     printed_tables,
     shown_table,
 )
@@ -35,6 +38,7 @@ from bench.reported.address import row_name, slug
 from bench.results import suite_results
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
+from tests.support.page_project import write_page
 from tests.support.synthetic_suite import seeds, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
@@ -76,19 +80,28 @@ def rendered(tmp_path_factory) -> tuple[Path, Path]:
     runs = seeds("simcse", rows, label="SimCSE")
     runs += seeds("simcse", rows[:2], setting="paper", label="SimCSE")
     write_suite(folder, [*runs, nasty | {"scores": dict.fromkeys(STS_TASKS, 40.0)}])
-    render_tables(folder, folder / "tables")
+    rendered_in(folder, folder / "tables")
     return folder, folder / "tables"
 
 
+def rendered_in(folder: Path, out: Path) -> None:
+    suite = read_suite(folder)
+    render_tables(suite, judge(suite), out)
+
+
 @pytest.fixture(scope="module")
-def all_cells(rendered) -> pd.DataFrame:
-    return cells(read_suite(rendered[0]))
+def all_cells(rendered) -> list[Cell]:
+    return judge(read_suite(rendered[0]))
+
+
+def table_of(cells: list[Cell], source: str, name: str) -> ShownTable:
+    return shown_table([cell for cell in cells if cell.number.label[:2] == (source, name)])
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *stems: str) -> None:
     """Render only these printed tables; rendering all takes seconds."""
 
-    def some(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    def some(all_cells: list[Cell]) -> dict[str, ShownTable]:
         tables = printed_tables(all_cells)
         return {stem: tables[stem] for stem in stems}
 
@@ -100,8 +113,7 @@ def test_every_measured_table_in_four_formats(rendered, all_cells):
     _, out = rendered
     stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
     printed = printed_tables(all_cells)
-    scored = all_cells[all_cells[["mean", "other_mean"]].notna().any(axis=1)]
-    measured = set(printed_tables(scored))
+    measured = set(printed_tables([cell for cell in all_cells if cell.ours.n or cell.other]))
     assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= measured
     assert "is-cse_table-8" in printed.keys() - measured
     assert stems & printed.keys() == measured
@@ -116,13 +128,13 @@ def test_rendering_reads_a_suite_once(rendered, tmp_path, monkeypatch):
     spy = lambda path: read.append(path) or read_scores(path)  # noqa: E731
     monkeypatch.setattr(suite_results, "read_scores", spy)
     only(monkeypatch)
-    render_tables(folder, tmp_path)
+    rendered_in(folder, tmp_path)
     assert sorted(read) == sorted((folder / "scores").iterdir())
 
 
 def test_lines_of_a_printed_row(all_cells):
-    table = all_cells.query("source == 'gs-infonce-v2' and table == 'Table 2'")
-    lines = shown_table(table).to_numpy().tolist()
+    table = table_of(all_cells, "gs-infonce-v2", "Table 2")
+    lines = in_lines(table).to_numpy().tolist()
     values = ["68.40", "82.41", "74.38", "80.91", "78.56", "76.85", "72.23", "76.25"]
     assert lines[0] == [
         "bert-base-uncased", "SimCSE-BERT_base", "printed, quoted", *values, ""
@@ -149,7 +161,7 @@ def test_csv_keeps_unrounded_numbers_that_read_back(rendered, all_cells):
     _, out = rendered
     read = pd.read_csv(out / "cells.csv")
     assert len(read) == len(all_cells)
-    assert read["mean"].dropna().tolist() == all_cells["mean"].dropna().tolist()
+    assert read["mean"].dropna().tolist() == [cell.ours.mean for cell in all_cells if cell.ours.n]
     own = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE'")
     ours = own.loc[own["task"] == "Avg", "ours"].iloc[0]
     values = [float(value) for value in ours.split()]
@@ -205,9 +217,8 @@ def test_a_row_without_an_average_counts_the_seeds_of_its_tasks(tmp_path):
     rows = [{"STS-B": value, "SICK-R": value} for value in (70.0, 71.0, 72.0)]
     runs = [*seeds("simcse", rows), *seeds("simcse", rows[:2], setting="paper")]
     runs = [run | {"id": f"run{number}"} for number, run in enumerate(runs)]
-    every = cells(read_suite(write_suite(tmp_path, runs)))
-    table = every.query("source == 'gs-infonce-v2' and table == 'Table 2'")
-    shown = shown_table(table).set_index("").iloc[:3]
+    every = judge(read_suite(write_suite(tmp_path, runs)))
+    shown = in_lines(table_of(every, "gs-infonce-v2", "Table 2")).set_index("").iloc[:3]
     assert list(shown.index) == ["printed, quoted", "ours, official, n = 3", "ours, paper, n = 2"]
     assert shown.loc["ours, official, n = 3", "STS-B"].startswith("71.00 ± 1.00")
     assert shown.loc["ours, paper, n = 2", "SICK-R"].startswith("70.50 ± 0.71")
@@ -239,9 +250,9 @@ def test_differences_and_steps_in_print(tmp_path):
     for entry in steps:
         entry["outcome"] = {"best_step": 1250 + 250 * entry["seed"]}
     suite = read_suite(write_suite(tmp_path, [*seeds("simcse", [rows[0], rows[0]]), *steps]))
-    tables = printed_tables(cells(suite))
+    tables = printed_tables(judge(suite))
     gains = tables["sscl_introduction"]
-    lines = shown_table(gains).to_numpy().tolist()
+    lines = in_lines(gains).to_numpy().tolist()
     place = next(i for i, line in enumerate(lines) if line[1] == "SSCL-SimCSE minus SimCSE test")
     assert lines[place][2:4] == ["printed", "1.65"]
     assert lines[place + 1][2] == "ours, official, n = 2"
@@ -250,7 +261,7 @@ def test_differences_and_steps_in_print(tmp_path):
     assert "differences of Spearman x 100 and Spearman x 100, printed and measured (mean" in caption
     assert "Our differences are between runs with the same seed." in caption
     step = tables["sscl_figure-6-text"]
-    printed, ours = (line[3] for line in shown_table(step).to_numpy().tolist())
+    printed, ours = (line[3] for line in in_lines(step).to_numpy().tolist())
     assert (printed, ours.split(" ?")[0]) == ("1500", "1375 ± 177")
     assert "the training step with the best dev score" in captioned(suite, step)
     assert all(captioned(suite, table) for table in tables.values())  # every metric has a name
@@ -276,23 +287,23 @@ def test_captions_have_the_notes_of_their_rows_once(rendered, all_cells):
     for (source, name), texts in noted.items():
         caption = captioned(suite, tables[f"{source}_{slug(name)}"])
         assert [caption.count(text) for text in texts] == [1] * len(texts)
-    assert notes(tables["is-cse_table-1"]) == []
+    assert notes(tables["is-cse_table-1"].cells) == []
     weighted = (
         "STS12 to STS16 of BERT-flow and BERT-whitening are means over their subsets, weighted"
     )
-    assert notes(tables["sscl_table-2"])[-1].startswith(f"On bert-large-uncased, {weighted}")
+    assert notes(tables["sscl_table-2"].cells)[-1].startswith(f"On bert-large-uncased, {weighted}")
     written = (rendered[1] / "sscl_table-2.md").read_text(encoding="utf-8")
     assert f"On bert-large-uncased, {weighted}" in written
 
 
 def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):
     """GS-InfoNCE's text prints the gain on the average before that on STS-B."""
-    table = printed_tables(all_cells)["gs-infonce-v2_main-results"]
-    table = table[table["backbone"] == "bert-base-uncased"].copy()
-    assert table["task"].tolist() == ["Avg", "STS-B"]
-    table[["n", "mean", "sd", "reason"]] = 5, 1.0, 0.1, ""
-    table["verdict"] = ["reproduced" if task == "Avg" else "lower" for task in table["task"]]
-    shown = shown_table(table)
+    found = printed_tables(all_cells)["gs-infonce-v2_main-results"].cells
+    found = [cell for cell in found if cell.number.backbone == "bert-base-uncased"]
+    assert [cell.number.task for cell in found] == ["Avg", "STS-B"]
+    lines = [Line("official", (1.0, 1.2), Verdict(kind)) for kind in ("reproduced", "lower")]
+    cells = [replace(cell, ours=line) for cell, line in zip(found, lines, strict=True)]
+    shown = in_lines(shown_table(cells))
     assert shown.columns[-1] == "Verdict (Avg)"
     assert shown.iloc[1, -1] == "= reproduced"
 
@@ -302,14 +313,20 @@ def test_a_consistent_number_says_how_many_runs_reach_print_everywhere(tmp_path)
     rows = [dict.fromkeys(STS_TASKS, 74.0 + step) for step in (-2, -1, 0, 1, 2) * 2]
     runs = [*seeds("simcse", rows), *seeds("simcse", rows, setting="paper")]
     suite = read_suite(write_suite(tmp_path, runs))
-    all_cells = cells(suite)
-    table = all_cells.query("source == 'is-cse' and table == 'Table 1'")
-    (row,) = table.query("run == 'simcse@official' and task == 'Avg' and n > 0").itertuples()
-    k = round(2 / row.p)
-    assert (row.verdict, row.mark, row.other_mark) == ("consistent", f"≈ 1/{k}", f"≈ 1/{k}")
-    assert f"one run of ours in {k} scores" in row.reason
+    all_cells = judge(suite)
+    table = table_of(all_cells, "is-cse", "Table 1")
+    (cell,) = (
+        cell
+        for cell in table.cells
+        if (cell.number.run, cell.number.task) == ("simcse@official", "Avg") and cell.ours.n
+    )
+    verdict = cell.ours.verdict
+    k = round(2 / verdict.p)
+    assert (verdict.kind, verdict.mark) == ("consistent", f"≈ 1/{k}")
+    assert cell.other.verdict.mark == verdict.mark
+    assert f"one run of ours in {k} scores" in verdict.reason
     text = f"74.00 ± 1.49 ≈ 1/{k}"
-    shown = shown_table(table)
+    shown = in_lines(table)
     assert list(shown["Avg"]).count(text) == 2  # both settings
     assert "(≈ 1/12: one in 12 reaches it)" in legend(table)
     assert f"74.00 $\\pm$ 1.49 $\\approx$ 1/{k}" in latex(shown, "", "x")
@@ -325,10 +342,11 @@ def test_our_best_is_bold_from_three_seeds_on(tmp_path):
     for number, best in ((2, 0), (3, 1)):
         if number == 3:
             runs += [{"method": "simcse", "seed": 2, "scores": dict.fromkeys(STS_TASKS, 76.0)}]
-        all_cells = cells(read_suite(write_suite(tmp_path / str(number), runs)))
-        table = marked(all_cells.query("source == 'is-cse' and table == 'Table 1'"))
-        bold = table.query("best_ours and task == 'Avg'")
-        assert list(bold["run"]) == ["simcse@official"] * best
+        all_cells = judge(read_suite(write_suite(tmp_path / str(number), runs)))
+        table = table_of(all_cells, "is-cse", "Table 1")
+        averages = [row.cells["Avg"] for row in table.rows if "Avg" in row.cells]
+        bold = [shown.cell.number.run for shown in averages if isinstance(shown.ours, Bold)]
+        assert bold == ["simcse@official"] * best
     assert "our best, unless it has fewer than 3 seeds" in legend(table)
 
 
@@ -344,13 +362,19 @@ def test_row_names(variant, name):
     ("quoted", "told"),
     [("", ""), ("A", "quoted"), ("unknown", "origin unknown")],
 )
-def test_origins(quoted, told):
-    assert origin([quoted, quoted]) == told
-    assert origin([quoted, ""]) == ""
+def test_origins(all_cells, quoted, told):
+    first, second = (
+        ShownCell(replace(cell, number=replace(cell.number, quoted_from=quoted)), "", "")
+        for cell in all_cells[:2]
+    )
+    own = ShownCell(replace(first.cell, number=replace(first.cell.number, quoted_from="")), "", "")
+    for texts, expected in (([first, second], told), ([first, own], "")):
+        row = ShownRow("", "", "", dict(enumerate(texts)), first.cell)
+        assert row.origin == expected
 
 
 def test_a_rise_and_a_fall_are_told_apart(all_cells):
-    shown = shown_table(printed_tables(all_cells)["is-cse_figure-3-text"])
+    shown = in_lines(printed_tables(all_cells)["is-cse_figure-3-text"])
     assert {name.rpartition(", ")[2] for name in shown["Method"] if name} == {"rise", "fall"}
 
 
@@ -361,7 +385,7 @@ def test_a_toy_suite_says_that_it_proves_nothing(tmp_path, monkeypatch):
         tmp_path, seeds("simcse", rows, backbone="toy-bert", corpus="world"),
         name="smoke", data="world", stand_ins={"bert-base-uncased": "toy-bert"},
     )  # fmt: skip
-    render_tables(tmp_path, tmp_path / "tables")
+    rendered_in(tmp_path, tmp_path / "tables")
     for name in ("sts.md", "sts.html", "sts.tex", "sscl_table-2.md"):
         text = (tmp_path / "tables" / name).read_text()
         assert "Do not compare these numbers with any paper" in text
@@ -384,7 +408,9 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
     folder = write_suite(tmp_path / "suite", runs, data="mine")
     only(monkeypatch)  # no printed table or figure shows tasks of one's own
     tables = tmp_path / "tables"
-    render_tables(folder, tables)
+    suite = read_suite(folder)
+    cells = judge(suite)
+    render_tables(suite, cells, tables)
     board = pd.read_csv(tables / "own_sts.csv").set_index("method")
     assert list(board.index) == ["sscl", "simcse"]
     assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
@@ -396,13 +422,12 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
     own_sts = (tables / "own_sts.md").read_text(encoding="utf-8")
     assert "Spearman x 100 on STS sets of its own" in own_sts
     assert "{lllrrrr}" in (tables / "own_sts.tex").read_text(encoding="utf-8")
-    frame, _ = against(read_suite(folder), "simcse")
+    frame, _ = against(suite, "simcse")
     found = frame.set_index(["board", "task"])["difference"]
     assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
-    monkeypatch.setattr("bench.report.figures.figure_stems", lambda _: {})
     monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])
-    render_figures(folder, tmp_path / "figures")
+    render_figures(suite, [], tmp_path / "figures")
     assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
-    render_page(folder, tmp_path / "figures", tmp_path / "report")
+    write_page(folder, tmp_path / "figures", tmp_path / "report")
     assert "Own STS" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ import shlex
 
 import pytest
 
-from bench.reported import LABEL, MEASURES, mapped, printed
+from bench.datasets.metrics import PRINTED
+from bench.reported import LABEL, mapped, printed
 from bench.reported.address import (
     address,
     find_paper,
@@ -34,14 +35,12 @@ def test_addresses_are_distinct_and_stay() -> None:
 def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
     """Of every row that has a run; a search by slugs alone takes IS-CSE's `+ DCLR` for `DCLR`."""
     numbers = mapped()
-    for number in numbers[numbers["metric"].isin(MEASURES)].drop_duplicates(LABEL).itertuples():
+    for number in numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(LABEL).itertuples():
         words = shlex.split(reproduce_command(number))
         assert words[:4] == ["python", "-m", "bench", "reproduce"]
         source, table, _, row, _, backbone = words[4:]
         found = find_rows(source, table, row, backbone)
-        assert {tuple(label) for label in found[LABEL].to_numpy()} == {
-            tuple(getattr(number, name) for name in LABEL)
-        }
+        assert {own.label for own in found} == {tuple(getattr(number, name) for name in LABEL)}
 
 
 @pytest.mark.parametrize(
@@ -56,13 +55,16 @@ def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
     ],
 )
 def test_rows_by_name(table: str, row: str, methods: set[str]) -> None:
-    assert set(find_rows("is-cse", find_table("is-cse", table), row)["method"]) == methods
+    found = find_rows("is-cse", find_table("is-cse", table), row)
+    assert {number.method for number in found} == methods
 
 
 def test_a_method_means_all_of_its_rows() -> None:
-    assert find_rows("is-cse", "Table 4", "IS-CSE")["variant"].nunique() == 6
-    assert find_rows("is-cse", "Table 4", row_name("IS-CSE", "L=512"))["variant"].nunique() == 1
-    assert find_rows("is-cse", "Table 1", "SimCSE", "roberta-base")["task"].nunique() == 8
+    for row, count in (("IS-CSE", 6), (row_name("IS-CSE", "L=512"), 1)):
+        found = find_rows("is-cse", "Table 4", row)
+        assert len({number.variant for number in found}) == count
+    found = find_rows("is-cse", "Table 1", "SimCSE", "roberta-base")
+    assert len({number.task for number in found}) == 8
 
 
 @pytest.mark.parametrize(

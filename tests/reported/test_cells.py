@@ -26,9 +26,9 @@ def _cells() -> list[tuple[object, str]]:
     """Each cell of the suite with a name of its own; none if there is no suite."""
     if not (OWN or (RESULTS / "plan.json").is_file()):
         return []
-    from bench.comparison.reproduction import cells
     from bench.results.suite_results import read_suite
     from bench.utils.errors import UserError
+    from tests.support.cells import cells
 
     try:
         frame = cells(read_suite(RESULTS))

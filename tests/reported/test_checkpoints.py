@@ -3,14 +3,15 @@
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import cells
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page import page_content
-from bench.report.tables import shown_table
+from bench.report.printed_table import in_lines, shown_table
 from bench.reported import LABEL, mapped
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.resolve import resolve
+from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
 BASE = "bert-base-uncased"
@@ -87,16 +88,17 @@ def test_other_data_is_not_comparable(tmp_path):
 
 def test_tables_and_page_show_it(tmp_path):
     trained = seeds("simcse", [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0)])
-    folder = write_suite(tmp_path, [*trained, scored(0.05)])
-    table = cells(read_suite(folder)).query("source == 'gs-infonce-v2' and table == 'Table 2'")
-    lines = shown_table(table).to_numpy().tolist()
+    suite = read_suite(write_suite(tmp_path, [*trained, scored(0.05)]))
+    judged = judge(suite)
+    table = [cell for cell in judged if cell.number.label[:2] == ("gs-infonce-v2", "Table 2")]
+    lines = in_lines(shown_table(table)).to_numpy().tolist()
     assert [line[2] for line in lines[:4]] == [
         "printed, quoted", "ours, official, n = 2", "published checkpoint", "printed"
     ]  # fmt: skip
     assert lines[2][3] == "68.45 ↑"
     assert lines[2][-2:] == ["76.30 ↑", "↑ higher"]
 
-    data = page_content(read_suite(folder), "scores")["data"]
+    data = page_content(suite, judged, "scores")["data"]
     title = f"2109.04321v2), Table 2: SimCSE-BERT_base, {BASE}, Avg test"
     (entry,) = [entry for entry in data["entries"] if entry["title"].endswith(title)]
     facts = dict(entry["facts"])

@@ -7,12 +7,12 @@ import pytest
 import yaml
 from pydantic import ConfigDict, Field, ValidationError
 
+from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.reported import (
     COLUMNS,
     FOLDER,
     LABEL,
-    MEASURES,
     SOURCES,
     load_recipes,
     mapped,
@@ -101,7 +101,7 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     numbers = mapped()  # raises unless every row matches exactly one entry
     assert len(numbers) == 969
     assert ((numbers["run"] == "") != (numbers["reason"] == "")).all()
-    setting = ~numbers["metric"].isin(MEASURES)
+    setting = ~numbers["metric"].isin(PRINTED)
     assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
     assert setting.sum() == 52
     rows = numbers[LABEL].drop_duplicates()

@@ -13,7 +13,7 @@ from bench.runs.needs import chains, split_run
 from bench.runs.resolve import parse, resolve
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.utils.errors import UserError
-from methods.base import MODEL, ContrastiveHyper, Field
+from methods.base import MODEL, Contrastive, Field
 
 STUDENT = "rankcse[teacher=run:simcse]"
 
@@ -178,7 +178,7 @@ def test_a_name_of_no_encoder_is_refused_when_planned(text: str, message: str) -
 def test_a_cycle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only defaults can make one, since a text cannot contain itself."""
 
-    class Own(ContrastiveHyper):
+    class Own(Contrastive.Hyper):
         teacher: str = Field("run:rankcse", json_schema_extra=MODEL)
 
     monkeypatch.setattr(simcse.SimCSE, "Hyper", Own)

@@ -72,44 +72,40 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
-def seeds(found: list[Any]) -> list[str]:
-    return [run.id.split("_")[3] for run in found]
+def seeds(runs: list[Any]) -> list[str]:
+    return [run.id.split("_")[3] for run in runs]
 
 
 def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     second = read_plan(suite / "plan.json").runs[1].id
     with working(suite, second, "train"):
-        found = status(suite)
-    assert (found.planned, found.done) == (6, {"finished": 1})
-    by_state = {
-        state: [one for one in found.open if one.state == state]
-        for state in ("running", "failed", "left")
-    }
+        suite_status = status(suite)
+    assert suite_status.done == {"finished": 1}
+    by_state = {state: suite_status.of_state(state) for state in ("running", "failed", "left")}
     assert {state: seeds(runs) for state, runs in by_state.items()} == {
         "running": ["s2"], "failed": ["s3", "s4"], "left": ["s5", "s6"],
     }  # fmt: skip
     (running,), (failed, killed) = by_state["running"], by_state["failed"]
     assert (running.stage, running.step) == ("train", 7812)
-    assert (failed.stage, failed.error) == ("train", "memory is full; use less")
-    assert (failed.attempts, failed.final) == (2, False)
+    assert (failed.stage, failed.failure.error) == ("train", "memory is full; use less")
+    assert (failed.failure.attempts, failed.failure.final) == (2, False)
     assert Path(failed.log).read_text().startswith("error: memory")
-    assert (killed.stage, killed.error, killed.log) == ("score", KILLED, "")
+    assert (killed.stage, killed.failure.error, killed.log) == ("score", KILLED, "")
     # Seed 2 has half its training left, 3, 5 and 6 a whole one; all five are scored.
-    assert found.left is not None
-    assert (found.left.device, found.left.measured, found.left.unknown) == (DEVICE, 9, 0)
-    assert found.left.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
+    assert (suite_status.device, suite_status.unknown) == (DEVICE, 0)
+    assert suite_status.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
 def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
     first, second = (run.id for run in read_plan(suite / "plan.json").runs[:2])
     shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
     write_text(paths.scores_file(suite, first), '{"provenance": {"run"')
-    found = status(suite)
-    assert found.done == {}
-    damaged, copied, *_ = found.open
+    suite_status = status(suite)
+    assert suite_status.done == {}
+    damaged, copied, *_ = suite_status.open
     assert [(run.state, run.stage) for run in (damaged, copied)] == [("failed", "score")] * 2
-    assert f"{first}.json" in damaged.error
-    assert f"it holds the scores of {first}" in copied.error
+    assert f"{first}.json" in damaged.failure.error
+    assert f"it holds the scores of {first}" in copied.failure.error
 
 
 def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,11 +116,11 @@ def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
     assert "train, 2 attempts: memory is full; use less\n" in text
-    assert f"  corpus-wiki1m: OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
+    assert f"  OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
     assert main(["status", "--suite", str(suite), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [run["state"] for run in found["open"]] == ["left", "failed", "failed", "left", "left"]
-    assert found["steps"][0]["step"] == "corpus-wiki1m"
+    content = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in content["open"]] == ["left", "failed", "failed", "left", "left"]
+    assert content["steps"] == {f"{suite}/logs/corpus-wiki1m.log": "OSError: x"}
 
 
 def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
@@ -133,13 +129,15 @@ def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
     write_text(log, "waiting for a GPU\n")
     assert status(suite).open[-1].state == "left"
     write_text(log, "waiting for a GPU\nerror: nvidia-smi fails; repair it\n")
-    assert status(suite).open[-1].error == "nvidia-smi fails; repair it"
+    failure = status(suite).open[-1].failure
+    assert failure is not None
+    assert failure.error == "nvidia-smi fails; repair it"
 
 
 def test_nothing_is_measured_yet(suite: Path) -> None:
     first = read_plan(suite / "plan.json").runs[0].id
     paths.scores_file(suite, first).unlink()
-    assert status(suite).left is None
+    assert status(suite).device == ""
     assert "hours left: unknown until a run is done" in report(status(suite))
 
 
@@ -160,9 +158,9 @@ def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(
 
 
 def failure(suite: Path, name: str) -> Failure:
-    found = last_failure(suite, name)
-    assert found is not None
-    return found
+    last = last_failure(suite, name)
+    assert last is not None
+    return last
 
 
 def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Path) -> None:
@@ -181,9 +179,9 @@ def test_a_killed_attempt_and_an_error_in_the_code(suite: Path) -> None:
     assert failure(suite, last).error == KILLED
     with pytest.raises(ValueError, match="a bug"), working(suite, last, "train"):
         raise ValueError("a bug")
-    found = failure(suite, last)
-    assert (found.attempts, found.final, found.error) == (1, True, "ValueError('a bug')")
-    assert found.traceback.startswith("Traceback (most recent call last)")
+    bug = failure(suite, last)
+    assert (bug.attempts, bug.final, bug.error) == (1, True, "ValueError('a bug')")
+    assert bug.traceback.startswith("Traceback (most recent call last)")
 
 
 @pytest.mark.parametrize(
@@ -243,22 +241,23 @@ def test_a_failed_run_does_not_stop_the_others(
     monkeypatch.setattr(jobs, "train_run", failing(1, error))
     assert main(["job", "--suite", str(suite)]) == 2
     assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
-    found = status(suite)
-    assert found.done == {"finished": 1}
-    (failed,) = found.open
-    assert (failed.state, failed.stage, failed.attempts) == ("failed", "train", 1)
-    assert failed.final
+    suite_status = status(suite)
+    assert suite_status.done == {"finished": 1}
+    (failed,) = suite_status.open
+    assert (failed.state, failed.stage) == ("failed", "train")
+    assert failed.failure is not None
+    assert (failed.failure.attempts, failed.failure.final) == (1, True)
     monkeypatch.setattr(jobs, "train_run", train)
     # The workflow's retry: nothing is tried again, and the message is the same.
     assert main(["job", "--suite", str(suite), "--attempt", "2"]) == 2
-    assert f"error: {failed.id}: {failed.error}\n" in (said := capsys.readouterr().err)
+    assert f"error: {failed.id}: {failed.failure.error}\n" in (said := capsys.readouterr().err)
     assert ("Traceback" in said) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
         patch.setattr(device, "lease", lambda: pytest.fail("a device is leased"))
         alone = ["job", "--suite", str(suite), failed.id, "--attempt", "2"]
         assert main(alone) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.error}"
-    assert status(suite) == found
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.failure.error}"
+    assert status(suite) == suite_status
     # Its next start.
     assert main(["job", "--suite", str(suite)]) == 0
     assert status(suite).done == {"finished": 2}
@@ -274,8 +273,8 @@ def test_a_job_scores_what_it_trained_beside_a_failed_run(
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(2, UserError("it is broken; mend it")))
         assert main(job) == 2
-    found = status(suite)
-    assert found.done == {"finished": 2}
-    assert [(run.state, run.stage) for run in found.open] == [("failed", "train")]
+    suite_status = status(suite)
+    assert suite_status.done == {"finished": 2}
+    assert [(run.state, run.stage) for run in suite_status.open] == [("failed", "train")]
     assert main(job) == 0  # a job without failures leaves the scoring to its own
     assert [(run.state, run.stage) for run in status(suite).open] == [("left", "score")]

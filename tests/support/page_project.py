@@ -6,8 +6,11 @@ from typing import Any
 
 from PIL import Image
 
+from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
+from bench.report.page import render_page
 from bench.report.tables import render_tables
+from bench.results.suite_results import read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -50,6 +53,11 @@ ANALYSES = {
 }
 
 
+def write_page(suite_dir: Path, figures: Path, out: Path) -> None:
+    suite = read_suite(suite_dir)
+    render_page(suite, judge(suite), figures, out, suite_dir / "tables")
+
+
 def write_project(root: Path) -> Path:
     """Write a suite with hostile texts in every field, its tables and figures; return the page's
     folder."""
@@ -77,7 +85,8 @@ def write_project(root: Path) -> Path:
         date = f"2026-11-2{number}T05:54:00+00:00"
         fields = {"code": code, "device": device, "data": data, "date": date, "outcome": outcome}
         change(suite, f"run{number:03d}", **fields)
-    render_tables(suite, suite / "tables")
+    own = read_suite(suite)
+    render_tables(own, judge(own), suite / "tables")
     figures.mkdir(parents=True)
     stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "of a 'paper' & more", "compare")
     for number, stem in enumerate(stems):

@@ -2,22 +2,23 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import fmean
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from numpy.typing import ArrayLike
 
+from bench.comparison.cell import Cell, Line, grouped
 from bench.comparison.paired import COMPARISON_SYMBOLS
 from bench.comparison.statistics import mean_and_sd
+from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import AVERAGED
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.comparison_table import baseline_name, claims_of, line_of, names_of
@@ -29,220 +30,167 @@ from bench.reported.address import row_name
 from bench.reported.gains import printed_gains
 from bench.results.records import is_outside, named, with_stand_ins
 from bench.results.suite_results import SuiteResults
-from bench.utils.errors import UserError
 
 # --- Layout ---
 
-# Inches: margins, least height of a row, height of a line of its name and space between two names,
-# extra height of a panel. The first panel's heading may stand beside the legend's last row.
-LEFT, RIGHT, ROW, NAME, SPACE, PANEL = 2.55, 1.25, 0.22, 0.12, 0.05, 0.38
-RAISED, BOTTOM = 0.16, 0.22  # inches: of the first panel; for the axis below the last, less that
+# Inches: least height of a row, height of a line of its name and space between two names, extra
+# height of a panel and of the axis below the last.
+ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
-AXIS = style.WIDTH - LEFT - RIGHT
-# A gap separates outliers if it is wider than this share of the rest, these points, and this many
-# median gaps.
-APART, NEAR, USUAL = 0.2, 3.0, 2
-FEW = 0.25  # the largest share of marks that can be outliers
-MARGIN, ARROW = 0.05, 0.5  # share of the axis beside the marks; inches of an arrow and its value
-
-Panels = list[tuple[Axes, str, pd.DataFrame]]
-Ends = tuple[float, float]
+# An axis ends at the last mark within this many median deviations, or these points, of the median.
+DEVIATIONS, NEAR = 10, 15.0
+MARGIN, ARROW = 0.05, 0.14  # shares of the axis: beside the marks, and for an arrow with its value
+BAND = {"color": "#D5D8DD", "lw": 0}
 
 
-def panels(
-    table: pd.DataFrame,
-    names: Sequence[str],
+@dataclass(frozen=True)
+class Row:
+    """A row of a figure.
+
+    Attributes:
+        panel: heading of its panel.
+        name: at the left.
+        text: at the right.
+        marks: scores, their distance from the middle of the row, and their look; later ones are
+            drawn over earlier ones.
+        band: ends of a range that is shaded.
+        color, bold: of the text.
+    """
+
+    panel: str
+    name: str
+    text: str
+    marks: Sequence[tuple[Sequence[float], float, style.Look]]
+    band: tuple[float, float] | None = None
+    color: str = style.INK
+    bold: bool = False
+
+
+def figure_of_rows(
+    rows: Sequence[Row],
     title: str,
     note: str,
     handles: Sequence[Artist],
     scale: str,
-) -> tuple[Figure, Panels]:
-    """A figure with a panel per backbone.
+    always: Sequence[float] | None = None,
+) -> Figure:
+    """A figure with the panels of its rows below each other.
 
     Args:
-        table: has a column `backbone`, and one row per row of a panel.
-        names: of the rows. All have the same size, and rows are as high as the longest needs.
+        rows: all have the same height, which the longest name needs.
         title, note: texts above and below the panels.
         handles: of the legend, between title and panels.
-        scale: label of the axis.
-
-    Returns:
-        The figure, and each panel, headed by its backbone, with the backbone and its rows.
+        scale: label of the axis that all panels share.
+        always: if given, the axis shows the marks that lie together, and these scores.
     """
-    lines = pd.Series([style.wrapped(name, NAME_WIDTH) for name in names], index=table.index)
-    row = max([ROW, *(NAME * (text.count("\n") + 1) + SPACE for text in lines)])
-    parts = dict(list(table.groupby("backbone", sort=False)))
-    heights = [len(part) * row + PANEL for part in parts.values()]
-    figure, top = style.sheet(title, note, handles, sum(heights) + BOTTOM)
-    height = figure.get_figheight()
-    top += RAISED
-    drawn: Panels = []
-    for backbone, part in parts.items():
-        count = len(part)
-        bottom = top - PANEL - count * row
-        box = (LEFT / style.WIDTH, bottom / height, AXIS / style.WIDTH, count * row / height)
-        panel = figure.add_axes(box, sharex=drawn[0][0] if drawn else None)
-        panel.set_ylim(count - 0.5, -0.5)
-        panel.set_yticks(range(count), lines[part.index], size=NAME_SIZE)
+    names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
+    height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
+    panels = dict.fromkeys(row.panel for row in rows)
+    parts = {panel: [row for row in rows if row.panel == panel] for panel in panels}
+    whole = len(rows) * height + len(parts) * PANEL + BELOW
+    figure = style.sheet(title, note, handles, whole)
+    if not rows:  # the suite has no data
+        return figure
+    ratios = [len(part) for part in parts.values()]
+    figure.subplots(len(parts), sharex=True, gridspec_kw={"height_ratios": ratios})
+    for panel, (heading, part) in zip(figure.axes, parts.items(), strict=True):
+        panel.set_ylim(len(part) - 0.5, -0.5)
+        panel.set_yticks(range(len(part)), [names[row.name] for row in part], size=NAME_SIZE)
         panel.tick_params(axis="y", length=0)
-        panel.tick_params(axis="x", length=2, color=style.GREY, labelbottom=False)
-        panel.grid(axis="x", color="#F0F0F0", lw=0.6)
+        panel.tick_params(axis="x", length=2, color=style.GREY)
+        panel.grid(color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        across = panel.get_yaxis_transform()
-        panel.hlines(range(count), 0, 1, transform=across, color=style.PALE, lw=0.6, zorder=0)
-        style.heading(panel, place(backbone, part))
-        drawn.append((panel, backbone, part))
-        top = bottom
-    if drawn:  # there are none if the suite has no data
-        drawn[-1][0].tick_params(axis="x", labelbottom=True)
-        drawn[-1][0].locator_params(axis="x", nbins=8)
-        drawn[-1][0].set_xlabel(scale)
-    return figure, drawn
+        style.heading(panel, heading)
+        for y, row in enumerate(part):
+            if row.band:
+                panel.fill_between(row.band, y - 0.3, y + 0.3, **BAND)
+            for scores, distance, look in row.marks:
+                panel.plot(scores, [y + distance] * len(scores), **look)
+            panel.text(
+                1.02, y, row.text, transform=panel.get_yaxis_transform(), va="center",
+                color=row.color, weight="bold" if row.bold else "normal",
+            )  # fmt: skip
+    panel.locator_params(axis="x", nbins=8)
+    panel.set_xlabel(scale)
+    if always is not None:
+        _zoom(figure, parts, always)
+    return figure
 
 
-def place(backbone: str, rows: pd.DataFrame) -> str:
-    """A backbone, or what its rows are that have none."""
+def heading(backbone: str, labels: Iterable[str]) -> str:
+    """A backbone, or what the rows are that have none."""
     if backbone != NO_BACKBONE.name:
         return backbone
-    outside = [is_outside(label) for label in rows.get("label", ())]
-    kinds = [] if outside and all(outside) else ["no backbone"]
+    outside = list(map(is_outside, labels))
+    kinds = [] if all(outside) else ["no backbone"]
     if any(outside):
         kinds.append("outside encoder" if sum(outside) == 1 else "outside encoders")
     return ", ".join(kinds)
 
 
-def aside(panel: Axes, y: float, text: str, *, color: str = style.INK, bold: bool = False) -> None:
-    """A text to the right of a row."""
-    weight = "bold" if bold else "normal"
-    across = panel.get_yaxis_transform()
-    panel.text(1.02, y, text, transform=across, va="center", color=color, weight=weight)
+def core(values: pd.Series) -> tuple[float, float]:
+    """The range of the values without outliers, by their distance from the median.
 
-
-def core(values: ArrayLike) -> Ends:
-    """The range of the values without outliers: the few at an end that a wide gap separates.
-
-    >>> core([24.0, 49.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5])
+    >>> core(pd.Series([24.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5]))
     (69.0, 71.5)
     """
-    kept = np.sort(np.asarray(values, dtype=float))
-    spare = int(FEW * len(kept))
-    before = 0
-    while before != len(kept):  # one end may hide what is far at the other
-        before = len(kept)
-        for side in (1, -1):  # from the lowest, then from the highest
-            gaps = np.abs(np.diff(kept[::side]))[:spare]
-            rest = np.abs(kept[::side][-1] - kept[::side][1 : len(gaps) + 1])
-            usual = max(NEAR, USUAL * np.median(np.diff(kept))) if spare else NEAR
-            far = np.flatnonzero(gaps > np.maximum(APART * rest, usual))
-            count = int(far[-1]) + 1 if len(far) else 0
-            kept = kept[::side][count:][::side]
-            spare -= count
-    return float(kept[0]), float(kept[-1])
+    distances = (values - values.median()).abs()
+    kept = values[distances <= max(NEAR, DEVIATIONS * distances.median())]
+    return float(kept.min()), float(kept.max())
 
 
-def zoom(drawn: Panels, always: Sequence[float] = ()) -> None:
-    """Zoom on the marks that lie together, and on the scores `always`. Where a row has marks
-    beyond, an arrow at the edge shows their mean. Call it when all marks are drawn."""
-    marks = _marks(drawn)
-    if marks.empty:
+def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float]) -> None:
+    """Zoom on the marks that lie together. Where a row has marks beyond, an arrow at the edge shows
+    their means."""
+    marks = [scores for part in parts.values() for row in part for scores, *_ in row.marks]
+    xs = pd.Series(list(chain(*marks)), dtype=float).dropna()
+    if xs.empty:
         return
-    low, high = core(marks["x"])
-    inner, ends = (min([low, *always]), max([high, *always])), (np.nan, np.nan)
-    while inner != ends:  # the space for arrows may reach an outlier, which is then none
-        ends = inner
-        arrows = _arrows(marks, ends)
-        limits = _limits(marks, arrows, ends)
-        seen = marks.loc[marks["x"].between(*limits), "x"]
-        inner = (min(seen.min(), ends[0]), max(seen.max(), ends[1]))
-    drawn[0][0].set_xlim(limits)
-    for arrow in arrows.itertuples():
-        panel = drawn[arrow.panel][0]
-        across = panel.get_yaxis_transform()
-        edge = 0.0 if arrow.side < 0 else 1.0
-        x = edge - arrow.side * (arrow.place * ARROW / AXIS + 0.012)
-        look = {"marker": "<" if arrow.side < 0 else ">", "ms": 5, "color": arrow.color, "ls": ""}
-        panel.plot([x], [arrow.y], **look, transform=across, zorder=5)
-        panel.text(
-            x - arrow.side * 0.02, arrow.y, arrow.text, transform=across, size=NAME_SIZE,
-            color=arrow.color, va="center_baseline", ha="left" if arrow.side < 0 else "right",
-        )  # fmt: skip
-
-
-def _marks(drawn: Panels) -> pd.DataFrame:
-    """What is drawn at scores, not at places of a panel, a row per mark: index of its `panel`, `y`
-    of its row, `line` within the panel, `color`, and the score `x`."""
-    marks = []
-    for number, (panel, *_) in enumerate(drawn):
-        for index, line in enumerate(panel.get_lines()):
-            if line.get_transform() is panel.transData:
-                for x, y in line.get_xydata():
-                    marks.append([number, round(y), index, line.get_color(), x])
-    return pd.DataFrame(marks, columns=["panel", "y", "line", "color", "x"]).dropna()
-
-
-def _arrows(marks: pd.DataFrame, ends: Ends) -> pd.DataFrame:
-    """What lies beyond the ends of an axis: `panel`, `y`, `side` (-1 or 1), the mean of a line's
-    values there as `text`, `color`, and its `place`, counted from the edge."""
-    side = (marks["x"] > ends[1]).astype(int) - (marks["x"] < ends[0])
-    row = ["panel", "y", "side"]
-    beyond = marks.assign(side=side)[side != 0].groupby([*row, "line", "color"], as_index=False)
-    arrows = beyond["x"].mean()
-    arrows["text"] = [f"{x:.2f}".replace("-", "−") for x in arrows["x"]]
-    arrows = arrows.drop_duplicates([*row, "text"])
-    return arrows.assign(place=arrows.groupby(row).cumcount())
-
-
-def _limits(marks: pd.DataFrame, arrows: pd.DataFrame, ends: Ends) -> Ends:
-    """Limits of an axis that shows all between `ends`, and arrows for what lies beyond."""
-    margin = MARGIN * (ends[1] - ends[0]) or 1.0
-    shown = marks.loc[marks["x"].between(*ends), ["panel", "y"]].drop_duplicates()
-    # Arrows need space where they stand beside a row's other marks.
-    beside = arrows.merge(shown)
-    most = (beside.groupby("side")["place"].max() + 1).reindex([-1, 1], fill_value=0)
-    left, right = ARROW / AXIS * most
-    span = (ends[1] - ends[0] + 2 * margin) / (1 - left - right)
-    return ends[0] - margin - left * span, ends[1] + margin + right * span
+    low, high = core(xs)
+    low, high = min([low, *always]), max([high, *always])
+    margin, room = MARGIN * ((high - low) or 1.0), ARROW * ((high - low) or 1.0)
+    low -= margin + (room if xs.min() < low - margin else 0)
+    high += margin + (room if xs.max() > high + margin else 0)
+    figure.axes[0].set_xlim(low, high)
+    # Sides of the axis: marker, alignment of its value, and where both are.
+    edges = [((-inf, low), "<", "left", 0.012, 0.032), ((high, inf), ">", "right", 0.988, 0.968)]
+    for panel, part in zip(figure.axes, parts.values(), strict=True):
+        for (y, row), (ends, marker, align, at, text_at) in product(enumerate(part), edges):
+            means: dict[str, str] = {}
+            for scores, _, look in row.marks:
+                hidden = [score for score in scores if ends[0] < score < ends[1]]
+                if hidden:
+                    means.setdefault(f"{fmean(hidden):.2f}".replace("-", "−"), look["color"])
+            if means:
+                color, across = next(iter(means.values())), panel.get_yaxis_transform()
+                panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
+                panel.text(
+                    text_at, y, ", ".join(means), transform=across, size=NAME_SIZE, color=color,
+                    va="center_baseline", ha=align,
+                )  # fmt: skip
 
 
 # --- Printed and measured ---
 
-SCALES = {
-    "spearman": "STS average (Spearman x 100)",
-    "accuracy": "average accuracy (%)",
-}  # axis labels of printed tables
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-TOLERANCE = {"color": "#DCDCDC", "lw": 0}
 OUR_MEAN, ONE_RUN = {"lw": 2.4, "alpha": 0.5}, {"lw": 0.9}
 MEAN_KEY = "our mean: 90 % interval if =, else 95 %"
 RUN_KEY = "95 % of single runs of ours"
 LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRAINED}
 COLORS = {"lower": style.ORANGE, "higher": style.ORANGE, "not run": style.GREY}
 HOLLOW: style.Look = {"mfc": "none"}
-MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2}
+MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": ""}
 
 
-class _Side(NamedTuple):
-    """The scores of one setting of a row."""
-
-    values: tuple[float, ...]
-    kind: str  # a key of `LOOKS`
-    hollow: bool
-    distance: float  # from the middle of the row
+def _scored(cell: Cell) -> list[Line]:
+    """Ours in both settings, as far as they have scores."""
+    return [line for line in (cell.ours, cell.other) if line and line.n]
 
 
-def _sides(row: Any) -> list[_Side]:
-    """Both settings of a row, as far as they have scores."""
-    shift = 0.18 if row.other else 0.0
-    sides = []
-    for values, setting, verdict, distance in (
-        (row.ours, row.run.partition("@")[2], row.verdict, -shift),
-        (row.other, row.other_setting, row.other_verdict, shift),
-    ):
-        if values:
-            kind = SEEDLESS if row.deterministic else setting
-            sides.append(_Side(values, kind, verdict == "not comparable", distance))
-    return sides
+def _kind(line: Line) -> str:
+    """A key of `LOOKS`."""
+    return SEEDLESS if line.deterministic else line.setting
 
 
 def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
@@ -254,73 +202,84 @@ def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
     ]
 
 
-def _intervals(row: Any) -> list[tuple[float, style.Look]]:
+def _intervals(verdict: Verdict) -> list[tuple[float, style.Look]]:
     """Half widths of the intervals that the verdict uses: of the mean, and of one run where the
     mean is outside the tolerance."""
-    if pd.isna(row.half_width):
+    if verdict.half_width is None or verdict.mean_half_width is None:
         return []
-    mean = (row.mean_half_width, OUR_MEAN)
-    return [mean, (row.half_width, ONE_RUN)] if row.within is False else [mean]
+    mean = (verdict.mean_half_width, OUR_MEAN)
+    return [mean, (verdict.half_width, ONE_RUN)] if verdict.within is False else [mean]
 
 
-def _compared(panel: Axes, backbone: str, table: pd.DataFrame) -> None:
-    """One backbone: printed values as strokes, our seeds as marks beside them, the verdict at the
-    right."""
-    scored = table["n"] + table["other_n"] > 0
-    style.heading(panel, with_stand_ins(backbone, table.loc[scored, "measured_on"]))
-    for y, row in enumerate(table.itertuples()):
-        panel.plot(row.printed, y, **style.PRINTED, zorder=2)
-        if pd.notna(row.tolerance):
-            band = (row.printed - row.tolerance, row.printed + row.tolerance)
-            panel.fill_between(band, y - 0.3, y + 0.3, **TOLERANCE, zorder=0.5)
-        sides = _sides(row)
-        for values, kind, hollow, distance in sides:
-            marks = LOOKS[kind] | (HOLLOW if hollow else {})
-            panel.plot(values, [y + distance] * len(values), **marks, zorder=3)
-        for half_width, look in _intervals(row):
-            ends = (row.mean - half_width, row.mean + half_width)
-            look = look | {"color": LOOKS[sides[0].kind]["color"]}
-            panel.plot(ends, [y + sides[0].distance] * 2, **look, zorder=1)
-        color = COLORS.get(row.verdict, style.INK)
-        strong = row.verdict in ("lower", "higher")
-        aside(panel, y, f"{row.mark} {row.verdict}", color=color, bold=strong)
+def _row(cell: Cell, panel: str) -> Row:
+    """The printed value as a stroke, our seeds as marks beside it, the verdict at the right."""
+    printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
+    shift = 0.18 if cell.other else 0.0
+    marks: list[tuple[Sequence[float], float, style.Look]] = []
+    for half_width, look in _intervals(verdict):
+        ends = (ours.mean - half_width, ours.mean + half_width)
+        marks.append((ends, -shift, look | {"color": LOOKS[_kind(ours)]["color"]}))
+    marks.append(([printed], 0, style.PRINTED))
+    for line in _scored(cell):
+        look = LOOKS[_kind(line)] | (HOLLOW if line.verdict.kind == "not comparable" else {})
+        marks.append((line.scores, -shift if line is ours else shift, look))
+    band = None
+    if verdict.tolerance is not None:
+        band = (printed - verdict.tolerance, printed + verdict.tolerance)
+    return Row(
+        panel,
+        row_name(cell.number.method, cell.number.variant),
+        f"{verdict.mark} {verdict.kind}",
+        marks,
+        band,
+        COLORS.get(verdict.kind, style.INK),
+        verdict.kind in ("lower", "higher"),
+    )
 
 
-def _note(table: pd.DataFrame) -> str:
-    """What the numbers of the verdicts mean, and why a line may not tell the verdict."""
-    kinds = {
-        "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
-        "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
+# What the numbers of verdicts mean, and why a line may not tell the verdict.
+NOTES = {
+    "inconclusive": "? 8: 8 seeds decide if mean and spread stay as they are.",
+    "consistent": "≈ 1/12: one run of ours in 12 reaches print.",
+    "outside": "↓ and ↑ hold after Holm's correction over the averages of the paper.",
+}
+
+
+def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
+    """The averages of one printed table, a panel per backbone."""
+    first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
+    lines = [line for cell in cells for line in _scored(cell)]
+    looks = [look for verdict in verdicts for _, look in _intervals(verdict)]
+    judged = [verdict.tolerance is not None for verdict in verdicts]
+    hollow = [line.verdict.kind == "not comparable" for line in lines]
+    open_mark = style.UNTRAINED | HOLLOW | {"marker": "o"}
+    handles = [
+        style.key("printed", style.PRINTED | style.IN_LEGEND),
+        *style.seen((judged, Patch(**BAND, label="printed ± tolerance"))),
+        *_keys("ours, {} settings", set(map(_kind, lines))),
+        *style.seen(
+            (hollow, style.key("open: not comparable with print", open_mark)),
+            (OUR_MEAN in looks, style.key(MEAN_KEY, OUR_MEAN, color=style.BLUE)),
+            (ONE_RUN in looks, style.key(RUN_KEY, ONE_RUN, color=style.BLUE)),
+        ),
+    ]
+    said: set[str] = {verdict.kind for verdict in verdicts}
+    said |= {"outside" for verdict in verdicts if verdict.within is False}
+    notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
+    notes += [text for kind, text in NOTES.items() if kind in said]
+    panels = {
+        backbone: with_stand_ins(
+            backbone, [cell.ours.measured_on for cell in part if _scored(cell)]
+        )
+        for backbone, part in grouped(cells, lambda cell: cell.number.backbone).items()
     }
-    parts = [text for kind, text in kinds.items() if kind in set(table["verdict"])]
-    if any(within is False for within in table["within"]):
-        parts.append("↓ and ↑ hold after Holm's correction over the averages of the paper.")
-    return " ".join(parts)
-
-
-def comparison(suite: SuiteResults, table: pd.DataFrame) -> Figure:
-    """The averages of one printed table (rows of `cells`), a panel per backbone."""
-    source, name, metric = table.iloc[0][["source", "table", "metric"]]
-    title = f"{paper_name(source)}, {name}: printed and measured"
-    rows = list(table.itertuples())
-    sides = [side for row in rows for side in _sides(row)]
-    handles: list[Artist] = [style.key("printed", style.PRINTED | style.IN_LEGEND)]
-    if table["tolerance"].notna().any():
-        handles.append(Patch(**TOLERANCE, label="printed ± tolerance"))
-    handles += _keys("ours, {} settings", {side.kind for side in sides})
-    if any(side.hollow for side in sides):
-        open_mark = {"color": style.INK, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": ""}
-        handles.append(style.key("open: not comparable with print", open_mark | HOLLOW))
-    drawn = [look for row in rows for _, look in _intervals(row)]
-    for text, look in ((MEAN_KEY, OUR_MEAN), (RUN_KEY, ONE_RUN)):
-        if look in drawn:
-            handles.append(style.key(text, look, color=style.BLUE))
-    names = list(map(row_name, table["method"], table["variant"]))
-    note = " ".join(filter(None, [suite.remark_on(table["measured_on"]), _note(table)]))
-    figure, drawn_panels = panels(table, names, title, note, handles, SCALES[metric])
-    for panel in drawn_panels:
-        _compared(*panel)
-    return figure
+    return figure_of_rows(
+        [_row(cell, panels[cell.number.backbone]) for cell in cells],
+        f"{paper_name(first.source)}, {first.table}: printed and measured",
+        " ".join(filter(None, notes)),
+        handles,
+        first.our_metric.axis,
+    )
 
 
 def board_stem(board: str) -> str:
@@ -332,37 +291,45 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed, over
     the planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = suite.planned(name)
-    title = f"Suite {suite.name}: every seed of every method, {about.title}"
-    board = board.assign(kind=board["setting"].where(board["corpus"] != "", SEEDLESS))
-    handles = _keys("a seed, {} settings", set(board.loc[board["averages"].astype(bool), "kind"]))
-    if handles:
-        handles.append(style.key("mean", MEAN, ls=""))
-    names = list(map(named, board["label"], board["setting"]))
-    scale = f"average {about.title}" if about.overall == "Avg" else about.title
-    note = suite.remark_on(board["backbone"].unique())
-    figure, drawn = panels(board, names, title, note, handles, scale)
-    for panel, _, table in drawn:
-        for y, row in enumerate(table.itertuples()):
+    rows, kinds = [], set()
+    for backbone, part in board.groupby("backbone", sort=False):
+        for row in part.itertuples():
+            kind = row.setting if row.corpus else SEEDLESS
             mean, sd = mean_and_sd(row.averages)
-            panel.plot(row.averages, [y] * len(row.averages), **LOOKS[row.kind], zorder=3)
-            if row.averages:
-                panel.plot(mean, y, **MEAN, zorder=2)
-            aside(panel, y, score_text(mean, sd))
-    zoom(drawn, always=sorted(chain(*board["averages"]))[-1:])
-    return figure
+            kinds |= {kind} if row.averages else set()
+            marks = [([mean], 0, MEAN), (row.averages, 0, LOOKS[kind])] if row.averages else []
+            panel, text = heading(backbone, part["label"]), score_text(mean, sd)
+            rows.append(Row(panel, named(row.label, row.setting), text, marks))
+    handles = _keys("a seed, {} settings", kinds)
+    return figure_of_rows(
+        rows,
+        f"Suite {suite.name}: every seed of every method, {about.title}",
+        suite.remark_on(board["backbone"].unique()),
+        [*handles, style.key("mean", MEAN)] if handles else [],
+        f"average {about.title}" if about.overall == "Avg" else about.title,
+        always=sorted(chain(*board["averages"]))[-1:],
+    )
 
 
-def figure_stems(all_cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The printed tables that get a figure, by the stem of its file names: those with seven tasks
-    and their average."""
-    return {
-        stem: table[table["task"] == "Avg"]
-        for stem, table in printed_tables(all_cells[all_cells["split"] == "test"]).items()
-        if any({*tasks, "Avg"} <= set(table["task"]) for tasks in AVERAGED.values())
-    }
+def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The averages of the printed tables that get a figure, by the stem of its file names: those
+    with seven tasks and their average."""
+    of_test = [cell for cell in cells if cell.number.split == "test"]
+    averages = {}
+    for stem, table in printed_tables(of_test).items():
+        tasks = {cell.number.task for cell in table.cells}
+        if any({*group, "Avg"} <= tasks for group in AVERAGED.values()):
+            averages[stem] = [cell for cell in table.cells if cell.number.task == "Avg"]
+    return averages
 
 
 # --- Comparisons with a baseline ---
+
+
+CORRECTED = (
+    "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
+    "undecided although its interval excludes 0."
+)
 
 
 def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
@@ -380,12 +347,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     if "Method" in names:
         ours = "every trained method" if len(trained) else "every method"
         frame = trained if len(trained) else frame
-    notes = [suite.remark_on(frame["backbone"])]
-    if len(frame) > 1:
-        notes.append(
-            "Intervals are of single differences; verdicts hold after Holm's correction, so a row "
-            "may be undecided although its interval excludes 0."
-        )
+    notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
     if len(claims) and suite.remark:
         notes.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
@@ -393,29 +355,33 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     handles = [
         style.key("difference at one seed", seed),
         style.key("mean, 95 % interval before Holm's correction", mean),
+        *style.seen(
+            (claims["claimed"].notna(), style.key("printed difference", claim | style.IN_LEGEND))
+        ),
     ]
-    if claims["claimed"].notna().any():
-        handles.append(style.key("printed difference", claim | style.IN_LEGEND))
-    labels = [", ".join(line_of(row)[name] for name in names) for row in frame.to_dict("records")]
-    figure, drawn = panels(frame, labels, title, " ".join(notes).strip(), handles, scale)
-    for panel, _, rows in drawn:
-        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
-        for y, row in enumerate(rows.to_dict("records")):
-            claimed = claims_of(row, claims)["claimed"].dropna()
-            panel.plot(claimed, [y] * len(claimed), **claim, zorder=2)
-            panel.plot(row["differences"], [y + 0.16] * row["n"], **seed, zorder=3)
+    rows = []
+    for backbone, part in frame.groupby("backbone", sort=False):
+        for row in part.to_dict("records"):
             half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
             ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
-            panel.plot(ends, [y - 0.1] * 3, **mean, zorder=4)
+            marks = [
+                (claims_of(row, claims)["claimed"].dropna().to_list(), 0, claim),
+                (row["differences"], 0.16, seed),
+                (ends, -0.1, mean),
+            ]
+            name = ", ".join(line_of(row)[name] for name in names)
             text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-            aside(panel, y, text, bold=row["verdict"] != "undecided")
-    zoom(drawn, always=[0])
+            bold = row["verdict"] != "undecided"
+            rows.append(Row(heading(backbone, part["label"]), name, text, marks, bold=bold))
+    note = " ".join(filter(None, notes))
+    figure = figure_of_rows(rows, title, note, handles, scale, always=[0])
+    for panel in figure.axes:
+        panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
 
 
 # --- Printed gains over SimCSE, beside what seeds alone make of SimCSE ---
 
-REACH = {"color": "#C9CED6", "lw": 0}
 GAIN: style.Look = {"color": style.ORANGE, "marker": "|", "ms": 13, "mew": 2.4, "ls": ""}
 GAINS_NOTE = (
     "Grey: 95 % of the differences of two of 50 public runs (hppRC/simple-simcse), as 1.96 √2 "
@@ -427,35 +393,32 @@ GAINS_NOTE = (
 def gains_figure() -> Figure:
     """A panel per method and a row per backbone; gains outside the range of seeds stand out."""
     table = printed_gains()
-    within = table["gain"] < table["reach"]
-    count = f"{within.sum()} of {len(table)}"
-    title = f"{count} printed gains over SimCSE are within the spread of its seeds"
+    beyond = table["gain"] >= table["reach"]
+    rows = [
+        Row(
+            row.method,
+            row.backbone,
+            f"{100 * row.share:.0f} % of pairs",
+            [([row.gain], 0, GAIN)],
+            (0, row.reach),
+            style.ORANGE if is_beyond else style.INK,
+            is_beyond,
+        )
+        for row, is_beyond in zip(table.itertuples(), beyond, strict=True)
+    ]
     handles = [
         style.key("printed gain", GAIN | style.IN_LEGEND),
-        Patch(**REACH, label="differences of two runs of SimCSE, by the seed alone"),
+        Patch(**BAND, label="differences of two runs of SimCSE, by the seed alone"),
     ]
-    names = list(table["backbone"])
+    count = f"{(~beyond).sum()} of {len(table)}"
+    title = f"{count} printed gains over SimCSE are within the spread of its seeds"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    rows = table.assign(backbone=table["method"])
-    figure, drawn = panels(rows, names, title, GAINS_NOTE, handles, scale)
-    for panel, _, part in drawn:
-        for y, row in enumerate(part.itertuples()):
-            panel.fill_between((0, row.reach), y - 0.32, y + 0.32, **REACH, zorder=1)
-            panel.plot(row.gain, y, **GAIN, zorder=3)
-            beyond = row.gain >= row.reach
-            color = style.ORANGE if beyond else style.INK
-            aside(panel, y, f"{100 * row.share:.0f} % of pairs", color=color, bold=beyond)
-    drawn[0][0].set_xlim(0, 1.04 * table["reach"].max())
+    figure = figure_of_rows(rows, title, GAINS_NOTE, handles, scale)
+    figure.axes[0].set_xlim(0, 1.04 * table["reach"].max())
     return figure
 
 
 def write_gains(path: Path) -> None:
-    """Write the figure as PNG or PDF.
-
-    Raises:
-        UserError: the extension is another one.
-    """
-    if path.suffix.removeprefix(".") not in style.UNDATED:
-        raise UserError(f"--figure is '{path}'; its extension must be .png or .pdf")
+    """Write the figure in the format that the extension names."""
     with matplotlib.rc_context(style.STYLE):
         style.save_picture(gains_figure(), path)

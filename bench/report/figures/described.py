@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, field_validator
 
 from bench.reported import FOLDER, paper_name
 from bench.reported.address import slug
-from bench.utils.errors import UserError
-from bench.utils.validation import Model, explain
+from bench.utils.validation import Model, validated
 
 Kind = Literal[
     "sweep",  # scores against a number
@@ -23,20 +22,15 @@ Kind = Literal[
     "tokens",  # similarity of the tokens of one sentence
     "in-batch",  # neighbours by batch size
 ]
-Text = Annotated[str, Field(min_length=1)]
 # A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
-Runs = Annotated[
-    list[Annotated[str, Field(pattern=r"^[^@]+@(paper|official)$")]],
-    Field(min_length=1),
-    BeforeValidator(lambda runs: [runs] if isinstance(runs, str) else runs),
-]
+Runs = Annotated[list[str], BeforeValidator(lambda runs: [runs] if isinstance(runs, str) else runs)]
 
 
 class Series(Model):
     """One line of a figure, or one kind of mark."""
 
-    label: Text  # as in the legend; series that differ only in the backbone share it
-    backbone: Text  # as printed
+    label: str  # as in the legend; series that differ only in the backbone share it
+    backbone: str  # as printed
     run: Runs | None = None  # of all kinds but sweeps
     runs: dict[float, Runs] = {}  # of a sweep, by x
 
@@ -49,12 +43,12 @@ class Series(Model):
 class PaperFigure(Model):
     """One figure of a paper."""
 
-    id: Text
+    id: str
     source: str  # a key of `SOURCES`
-    figure: Text  # its name in print
-    title: Text  # what it shows
+    figure: str  # its name in print
+    title: str  # what it shows
     kind: Kind
-    series: list[Series] = Field(min_length=1)
+    series: list[Series]
     x: str = ""  # axis label of a sweep
     scores: list[tuple[str, str]] = []  # of sweeps and seeds: task and split of each panel
     printed: list[str] = []  # tables with the numbers beside ours, or "released logs"
@@ -62,11 +56,11 @@ class PaperFigure(Model):
 
     @field_validator("series", mode="before")
     @classmethod
-    def _one_backbone_each(cls, entries: Any) -> Any:
+    def _one_backbone_each(cls, entries: list[Any]) -> list[Any]:
         """An entry with a list of backbones stands for a series on each."""
         series = []
-        for entry in entries or []:
-            backbones = entry.get("backbone") if isinstance(entry, dict) else None
+        for entry in entries:
+            backbones = entry.get("backbone")
             if isinstance(backbones, list):
                 series += [entry | {"backbone": backbone} for backbone in backbones]
             else:
@@ -83,18 +77,9 @@ class PaperFigure(Model):
 
 
 class Figures(Model):
-    """The content of figures.yaml."""
-
     figures: list[PaperFigure]
 
 
 def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
-    """The figures in `path`, in the order of the file.
-
-    Raises:
-        UserError: the file does not fit; the message names the figure and the field.
-    """
-    try:
-        return Figures.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).figures
-    except ValidationError as error:
-        raise UserError(f"{path.name}: {explain(error)}") from None
+    """The figures in the order of the file."""
+    return validated(Figures, yaml.safe_load(path.read_text(encoding="utf-8"))).figures

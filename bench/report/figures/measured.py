@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any
@@ -14,13 +14,11 @@ from bench.report.figures.described import PaperFigure, Series
 from bench.reported import curves, mapped
 from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
-from bench.runs.run import PlannedRun
 
 METRIC = "spearman"  # of all figures that show scores
 OURS, PRINT, LOG = "ours", "printed", "released log"
 BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., above 4
 Row = dict[str, Any]
-Rows = list[Row]
 
 
 @dataclass(frozen=True)
@@ -33,64 +31,57 @@ class FigureData:
     remarks: tuple[str, ...]  # sentences on what is missing or differs from print
 
 
-# Kind of figure -> the analysis (of `bench.stages.analyse`) that it shows.
-ANALYSES = {
-    "alignment": "alignment",
-    "densities": "cosines",
-    "setsim": "layers",
-    "toksim": "layers",
-    "tokens": "tokens",
-    "in-batch": "in-batch",
-}
-
-
 def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
     """What a figure shows of a run; nothing without a result."""
-    kind = figure.kind
-    if kind in ("sweep", "seeds"):
-        for task, split in figure.scores:
-            value = run.scores.get((task, split, METRIC))
-            if value is not None:
-                yield {"task": task, "split": split, "value": value}
-        return
-    if kind in ("curves", "path"):
-        outcome = run.provenance.get("outcome") or {}
-        fields = ("step", "loss", "dev", "alignment", "uniformity")
-        for point in outcome.get("curve") or []:
-            row = {name: point.get(name) for name in fields}
-            if kind == "curves" or None not in (row["alignment"], row["uniformity"]):
-                yield row | {"best": row["step"] == outcome.get("best_step")}
-        return
-    result: Any = run.analyses.get(ANALYSES[kind])
-    if not result or "reason" in result:  # why there is none
-        return
-    if kind == "alignment":
-        whole = result["STS-B"]["all"]
-        if whole["alignment"] is not None:  # otherwise there is no positive pair
-            yield whole | {"average": run.scores.get(("Avg", "test", METRIC))}
-    elif kind == "densities":
-        for gold, cosine in zip(result["gold"], result["cosine"], strict=True):
-            yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
-    elif kind == "tokens":
-        tokens = list(enumerate(result["tokens"]))
-        for (i, row), (j, column) in product(tokens, tokens):
-            place = {"layer": result["layer"], "row": i, "column": j}
-            yield place | {"token": row, "other": column, "cosine": result["cosines"][i][j]}
-    elif kind == "in-batch":
-        for size, *both in zip(result["sizes"], result["mean"], result["noise"], strict=True):
-            for rank, (mean, noise) in enumerate(zip(*both, strict=True), 1):
-                yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
-    else:
-        # SetSim is between a layer and the next, so it starts at the first layer, not at the
-        # embeddings.
-        for reading, values in result[kind].items():
-            for layer, value in enumerate(values, 1 if kind == "setsim" else 0):
-                yield {"reading": reading, "layer": layer, "value": value}
+    outcome = run.provenance.get("outcome") or {}
+    # An analysis without a result holds the reason.
+    found: dict[str, Any] = {
+        name: result for name, result in run.analyses.items() if result and "reason" not in result
+    }
+    match figure.kind:
+        case "sweep" | "seeds":
+            for task, split in figure.scores:
+                value = run.scores.get((task, split, METRIC))
+                if value is not None:
+                    yield {"task": task, "split": split, "value": value}
+        case "curves" | "path":
+            fields = ("step", "loss", "dev", "alignment", "uniformity")
+            for point in outcome.get("curve") or []:
+                row = {name: point.get(name) for name in fields}
+                row["best"] = row["step"] == outcome.get("best_step")
+                if figure.kind == "curves" or None not in (row["alignment"], row["uniformity"]):
+                    yield row
+        case "alignment" if "alignment" in found:
+            whole = found["alignment"]["STS-B"]["all"]
+            if whole["alignment"] is not None:  # otherwise there is no positive pair
+                yield whole | {"average": run.scores.get(("Avg", "test", METRIC))}
+        case "densities" if "cosines" in found:
+            pairs = found["cosines"]
+            for gold, cosine in zip(pairs["gold"], pairs["cosine"], strict=True):
+                yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
+        case "tokens" if "tokens" in found:
+            matrix = found["tokens"]
+            tokens = list(enumerate(matrix["tokens"]))
+            for (i, token), (j, other) in product(tokens, tokens):
+                position = {"layer": matrix["layer"], "row": i, "column": j}
+                yield position | {"token": token, "other": other, "cosine": matrix["cosines"][i][j]}
+        case "in-batch" if "in-batch" in found:
+            means = found["in-batch"]
+            for size, *both in zip(means["sizes"], means["mean"], means["noise"], strict=True):
+                for rank, (mean, noise) in enumerate(zip(*both, strict=True), 1):
+                    yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
+        case "setsim" | "toksim" if "layers" in found:
+            # SetSim is between a layer and the next, so it starts at the first layer, not at the
+            # embeddings.
+            first = 1 if figure.kind == "setsim" else 0
+            for reading, values in found["layers"][figure.kind].items():
+                for layer, value in enumerate(values, first):
+                    yield {"reading": reading, "layer": layer, "value": value}
 
 
 def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     """The data of `figure` in `suite`; None without data, and for a sweep with a single value."""
-    rows: Rows = []
+    rows: list[Row] = []
     remarks: list[str] = []
     missing: list[tuple[Series, float | None]] = []
     for series in figure.series:
@@ -98,12 +89,14 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             # The first of the runs that the suite has is drawn.
             for text in texts:
                 runs = select(suite, text, series.backbone)
-                drawn = _ours(figure, series, x, text, runs)
+                drawn = [row for run in runs for row in _ours(figure, series, x, text, run)]
                 if drawn:
                     break
             else:  # it has none of them
                 missing.append((series, x))
                 continue
+            if figure.kind == "tokens":  # one sentence of one run
+                drawn = [row for row in drawn if row["seed"] == drawn[0]["seed"]]
             rows += drawn
             name = named(runs[0].plan.label, runs[0].plan.setting)
             if text != texts[0]:
@@ -114,7 +107,7 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
     measured = {(row["series"], row["backbone"]) for row in rows}
-    printed: Rows = []
+    printed: list[Row] = []
     for series in figure.series:
         if (series.label, series.backbone) in measured:
             printed += _printed(figure, series)
@@ -123,38 +116,34 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     within = [row for row in printed if row.get("step", last) <= last]
     # A log is drawn as a line, so a single point would only stretch the axis.
     logs = Counter((row["series"], row["backbone"]) for row in within if row["origin"] == LOG)
+    single = {series for series, points in logs.items() if points == 1}
     shown = [
-        row for row in within if row["origin"] != LOG or logs[row["series"], row["backbone"]] > 1
+        row
+        for row in within
+        if row["origin"] != LOG or (row["series"], row["backbone"]) not in single
     ]
     if len(shown) < len(printed):
         text = f"Printed steps and released logs beyond our last step, {last}, are not drawn"
-        if len(shown) < len(within):
-            text += ", nor are logs with a single point up to it"
+        text += ", nor are logs with a single point up to it" if single else ""
         remarks.append(f"{text}.")
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
     return FigureData(pd.DataFrame(rows + shown).astype({"seed": "Int64"}), tuple(remarks))
 
 
-def _head(series: Series, x: float | None, run: str, made: PlannedRun | None, origin: str) -> Row:
-    """The fields that every row has."""
-    head: Row = {"series": series.label, "run": run, "backbone": series.backbone}
-    measured_on, seed = (made.backbone, made.seed) if made else (series.backbone, None)
-    head |= {"measured_on": measured_on, "seed": seed, "origin": origin}
-    return head | ({} if x is None else {"x": x})
+def _head(series: Series, x: float | None, run: str) -> Row:
+    """The fields that every row has, as of a printed number."""
+    backbone = series.backbone
+    head: Row = {"series": series.label, "run": run, "backbone": backbone, "measured_on": backbone}
+    return head | {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
 
 
 def _ours(
-    figure: PaperFigure, series: Series, x: float | None, text: str, runs: Sequence[RunResults]
-) -> Rows:
-    """The rows of `runs`; for cosines of tokens, those of the first alone."""
-    drawn: Rows = []
-    for run in runs:
-        head = _head(series, x, text, run.plan, OURS)
-        drawn += [head | row for row in _rows(figure, run)]
-        if drawn and figure.kind == "tokens":
-            break
-    return drawn
+    figure: PaperFigure, series: Series, x: float | None, text: str, run: RunResults
+) -> Iterator[Row]:
+    ours = {"measured_on": run.plan.backbone, "seed": run.plan.seed, "origin": OURS}
+    for row in _rows(figure, run):
+        yield _head(series, x, text) | ours | row
 
 
 def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> str:
@@ -163,9 +152,9 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
     several = len({series.backbone for series in figure.series}) > 1
     texts = []
     for label in dict.fromkeys(series.label for series, _ in missing):
-        places = [(series.backbone, x) for series, x in missing if series.label == label]
-        xs = [x for _, x in places if x is not None]
-        on = f" on {', '.join(dict(places))}" if several else ""
+        points = [(series.backbone, x) for series, x in missing if series.label == label]
+        xs = [x for _, x in points if x is not None]
+        on = f" on {', '.join(dict(points))}" if several else ""
         texts.append(label + (f" at {ranges(xs)}" if xs else "") + on)
     return "; ".join(texts)
 
@@ -176,10 +165,10 @@ def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
     numbers = numbers[here & numbers["table"].isin(figure.printed)]
     for x, (text, *_) in series.points:
-        head = _head(series, x, text, None, PRINT)
+        head = _head(series, x, text)
         for number in numbers[numbers["run"] == text].to_dict("records"):
-            place = number["task"], number["split"]
-            if number["metric"] == METRIC and place in figure.scores:
+            score = number["task"], number["split"]
+            if number["metric"] == METRIC and score in figure.scores:
                 yield head | {name: number[name] for name in ("task", "split", "value")}
             if number["metric"] == "best_step" and figure.kind == "curves":
                 yield head | {"step": int(number["value"]), "best": True}

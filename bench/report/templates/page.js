@@ -6,22 +6,17 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const SVG = "http://www.w3.org/2000/svg";
   const DASH = "–";
+  const dialog = document.getElementById("entry");
 
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-  function element(name, attributes = {}, ...children) {
-    const made = document.createElement(name);
+  function built(made, attributes, children) {
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     made.append(...children.map((child) => (typeof child === "number" ? String(child) : child)));
     return made;
   }
-
-  function drawn(name, attributes = {}, text = "") {
-    const made = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.textContent = text;
-    return made;
-  }
+  const element = (name, attributes = {}, ...children) => built(document.createElement(name), attributes, children);
+  const drawn = (name, attributes, ...children) => built(document.createElementNS(SVG, name), attributes, children);
 
   // Wrap the content of a cell in a button.
   function pressable(cell, action) {
@@ -34,24 +29,18 @@
 
   // --- Sorting ---
 
-  function compare(left, right, numeric) {
-    if (left === right) return 0;
-    if (left === "") return 1; // missing values come last in either direction
-    if (right === "") return -1;
-    return numeric ? left - right : left.localeCompare(right, "en", { numeric: true });
-  }
-
-  function sort(header, column) {
+  function sort(header) {
     const numeric = header.classList.contains("number");
     const was = header.getAttribute("aria-sort");
     const down = was ? was === "ascending" : numeric;
     const body = header.closest("table").tBodies[0];
-    const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
-    const rows = [...body.rows].map((row) => [key(row), row]);
-    const missing = ([value]) => value === "";
-    rows.sort((a, b) => (down && !missing(a) && !missing(b) ? -1 : 1) * compare(a[0], b[0], numeric));
-    body.append(...rows.map(([, row]) => row));
-    for (const other of header.parentElement.cells) other.removeAttribute("aria-sort");
+    const text = (row) => row.cells[header.cellIndex].textContent.trim().replace(DASH, "");
+    const compare = (a, b) => (numeric ? parseFloat(a) - parseFloat(b) : a.localeCompare(b, "en", { numeric: true }));
+    const missing = (row) => text(row) === ""; // comes last in either direction
+    const rows = [...body.rows];
+    rows.sort((a, b) => missing(a) - missing(b) || (down ? -1 : 1) * compare(text(a), text(b)));
+    body.append(...rows);
+    for (const cell of header.parentElement.cells) cell.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", down ? "descending" : "ascending");
     settle(header.closest("table"));
   }
@@ -91,8 +80,6 @@
 
   // --- The dialog with the runs behind a number ---
 
-  const two = (value) => (value == null ? DASH : value.toFixed(2));
-
   function facts(pairs) {
     const list = element("dl");
     for (const [title, text] of pairs) list.append(element("dt", {}, title), element("dd", {}, text));
@@ -103,17 +90,15 @@
     return element("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
   }
 
-  const minute = (date) => date.slice(0, 16).replace("T", " ");
-
   // Columns of a table of runs: name -> text for a run and its score.
   const COLUMNS = {
     Seed: (run) => run.seed,
-    Score: (run, score) => (run.status === "finished" ? two(score) : [run.status, run.reason].filter(Boolean).join(": ")),
+    Score: (run, score) => (run.status === "finished" ? score?.toFixed(2) : [run.status, run.reason].filter(Boolean).join(": ")),
     Run: (run) => (run.file ? element("a", { href: run.file }, run.id) : run.id),
     Steps: (run) => run.steps,
     "Best step": (run) => run.best_step,
     Seconds: (run) => run.seconds,
-    Scored: (run) => run.date && minute(run.date),
+    Scored: (run) => run.date?.slice(0, 16).replace("T", " "),
   };
 
   function runsTable(side) {
@@ -137,44 +122,35 @@
     return facts(texts.map(([title, text]) => [title, element("code", {}, text)]));
   }
 
-  const look = (index) => `curve-${index % 6} dash-${Math.floor(index / 6) % 3}`;
+  const COLOURS = ["#3a8fd0", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#808890"]; // seen on white and on black
+  const DASHES = ["none", "5 3", "1.5 2.5"];
+  const look = (index) => ({ stroke: COLOURS[index % 6], "stroke-dasharray": DASHES[Math.floor(index / 6) % 3] });
 
   // One quantity over the steps, for several runs.
   function chart(name, title, runs) {
-    const [width, height, left, bottom, top] = [280, 130, 40, 16, 8];
-    const points = runs.map((run) =>
-      (run.curve[name] ?? []).map((value, index) => [run.curve.step[index], value]).filter(([, value]) => value !== null));
-    const flat = points.flat();
-    if (!flat.length) return null;
-    const [xs, ys] = [flat.map(([x]) => x), flat.map(([, y]) => y)];
+    const lines = runs.map((run) =>
+      (run.curve[name] ?? []).map((y, index) => [run.curve.step[index], y]).filter(([, y]) => y !== null));
+    const [xs, ys] = [0, 1].map((axis) => lines.flat().map((point) => point[axis]));
+    if (!xs.length) return null;
     const [x0, x1, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const across = (x) => left + ((width - left - 6) * (x - x0)) / (x1 - x0 || 1);
-    const up = (y) => height - bottom - ((height - bottom - top) * (y - low)) / (high - low || 1);
+    const across = (x) => ((280 * (x - x0)) / (x1 - x0 || 1)).toFixed(1);
+    const up = (y) => (120 - (120 * (y - low)) / (high - low || 1)).toFixed(1);
+    const polylines = lines.map((line, index) =>
+      drawn("polyline", { ...look(index), points: line.map(([x, y]) => `${across(x)},${up(y)}`).join(" ") }));
     const label = `${title}: from ${low.toPrecision(4)} to ${high.toPrecision(4)}, steps ${x0} to ${x1}`;
-    const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-    svg.append(
-      drawn("line", { class: "axis", x1: left, x2: width, y1: height - bottom, y2: height - bottom }),
-      drawn("line", { class: "axis", x1: left, x2: left, y1: 0, y2: height - bottom }),
-      drawn("text", { x: left - 4, y: up(high) + 4, "text-anchor": "end" }, high.toPrecision(4)),
-      drawn("text", { x: left, y: height - 3 }, String(x0)),
-      drawn("text", { x: width, y: height - 3, "text-anchor": "end" }, `step ${x1}`));
-    if (low !== high) svg.append(drawn("text", { x: left - 4, y: up(low), "text-anchor": "end" }, low.toPrecision(4)));
-    points.forEach((line, index) => {
-      const path = line.map(([x, y]) => `${across(x).toFixed(1)},${up(y).toFixed(1)}`).join(" ");
-      svg.append(drawn("polyline", { class: look(index), points: path }));
-    });
-    return element("figure", {}, element("figcaption", {}, title), svg);
+    const svg = drawn("svg", { viewBox: "-3 -3 286 126", role: "img", "aria-label": label }, ...polylines);
+    return element("figure", {}, element("figcaption", {}, label), svg);
   }
 
   function curves(runs) {
-    const charts = data.curve.map(([name, title]) => chart(name, title, runs)).filter(Boolean);
-    const key = element("ul", { class: "key" });
-    runs.forEach((run, index) => {
-      const mark = drawn("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" });
-      mark.append(drawn("polyline", { class: look(index), points: "0,5 30,5", "stroke-width": 2 }));
-      key.append(element("li", {}, mark, `seed ${run.seed ?? DASH}, ${run.setting}`));
+    const key = runs.map((run, index) => {
+      const line = drawn("polyline", { ...look(index), points: "0,5 30,5" });
+      const mark = drawn("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" }, line);
+      return element("li", {}, mark, `seed ${run.seed ?? DASH}, ${run.setting}`);
     });
-    return [element("h3", {}, "Training"), key, element("div", { class: "charts" }, ...charts)];
+    const charts = data.curve.map(([name, title]) => chart(name, title, runs)).filter(Boolean);
+    const parts = [element("ul", { class: "key" }, ...key), element("div", { class: "charts" }, ...charts)];
+    return [element("h3", {}, "Training"), ...parts];
   }
 
   function origins(runs) {
@@ -186,27 +162,22 @@
     });
   }
 
-  // The command that runs a printed row, and the address of the number.
-  function place(entry) {
-    const pairs = [];
-    if (entry.command) pairs.push(["Command for this row", element("code", {}, entry.command)]);
-    if (entry.address) pairs.push(["Address", element("a", { href: `#${entry.address}` }, `#${entry.address}`)]);
-    return facts(pairs);
-  }
-
   function open(number) {
     const entry = data.entries[number];
     const runs = [...new Set(entry.sides.flatMap((side) => side.runs))].map((index) => data.runs[index]);
     const trained = runs.filter((run) => run.curve);
+    const where = []; // of a printed number
+    if (entry.command) where.push(["Command for this row", element("code", {}, entry.command)]);
+    if (entry.address) where.push(["Address", element("a", { href: `#${entry.address}` }, `#${entry.address}`)]);
     document.getElementById("entry-title").textContent = entry.title;
     document.getElementById("entry-body").replaceChildren(
       facts(entry.facts),
-      place(entry),
+      facts(where),
       ...entry.sides.flatMap(runsTable),
       ...(trained.length ? curves(trained) : []),
       ...origins(runs));
-    if (!document.getElementById("entry").open) document.getElementById("entry").showModal();
-    document.getElementById("entry").scrollTop = 0;
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
   }
 
   // The number that the page's address names, in its table.
@@ -220,69 +191,47 @@
 
   // --- Filters ---
 
-  const has = (row, text) => row.textContent.toLowerCase().includes(text);
-  const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
-  const count = (shown, among, what) => (shown === among ? "" : `${shown} of `) + counted(among, what);
+  const count = (shown, among, noun) => `${shown === among ? "" : `${shown} of `}${among} ${noun}${among === 1 ? "" : "s"}`;
 
-  function filterBoards(form, changed) {
-    const { family, backbone, search } = Object.fromEntries(new FormData(form));
+  // Of the entries of a form's tables, those that fit its fields: a field is a data attribute of the entry or around it.
+  function filter(form, changed) {
+    const { search, ...fields } = Object.fromEntries(new FormData(form));
     const words = search.trim().toLowerCase();
+    const chosen = Object.entries(fields).filter(([, value]) => value);
+    const fits = (entry) => chosen.every(([name, value]) => entry.closest(`[data-${name}]`).dataset[name] === value);
+    const filtered = Boolean(chosen.length || words);
     let [shown, among] = [0, 0];
-    for (const board of all(".board")) {
-      const rows = all("tbody tr", board);
-      let seen = 0;
-      for (const row of rows) {
-        row.hidden = Boolean((backbone && row.dataset.backbone !== backbone) || !has(row, words));
-        seen += !row.hidden;
-      }
-      among += rows.length;
-      board.querySelector("[data-count]").textContent = count(seen, rows.length, "row");
-      board.hidden = Boolean(family && board.dataset.family !== family) || (!seen && Boolean(backbone || words));
-      if (changed && !board.hidden && (family || backbone || words)) board.open = true;
-      shown += board.hidden ? 0 : seen;
-      settle(board.querySelector("table"));
-    }
-    form.querySelector("[role=status]").textContent = count(shown, among, "row");
-  }
-
-  function filterPrinted(form, changed) {
-    const groups = all("optgroup", form);
-    const chosen = form.elements.source.value;
-    for (const group of groups) group.hidden = Boolean(chosen && group.dataset.source !== chosen);
-    if (form.elements.table.selectedOptions[0].parentElement.hidden) form.elements.table.value = "";
-    const { source, table, verdict, search } = Object.fromEntries(new FormData(form));
-    const words = search.trim().toLowerCase();
-    let [shown, among] = [0, 0];
-    for (const section of all(".printed")) {
-      const wanted = (!source || section.dataset.source === source) && (!table || section.id === table);
-      let seen = 0;
+    for (const section of all(form.dataset.of)) {
+      let [seen, of] = [0, 0];
       for (const row of all("tbody tr", section)) {
-        const cells = all("[data-entry]", row);
-        const matching = cells.filter((cell) => !verdict || cell.dataset.verdict === verdict);
-        for (const cell of cells) cell.classList.toggle("other", !matching.includes(cell));
-        row.hidden = !matching.length || !has(row.cells[0], words);
-        seen += row.hidden ? 0 : matching.length;
-        among += cells.length;
+        const entries = all("[data-entry]", row);
+        const fitting = entries.filter(fits);
+        for (const entry of entries) entry.classList.toggle("other", !fitting.includes(entry));
+        row.hidden = !fitting.length || !row.cells[0].textContent.toLowerCase().includes(words);
+        seen += row.hidden ? 0 : fitting.length;
+        of += entries.length;
       }
-      section.hidden = !wanted || !seen;
-      shown += section.hidden ? 0 : seen;
-      if (changed && !section.hidden && (table || verdict || words)) section.open = true;
+      for (const text of all("[data-count]", section)) text.textContent = count(seen, of, form.dataset.noun);
+      section.hidden = filtered && !seen;
+      if (changed && filtered && seen) section.open = true;
+      shown += seen;
+      among += of;
       settle(section.querySelector("table"));
     }
-    form.querySelector("[role=status]").textContent = count(shown, among, "printed number");
+    form.querySelector("[role=status]").textContent = count(shown, among, form.dataset.noun);
   }
 
-  function filtering(form, filter) {
-    form.hidden = false;
-    form.addEventListener("input", () => filter(form, true));
-    form.addEventListener("submit", (event) => event.preventDefault());
-    filter(form, false);
+  // The tables of the chosen paper; choosing a paper takes back a table of another one.
+  function offerTables(form) {
+    const { source, table } = form.elements;
+    for (const group of all("optgroup", table)) group.hidden = Boolean(source.value && group.dataset.source !== source.value);
+    if (table.selectedOptions[0].parentElement.hidden) table.value = "";
   }
 
   // --- Start ---
 
   for (const cell of all("[data-entry]")) pressable(cell, () => open(Number(cell.dataset.entry)));
-  for (const header of all(".sortable thead th")) pressable(header, () => sort(header, header.cellIndex));
+  for (const header of all(".sortable thead th")) pressable(header, () => sort(header));
   for (const table of all("table")) {
     const first = bodyButtons(table)[0];
     if (!first) continue;
@@ -292,10 +241,16 @@
       if (event.target.closest("tbody") && event.target.tagName === "BUTTON") stop(table, event.target);
     });
   }
-  filtering(document.getElementById("board-filter"), filterBoards);
-  filtering(document.getElementById("printed-filter"), filterPrinted);
+  for (const form of all("form.filter")) {
+    form.hidden = false;
+    form.addEventListener("input", () => {
+      if (form.elements.table) offerTables(form);
+      filter(form, true);
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    filter(form, false);
+  }
   for (const hint of all(".scripted")) hint.hidden = false;
-  const dialog = document.getElementById("entry");
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // a click on the backdrop
   window.addEventListener("hashchange", openAddressed);
   openAddressed();

@@ -261,8 +261,30 @@ def test_both_is_the_sum_of_either() -> None:
 
 
 def test_neighbours_alone_remember_no_centres() -> None:
-    assert set(build().state_dict()) == {"rows", "filled"}
-    assert set(build(group="both").state_dict()) == {"rows", "filled", "centres"}
+    assert set(build().state_dict()) == {"rows", "_extra_state"}
+    assert set(build(group="both").state_dict()) == {"rows", "_extra_state", "centres"}
 
 
 # A training
+
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "is-cse": (
+        "group=k-means neighbours=0 neighbours=1024 beta=0 alpha=-1 alpha_start=-0.1 "
+        "alpha_start=0.2 gamma=1.1 gamma=-0.1"
+    ),
+    "is-cse[group=both": "clusters=0 clusters=1025",
+}
+WITHOUT_EFFECT: dict[str, tuple[str, Any, Any]] = {
+    "neighbours": ("group=kmeans", 16, 4),
+    "beta": ("group=kmeans", 2.0, 0.5),
+    "clusters": ("group=knn", 64, 8),
+    "gamma": ("group=knn", 0.5, 0.1),
+}
+SMALL_GROUPS = "buffer=16,clusters=4,neighbours=3"
+TRAININGS: dict[str, tuple[dict[str, Any], int]] = {
+    f"is-cse[alpha=0.5,group=kmeans,{SMALL_GROUPS}]": ({}, 6),
+    f"is-cse[alpha=0.5,group=both,{SMALL_GROUPS}]": ({}, 6),
+}

@@ -1,0 +1,7 @@
+"""untrained: what the tests of all methods need to know of it."""
+
+# What the tests of all methods need to know of this one (`outside.of_methods`).
+
+OUT_OF_LIMITS = {
+    "untrained": "pooler=cls_mlp",
+}

@@ -1,0 +1,11 @@
+"""The judged cells of a suite as a frame, for tests that query them."""
+
+import pandas as pd
+
+from bench.comparison.cell import frame
+from bench.comparison.reproduction import judge
+from bench.results.suite_results import SuiteResults
+
+
+def cells(suite: SuiteResults) -> pd.DataFrame:
+    return frame(judge(suite))
