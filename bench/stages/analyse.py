@@ -233,8 +233,8 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     pool = list(islice(distinct, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
-        size = f"{len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
-        raise NotApplicable(f"corpus '{corpus}' has {size}")
+        few = f"{len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
+        raise NotApplicable(f"corpus '{corpus}' has {few}")
     encoded = material.vectors(encoder, pool, f"corpus '{corpus}'")
     vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
