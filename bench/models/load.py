@@ -139,7 +139,7 @@ def find_model(model: str | Path) -> Path:
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
-    """Load a folder that `save_encoder` wrote. Its encoder is one of ours, or of a method's."""
+    """Load a folder that `save_encoder` wrote; its encoder is one of ours, or of a method's."""
     stored = read_json(folder / SAVED)
     parts: dict[str, Any] = {}
     if (folder / "base").is_dir():

@@ -248,11 +248,9 @@ def load_masked_language_model(folder: Path) -> Any:
     """Load a checkpoint with its masked-language-model head."""
     from transformers import AutoModelForMaskedLM
 
-    refusal = UserError(
-        f"{folder} stores no masked-language head, which would be random; "
-        "choose a checkpoint with one"
-    )
-    try:
+    problem = f"{folder} stores no masked-language head, which would be random"
+    remedy = "choose a checkpoint with one"
+    with library_errors(problem, remedy):
         model, loading = AutoModelForMaskedLM.from_pretrained(
             folder,
             config=_read_config(folder),
@@ -262,8 +260,6 @@ def load_masked_language_model(folder: Path) -> Any:
             local_files_only=True,
             trust_remote_code=False,
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise refusal from error
     if loading["missing_keys"]:
-        raise refusal
+        raise UserError(f"{problem}; {remedy}")
     return model

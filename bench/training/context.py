@@ -55,8 +55,7 @@ class Head(nn.Sequential):
 
 
 def first_layers(model: Any, count: int) -> Any:
-    """Return a transformer of the first `count` layers of `model` that shares its weights, where
-    they are now."""
+    """The first `count` layers of a transformer, sharing its weights where they are now."""
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     cut = copy.deepcopy(model, weights)  # new modules, the same tensors
     stacks = [module for module in cut.modules() if isinstance(module, nn.ModuleList)]

@@ -336,7 +336,5 @@ class Training:
                 "version of the code; delete its folder to start over"
             ) from None
         if is_elsewhere:
-            warn(
-                f"{self.run.id}: earlier steps ran with other code, versions or devices; "
-                "outcome.json lists them"
-            )
+            listed = "outcome.json lists them"
+            warn(f"{self.run.id}: earlier steps ran with other code, versions or devices; {listed}")

@@ -79,9 +79,7 @@ def clip_and_step(
 ) -> Tensor:
     """Take a step of AdamW on a GPU, with the gradients of a scaled loss clipped to a norm of
     `clip`: it divides by scale and norm while it reads them, which saves two passes over them. An
-    enabled scaler skips a step whose norm is not finite.
-
-    Returns the norm without the scale, before clipping; a scalar on the device.
+    enabled scaler skips a step whose norm is not finite. Returns the norm, unscaled and unclipped.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
