@@ -5,6 +5,7 @@ from typing import Annotated
 
 from bench.cli.parameters import Suite, arg, command, exactly_one, opt
 from bench.utils.errors import UserError
+from bench.utils.text import counted
 
 
 @command()
@@ -47,9 +48,6 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     """
     from bench.checks.method_contract import check
 
-    faults = 0
-    for clause in check(file):
-        print(clause, flush=True)
-        faults += bool(clause.fault)
-    print(f"{faults} {'fault' if faults == 1 else 'faults'}" if faults else "all hold")
+    faults = check(file)
+    print(counted(faults, "fault") if faults else "all hold")
     return int(faults > 0)
