@@ -380,7 +380,7 @@ def test_resume(trial: Trial) -> None:
         checkpoints.save(stopped.state.step, stopped.state.state_dict())
         checkpoint = checkpoints.newest()
     assert checkpoint is not None
-    resumed.load(checkpoint)
+    resumed.load(*checkpoint)
     is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
     name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
     remedy = "keep state in buffers (register_buffer), not in plain attributes"
