@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bench.datasets import sts
-from bench.datasets.manifest import Vectors, check_finite, look_up, manifest
+from bench.datasets.manifest import Vectors, check_vectors, look_up, manifest
 from bench.evaluation import geometry
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation
 from bench.runs.run import Run
@@ -170,7 +170,7 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     depth = int(transformer.model.config.num_hidden_layers)
     width = 4 * depth + 2
     similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
-    check_finite(sentences, similarities, f"{TASK} test, layers: ")
+    check_vectors(sentences, similarities, width)
     # One token and two special ones form no pair.
     has_pair = np.array([len(row) > 3 for row in tokens])
     setsim_first, setsim_mean, toksim, toksim_special = np.split(
@@ -205,7 +205,7 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
     flat = transformer.encode_tokens(
         [row], pool=lambda states, _: states[-1].flatten(1), width=len(row) * width
     )
-    check_finite([sentence], flat, "tokens: ")
+    check_vectors([sentence], flat, len(row) * width)
     states = flat.reshape(len(row), width)
     return {
         "sentence": sentence,
