@@ -4,8 +4,7 @@
     e^{s(h_i,n_imk)/t} ) + sum_t a_t L_t
 
 s is the cosine and t the temperature. A method overrides slots: `pairs` (h and h+), `weights` (w),
-`negatives` (n with l) and `terms` (a_t L_t). Methods that override slots can be combined with `+`;
-the first one determines the pairs and the recipe.
+`negatives` (n with l) and `terms` (a_t L_t).
 """
 
 import math
@@ -25,8 +24,7 @@ Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar
 
 @dataclass(frozen=True)
 class Negatives:
-    """Additional negatives: vectors, whose cosines with the anchors count, or ready cosines of any
-    other pairs."""
+    """Additional negatives: vectors to compare with the anchors, or cosines of any other pairs."""
 
     vectors: Tensor | None = None  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
     weight: float = 1.0  # l_m of the formula, at least 0
@@ -115,19 +113,18 @@ class Contrastive(Method):
 
     @classmethod
     def joins(cls) -> bool:
+        """Return whether it may be written after a `+`: whether it fills a slot that adds."""
         slots = ("extras", "quiet", "negatives", "weights", "terms")
         return any(getattr(cls, slot) is not getattr(Contrastive, slot) for slot in slots)
 
     @classmethod
     def fixed_positive(cls, hyper: Any) -> str | None:
-        """Return the setting with which the positive is not the dropout view, so that the method
-        can only be written first; else None."""
+        """Return the setting with which the positive is no dropout view, if it must be first."""
         return None
 
     @classmethod
     def in_parts(cls, hyper: Any) -> str | None:
-        """Return the setting with which parts of a batch contrast alone (`Views.split`), so that
-        nothing can be added; else None."""
+        """Return the setting with which parts of a batch contrast alone; nothing can be added."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""GloVe: the mean of a sentence's word vectors."""
+"""GloVe: the mean of word vectors, by default without stop words (docs/methods.md#glove)."""
 
 import hashlib
 import string
@@ -77,8 +77,6 @@ class AverageOfWords:
 
 
 class GloVe(Method):
-    """The mean of word vectors, by default without stop words (docs/methods.md#glove)."""
-
     name = "glove"
     title = "GloVe"
     reference = (

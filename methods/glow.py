@@ -26,9 +26,9 @@ class ActNorm(nn.Module):
             for weights in (self.shift, self.log_scale):
                 nn.init.uniform_(weights, -bound, bound, generator=generator)
 
-    @torch.no_grad()
-    def start(self, u: Tensor) -> None:
+    def start(self, inputs: tuple[Tensor]) -> None:
         """Give a batch (n, d) mean 0 and standard deviation 1 per dimension (:145, :176)."""
+        (u,) = inputs
         self.shift.copy_(-u.mean(0))
         deviation = (u + self.shift).square().mean(0).sqrt()
         self.log_scale.copy_(-torch.log(deviation + 1e-6) / FACTOR)
@@ -59,14 +59,6 @@ class Coupling(nn.Module):
         nn.init.zeros_(last.weight)
         self.network = nn.Sequential(*layers, last, ActNorm(width - self.cut, None))
 
-    def start(self, u: Tensor) -> None:
-        """Initialise the hidden layers from a first batch."""
-        x = u[:, : self.cut]
-        for layer in list(self.network)[:-1]:
-            if isinstance(layer, ActNorm):
-                layer.start(x)
-            x = layer(x)
-
     def forward(self, u: Tensor) -> Tensor:
         first, second = u[:, : self.cut], u[:, self.cut :]
         return torch.cat([first, second + self.network(first)], dim=1)
@@ -86,16 +78,8 @@ class FlowStep(nn.Module):
         self.register_buffer("order", order)
         self.coupling = Coupling(width, hyper.hidden, generator)
 
-    def start(self, u: Tensor) -> None:
-        """Initialise from a first batch (n, d)."""
-        self.scale.start(u)
-        self.coupling.start(self._ordered(u))
-
-    def _ordered(self, u: Tensor) -> Tensor:
-        return self.scale(u)[:, self.order]
-
     def forward(self, u: Tensor) -> Tensor:
-        return self.coupling(self._ordered(u))
+        return self.coupling(self.scale(u)[:, self.order])
 
 
 def possible_levels(levels: int, width: int) -> int:
@@ -119,11 +103,15 @@ class Glow(nn.Module):
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
         """Initialise every `ActNorm` but those of output layers from a first batch (n, d)."""
-        for steps in self.levels:
-            for step in steps:
-                step.start(u)
-                u = step(u)
-            u = u[:, : u.shape[1] // 2]
+        outputs = [step.coupling.network[-1] for steps in self.levels for step in steps]
+        norms = [module for module in self.modules() if isinstance(module, ActNorm)]
+        # Each one starts from what the layers before it, which have started, make of the batch.
+        hooks = [
+            norm.register_forward_pre_hook(ActNorm.start) for norm in norms if norm not in outputs
+        ]
+        self(u)
+        for hook in hooks:
+            hook.remove()
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Return z and log |det dz/du|, one number: only the scales change the volume."""

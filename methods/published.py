@@ -1,4 +1,4 @@
-"""Published checkpoints."""
+"""Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
 from typing import Any, Self
 
@@ -15,8 +15,6 @@ from methods.base import (
 
 
 class Published(Method):
-    """A checkpoint as its authors trained it, without a backbone (docs/methods.md#published)."""
-
     name = "published"
     title = "Published checkpoint"
     reference = "the checkpoint's authors"
