@@ -195,8 +195,7 @@ def directions(vectors: Tensor) -> Tensor:
 
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells (n, m), p the softmax of a
-    row; `labels` (n) are the candidates with y = 1."""
+    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells, p = softmax(row)."""
     shares = logits.log_softmax(dim=1)
     is_pair = F.one_hot(labels, logits.shape[1]).bool()
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.

@@ -1,7 +1,6 @@
-"""Glow on vectors: the invertible map of BERT-flow (docs/methods.md#bert-flow).
+"""Glow on vectors: the invertible map of BERT-flow (docs/methods.md#bert-flow)."""
 
-Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
-"""
+# Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
 
 import math
 from typing import Any
@@ -88,8 +87,9 @@ def possible_levels(levels: int, width: int) -> int:
 
 
 class Glow(nn.Module):
-    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width; after each level half of the
-    dimensions are final, and the smaller half of an odd width continues."""
+    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width."""
+
+    # After each level half of the dimensions are final; the smaller half of an odd width continues.
 
     def __init__(self, width: int, hyper: Any, seed: int) -> None:
         super().__init__()
@@ -127,8 +127,7 @@ class Glow(nn.Module):
         return torch.cat([u, *reversed(final)], dim=1), torch.stack(log_scales).sum()
 
     def cost(self, u: Tensor) -> Tensor:
-        """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|) in bits per dimension; p_Z
-        is N(0, I)."""
+        """Return the mean of -(log N(z; 0, I) + log |det dz/du|) in bits per dimension."""
         z, log_determinant = self(u)
         surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
         return (surprise - log_determinant) / (math.log(2) * self.width)

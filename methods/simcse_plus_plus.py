@@ -39,8 +39,7 @@ class SimCSEPlusPlus(Contrastive):
         return (tokens,) if self.hyper.off_dropout else ()
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
-        """Leave only the positive of the in-batch candidates, at e^{p s/t} = e^{(p - 1) s/t}
-        e^{s/t}."""
+        # Of the in-batch candidates only the positive stays: e^{p s/t} = e^{(p - 1) s/t} e^{s/t}.
         if not self.hyper.off_dropout:
             return None
         cosines = cosine(anchors, positives.unsqueeze(1)).squeeze(1)
