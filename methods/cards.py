@@ -99,9 +99,8 @@ class CARDS(Contrastive):
         """Return a drawn neighbour of each item, as an index into the distinct sentences."""
         # Drawn from a named stream, so `extras` and `negatives` get the same neighbours.
         size, generator = (len(step.rows),), step.generator("retrieval")
-        ranks = torch.randint(self.hyper.neighbours, size, generator=generator).tolist()
-        numbers = step.take(self._numbers)
-        return [int(self._nearest[row, rank]) for row, rank in zip(numbers, ranks, strict=True)]
+        ranks = torch.randint(self.hyper.neighbours, size, generator=generator).numpy()
+        return self._nearest[step.take(self._numbers), ranks].tolist()
 
     def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         if self.hyper.neighbours == 0:
