@@ -9,19 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from pydantic import model_validator
 from torch import Tensor
 
-from methods.base import (
-    Context,
-    Contrastive,
-    Field,
-    Step,
-    Tokens,
-    Views,
-    fingerprint,
-    model_validator,
-    to_device,
-)
+from methods.base import Context, Contrastive, Field, Step, Tokens, Views, fingerprint, to_device
 
 SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending

@@ -2,16 +2,9 @@
 
 from typing import Any, Self
 
-from methods.base import (
-    LABEL,
-    MODEL,
-    Context,
-    Field,
-    HyperParameters,
-    Method,
-    Pooler,
-    model_validator,
-)
+from pydantic import model_validator
+
+from methods.base import LABEL, MODEL, Context, Field, HyperParameters, Method, Pooler
 
 
 class Published(Method):
