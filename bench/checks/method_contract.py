@@ -1,51 +1,56 @@
-"""Checks of a method against the contract (methods/contract.py), from the command line and from
-pytest.
+"""The contract of methods (methods/contract.py), as tests of the methods of a file:
 
-Each raises `Fault` or `UserError` if its claim does not hold for a trial.
+    pytest --pyargs bench.checks.method_contract --method mine.py
+
+A test is a clause, and its docstring the claim. Trials are a few steps on the CPU. The corpus of
+the embedded world and a toy backbone stand in for all that a method asks for, so nothing is
+downloaded.
 """
 
-from __future__ import annotations
-
-import contextlib
 import difflib
+import functools
 import hashlib
-import io
 import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from bench import world
-from bench.checks.method_trial import HALF, STEPS, Fault, Trial, advance, first_loss
 from bench.checks.verify import computing
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
+from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.registry import plugins
+from bench.registry.backbones import backbone
 from bench.registry.methods import method_class, method_classes
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
 from bench.registry.values import format_value
-from bench.runs.resolve import valid_row
+from bench.runs.resolve import resolve, valid_row
+from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints
-from bench.training.loop import Training
+from bench.training.context import RunContext
+from bench.training.loop import Diverged, Training, batches
 from bench.utils.errors import UserError
-from methods.base import Contrastive, Method, seed_torch, stream_seed
+from methods.base import Contrastive, Method, Step, Transform, seed_torch, stream_seed
 
-if TYPE_CHECKING:
-    import pytest
-
+STEPS, HALF = 6, 3  # steps of a training, and the step at which one is interrupted
+RECIPE = {
+    "batch_size": 8, "learning_rate": 1e-3, "select_every": HALF, "corpus": "world",
+    "sentences": 64, "precision": "float32", "threads": 1, "select_on": "STS-B",
+}  # fmt: skip
 # Relative tolerance. Sums in float32 differ by less; float16, with three digits, differs by more.
 FLOAT32 = 1e-4
 # Values that are invalid for many hyper-parameters.
@@ -54,223 +59,320 @@ NEARLY = 0.8  # likeness of a name that is probably a misspelt slot
 REMEDY = "draw with a generator of stream(context.seed, 'name') or step.generator('name')"
 
 
-Claim = Callable[[Trial], None]
+class Fault(Exception):
+    """A violated clause: one sentence with the remedy."""
 
 
-def _every(cls: type[Method]) -> bool:
-    return True
+def require(holds: object, fault: str) -> None:
+    if not holds:
+        raise Fault(fault)
 
 
-def _trained(cls: type[Method]) -> bool:
+# Trials
+
+
+class _Context(RunContext):
+    """A run's context in which the run's own corpus and backbone stand in for any other."""
+
+    def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        return super().sentences()
+
+    def triples(self) -> Sequence[Sequence[int]]:
+        count = len(self.sentences())
+        return [range(first, first + 3) for first in range(0, count - 2, 3)]
+
+    def load_encoder(self, model: str, pooler: str | None = None, *_: Any) -> Encoder:
+        folder = backbone("toy-bert").folder()
+        stored = {"pooler": pooler or "cls_before_pooler"}
+        return TransformerEncoder.load(folder, stored, device=self.device)
+
+
+class Trial:
+    """Trial runs of one method, `cls`, in the folder of a suite."""
+
+    def __init__(self, cls: type[Method], suite: Path) -> None:
+        self.cls, self.suite = cls, suite
+        self.broken = False  # whether a clause that others rest on does not hold
+
+    def text(self, **keys: str) -> str:
+        """The text of a run with these hyper-parameters; a transform follows `untrained`."""
+        settings = ",".join(f"{key}={value}" for key, value in keys.items())
+        text = f"{self.cls.name}[{settings}]" if keys else self.cls.name
+        return f"untrained+{text}" if issubclass(self.cls, Transform) else text
+
+    def resolve(self, text: str, seed: int = 1) -> Run:
+        """The run of a text on the toy backbone of the kind that the method needs."""
+        name = "toy-glove" if self.cls.backbone_kind == "words" else "toy-bert"
+        return resolve(
+            text, backbone_name=name, corpus="world", data="world", seed=seed, recipe=RECIPE
+        )
+
+    def run(self, text: str | None = None, seed: int = 1) -> Run:
+        run = self.resolve(text or self.text(), seed)
+        require(
+            not run.skip,
+            f"skip() refuses a backbone with 4 layers of width 64 ({run.skip}); "
+            "let clamp_to_backbone() return values that it supports",
+        )
+        return run
+
+    def training(self, text: str | None = None, seed: int = 1, steps: int = 0) -> Training:
+        """A training after some steps."""
+        run = self.run(text, seed)
+        training = Training(run, _Context(run, self.suite, "cpu"), {})
+        advance(training, steps)
+        return training
+
+
+def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
+    """The loss of the first `count` items of the first step; `still` turns off dropout."""
+    rows = next(batches(training.items, training.run.recipe, training.seed))[:count]
+    training.modules.train()
+    for module in training.modules.modules():
+        if still and hasattr(module, "config"):
+            module.eval()
+    seed_torch(stream_seed(training.seed, "dropout", 0))
+    step = Step(0, training.total, training.run.recipe.batch_size, training.seed, rows)
+    loss = training.method.step_loss(training.context, step)
+    shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+    require(shape == (), f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
+    nan = f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0"
+    require(torch.isfinite(loss), nan)
+    constant = "the loss has no gradient; remove detach, item or no_grad from its computation"
+    require(loss.requires_grad, constant)
+    with torch.no_grad():
+        training.method.after_loss(training.context, step)
+    return loss
+
+
+def advance(training: Training, count: int) -> list[dict[str, Any]]:
+    """Take the next `count` steps and return their log rows."""
+    try:
+        return list(islice(training.steps(), count))
+    except Diverged as diverged:
+        remedy = "correct the loss or lower its scale"
+        raise Fault(f"in step {diverged.step}, {diverged}; {remedy}") from None
+
+
+def sums(training: Training) -> dict[str, str]:
+    """The SHA-256 of each tensor of the state of a training, by name."""
+    tensors = training.state.state_dict().items()
+    return {
+        name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+        for name, tensor in tensors
+        if isinstance(tensor, Tensor)
+    }
+
+
+def different(first: Mapping[str, str], second: Mapping[str, str]) -> str:
+    """The name of a tensor that differs in any bit; empty if all are equal."""
+    return next((name for name in {**first, **second} if first.get(name) != second.get(name)), "")
+
+
+# Clauses
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    classes: list[type[Method]] = []
+    for word in metafunc.config.getoption("--method"):
+        try:
+            if not word.endswith(".py"):
+                classes.append(method_class(word))
+                continue
+            plugins.add_method_paths([word])
+            classes += plugins.load_file(Path(word).resolve())[1]
+        except UserError as error:
+            raise pytest.Collector.CollectError(str(error)) from None
+    metafunc.parametrize(
+        "trial", classes, indirect=True, scope="module", ids=[cls.name for cls in classes]
+    )
+
+
+@pytest.fixture(scope="module")
+def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with computing(1, deterministic=True):
+        yield Trial(request.param, tmp_path_factory.mktemp("suite"))
+
+
+def is_trained(cls: type[Method]) -> bool:
     return cls.trained
 
 
-def _joining(cls: type[Method]) -> bool:
+def is_joining(cls: type[Method]) -> bool:
     return issubclass(cls, Contrastive) and cls.joins()
 
 
-@dataclass(frozen=True)
-class Check:
-    """One check of the contract."""
-
-    function: Claim  # raises if the claim does not hold
-    claim: str  # what it checks, for a person
-    applies: Callable[[type[Method]], bool] = _every  # whether a method is checked
-    required: bool = False  # whether the checks after it make no sense when it fails
-
-    @property
-    def name(self) -> str:
-        """A short name, for test ids."""
-        return self.function.__name__.removeprefix("check_")
+Test = Callable[[Trial], None]
 
 
-CHECKS: list[Check] = []
+def clause(
+    applies: Callable[[type[Method]], bool] = lambda cls: True, required: bool = False
+) -> Callable[[Test], Test]:
+    """Let a test fail in one sentence; the others make no sense if it is `required`."""
+
+    def decorate(test: Test) -> Test:
+        @functools.wraps(test)
+        def tested(trial: Trial) -> None:
+            if trial.broken or not applies(trial.cls):
+                pytest.skip("it rests on a broken clause" if trial.broken else "does not apply")
+            try:
+                test(trial)
+                return
+            except (Fault, UserError) as error:
+                fault = str(error)
+            except FAILURES as error:
+                fault = f"it fails ({describe_error(error)}); fix it"
+            trial.broken = required
+            pytest.fail(f"{trial.cls.name}: {test.__doc__}: {fault}", pytrace=False)
+
+        return tested
+
+    return decorate
 
 
-def _claims(*details: Any) -> Callable[[Claim], Claim]:
-    """Add a function to `CHECKS`, with the other fields of `Check`."""
-
-    def register(function: Claim) -> Claim:
-        CHECKS.append(Check(function, *details))
-        return function
-
-    return register
-
-
-def _seed_all(seed: int) -> None:
-    seed_torch(seed)
-    np.random.seed(seed)
-    random.seed(seed)
-
-
-def _tensors(training: Training) -> dict[str, Tensor]:
-    state = training.state.state_dict()
-    return {name: value for name, value in state.items() if isinstance(value, Tensor)}
-
-
-def _trained_to_end(trial: Trial, seed: int = 1) -> Training:
-    training = trial.training(seed=seed)
-    advance(training, STEPS)
-    return training
-
-
-def _different(first: Training, second: Training) -> str | None:
-    """Return the name of a tensor that differs between two trainings in any bit, or None."""
-    left, right = _tensors(first), _tensors(second)
-    for name in left | right:
-        if name not in left or name not in right or not torch.equal(left[name], right[name]):
-            return name
-    return None
-
-
-@_claims("its tables name hyper-parameters and recipe fields", _every, True)
-def check_table_keys(trial: Trial) -> None:
+@clause(required=True)
+def test_table_keys(trial: Trial) -> None:
+    """its tables name hyper-parameters and recipe fields"""
     for setting in ("paper", "official"):
         for name in getattr(trial.cls, setting) or {}:
             valid_row(trial.cls, setting, name)
 
 
-@_claims("no function has nearly the name of a slot")
-def check_slot_names(trial: Trial) -> None:
+@clause()
+def test_slot_names(trial: Trial) -> None:
+    """no function has nearly the name of a slot"""
     bases = trial.cls.__mro__[1:]
     slots = {name for base in bases for name in vars(base) if not name.startswith("_")}
     for name, value in vars(trial.cls).items():
-        if not callable(getattr(value, "__func__", value)) or name in slots:
-            continue
-        alike = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY)
-        if alike:
-            raise Fault(
-                f"nothing calls '{name}'; rename it to '{alike[0]}', or let it start with '_'"
-            )
+        if callable(getattr(value, "__func__", value)) and name not in slots:
+            (slot,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
+            remedy = f"rename it to '{slot}', or let it start with '_'"
+            require(not slot, f"nothing calls '{name}'; {remedy}")
 
 
-@_claims("its text resolves to the same run again", _every, True)
-def check_text(trial: Trial) -> None:
+@clause(required=True)
+def test_text(trial: Trial) -> None:
+    """its text resolves to the same run again"""
     words = {key: format_value(value) for key, value in trial.cls.Hyper()}
     texts = [
         trial.text(**{key: word}) for key, word in words.items() if not set(word) & set("[],=")
     ]
     for text in (trial.text(), *texts):
         run = trial.resolve(text)
-        if trial.resolve(run.text).id != run.id:
-            raise Fault(
-                f"'{text}' becomes '{run.text}', which is another run; "
-                "clamp_to_backbone() must be idempotent"
-            )
+        require(
+            trial.resolve(run.text).id == run.id,
+            f"'{text}' becomes '{run.text}', which is another run; "
+            "clamp_to_backbone() must be idempotent",
+        )
 
 
-@_claims("the loss of a batch is a finite scalar with a gradient", _trained, True)
-def check_loss(trial: Trial) -> None:
+@clause(is_trained, required=True)
+def test_loss(trial: Trial) -> None:
+    """the loss of a batch is a finite scalar with a gradient"""
     first_loss(trial.training())
 
 
-@_claims("a batch of one item has a finite loss", _trained)
-def check_single_item_batch(trial: Trial) -> None:
+@clause(is_trained)
+def test_single_item_batch(trial: Trial) -> None:
+    """a batch of one item has a finite loss"""
     try:
         first_loss(trial.training(), count=1)
     except Fault as fault:
         raise Fault(
-            f"{_clause(fault)}; the last batch of an epoch may have one item, "
+            f"{str(fault).partition(';')[0]}; the last batch of an epoch may have one item, "
             "so do not divide by its size minus 1"
         ) from None
 
 
-@_claims("the gradient reaches what is trained", _trained)
-def check_gradient(trial: Trial) -> None:
+@clause(is_trained)
+def test_gradient(trial: Trial) -> None:
+    """the gradient reaches what is trained"""
     training = trial.training()
     first_loss(training).backward()
     words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
     weights = training.weights if words else list(training.context.backbone.parameters())
-    if not any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights):
-        raise Fault(
-            "no weight of the backbone has a gradient; "
-            "compute the loss from the vectors of context.embed"
-        )
+    require(
+        any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights),
+        "no weight of the backbone has a gradient; "
+        "compute the loss from the vectors of context.embed",
+    )
 
 
-@_claims("the same seed gives the same weights bit for bit", _trained)
-def check_same_seed(trial: Trial) -> None:
-    trainings = []
+def seed_all(seed: int) -> None:
+    seed_torch(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+@clause(is_trained)
+def test_same_seed(trial: Trial) -> None:
+    """the same seed gives the same weights bit for bit"""
+    trained = []
     for seed in (1, 2):  # of the global generators, which must not matter
-        _seed_all(seed)
-        trainings.append(_trained_to_end(trial))
-    name = _different(*trainings)
-    if name:
-        raise Fault(f"'{name}' differs; {REMEDY}")
+        seed_all(seed)
+        trained.append(sums(trial.training(steps=STEPS)))
+    name = different(*trained)
+    require(not name, f"'{name}' differs; {REMEDY}")
 
 
-# Prints the sums of a method's weights; its arguments are the method and the folder of the inputs.
-_ELSEWHERE = """
+# Prints the sums of a method's weights; its arguments are the method and the folder of the suite.
+ELSEWHERE = """
 import json, pathlib, sys
 from bench.checks import method_contract as contract
 from bench.registry.methods import method_class
 trial = contract.Trial(method_class(sys.argv[1]), pathlib.Path(sys.argv[2]))
-print(json.dumps(contract.weight_sums(trial)))
+with contract.computing(1, deterministic=True):
+    print(json.dumps(contract.sums(trial.training(steps=contract.STEPS))))
 """
 
 
-def weight_sums(trial: Trial) -> dict[str, str]:
-    """Return the SHA-256 of each weight after a few steps, by name."""
-    with computing(1, deterministic=True):
-        weights = _trained_to_end(trial).modules.state_dict()
-    return {
-        name: hashlib.sha256(weight.numpy().tobytes()).hexdigest()
-        for name, weight in weights.items()
-    }
-
-
-@_claims("another process gives the same weights bit for bit", _trained)
-def check_other_process(trial: Trial) -> None:
-    here = weight_sums(trial)
+@clause(is_trained)
+def test_other_process(trial: Trial) -> None:
+    """another process gives the same weights bit for bit"""
+    here = sums(trial.training(steps=STEPS))
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     done = subprocess.run(
-        [sys.executable, "-c", _ELSEWHERE, trial.cls.name, str(trial.suite)],
+        [sys.executable, "-c", ELSEWHERE, trial.cls.name, str(trial.suite)],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        raise Fault(f"another process fails ({done.stderr.strip().splitlines()[-1]}); fix it")
-    elsewhere = json.loads(done.stdout.splitlines()[-1])
-    for name, digest in here.items():
-        if elsewhere.get(name) != digest:
-            raise Fault(
-                f"'{name}' differs; the order of a set of strings differs between processes, "
-                "so iterate over sorted(...)"
-            )
+    error = done.stderr.strip().rpartition("\n")[2]
+    require(done.returncode == 0, f"another process fails ({error}); fix it")
+    name = different(here, json.loads(done.stdout.splitlines()[-1]))
+    require(
+        not name,
+        f"'{name}' differs; the order of a set of strings differs between processes, "
+        "so iterate over sorted(...)",
+    )
 
 
-@_claims("another seed gives other weights", _trained)
-def check_other_seed(trial: Trial) -> None:
-    if not _different(_trained_to_end(trial, seed=1), _trained_to_end(trial, seed=2)):
-        raise Fault(f"the weights are equal; {REMEDY}")
+@clause(is_trained)
+def test_other_seed(trial: Trial) -> None:
+    """another seed gives other weights"""
+    first, second = (sums(trial.training(seed=seed, steps=STEPS)) for seed in (1, 2))
+    require(first != second, f"the weights are equal; {REMEDY}")
 
 
-@_claims("random draws come from named streams only", _trained)
-def check_random_streams(trial: Trial) -> None:
-    _seed_all(1)
-    before = _numpy_state(), random.getstate()
+@clause(is_trained)
+def test_random_streams(trial: Trial) -> None:
+    """random draws come from named streams only"""
+    seed_all(1)
+    python, numpy = random.getstate(), str(np.random.get_state())
     training = trial.training()
     first_loss(training, still=True)
     expected = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0)).get_state()
-    moved = {
-        "numpy's": before[0] != _numpy_state(),
-        "Python's": before[1] != random.getstate(),
-        "torch's": not torch.equal(torch.get_rng_state(), expected),
-    }
-    for owner, has_moved in moved.items():
-        if has_moved:
-            raise Fault(f"{owner} global generator was used; {REMEDY}")
+    is_numpys, is_pythons = numpy != str(np.random.get_state()), python != random.getstate()
+    require(not is_numpys, f"numpy's global generator was used; {REMEDY}")
+    require(not is_pythons, f"Python's global generator was used; {REMEDY}")
+    is_equal = torch.equal(torch.get_rng_state(), expected)
+    require(is_equal, f"torch's global generator was used; {REMEDY}")
 
 
-def _numpy_state() -> tuple[Any, ...]:
-    state: Any = np.random.get_state()
-    return state[1].tobytes(), *state[2:]
-
-
-@_claims("a resumed training gives the same weights", _trained)
-def check_resume(trial: Trial) -> None:
-    whole, stopped = trial.training(), trial.training()
+@clause(is_trained)
+def test_resume(trial: Trial) -> None:
+    """a resumed training gives the same weights"""
+    whole, stopped, resumed = (trial.training() for _ in range(3))
     rows = advance(whole, STEPS)
     advance(stopped, HALF)
     with tempfile.TemporaryDirectory() as folder:
@@ -278,18 +380,14 @@ def check_resume(trial: Trial) -> None:
         checkpoints.save(stopped.state.step, stopped.state.state_dict())
         checkpoint = checkpoints.newest()
     assert checkpoint is not None
-    resumed = trial.training()
-    resumed.load(checkpoint)
+    resumed.load(*checkpoint)
     is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
-    name = _different(whole, resumed)
-    if name or not is_equal:
-        raise Fault(
-            f"{name or 'the loss'} differs; keep state in buffers (register_buffer), not in plain "
-            "attributes"
-        )
+    name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
+    remedy = "keep state in buffers (register_buffer), not in plain attributes"
+    require(not name, f"{name} differs; {remedy}")
 
 
-class _Halves(TorchDispatchMode):
+class Halves(TorchDispatchMode):
     """Notes the 16-bit types of the results of torch's operations."""
 
     def __init__(self) -> None:
@@ -297,190 +395,145 @@ class _Halves(TorchDispatchMode):
         self.seen: set[torch.dtype] = set()
 
     def __torch_dispatch__(
-        self, operation: Any, types: Any, args: Any = (), more: Any = None
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        result = operation(*args, **(more or {}))
+        result = operation(*args, **(kwargs or {}))
         dtypes = {leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor)}
         self.seen |= dtypes & {torch.float16, torch.bfloat16}
         return result
 
 
-@_claims("the loss in float64 is the same to 1e-4", _trained)
-def check_float64(trial: Trial) -> None:
+@clause(is_trained)
+def test_float64(trial: Trial) -> None:
+    """the loss in float64 is the same to 1e-4"""
     losses = []
-    with _Halves() as halves:
+    with Halves() as halves:
         for dtype in (torch.float32, torch.float64):
             training = trial.training()
             training.modules.to(dtype)
             losses.append(first_loss(training, still=True))
-    if halves.seen:  # its error may be too small for the comparison, or come in a later step
-        raise Fault(f"something is cast to {halves.seen.pop()}; leave the types to the recipe")
-    single, double = losses
-    if double.dtype != torch.float64:
-        raise Fault(f"it is of {double.dtype}; do not cast, and create tensors with .to(vectors)")
-    if abs(single.item() - double.item()) > FLOAT32 * max(abs(double.item()), FLOAT32):
-        raise Fault(
-            f"it is {double.item():.8g}, and {single.item():.8g} in float32; "
-            "draw in float32 and cast with .to(vectors), and do not cast anything else"
-        )
+    # Its error may be too small for the comparison, or come in a later step.
+    cast = f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe"
+    require(not halves.seen, cast)
+    dtype, single, double = losses[1].dtype, losses[0].item(), losses[1].item()
+    remedy = "do not cast, and create tensors with .to(vectors)"
+    require(dtype == torch.float64, f"it is of {dtype}; {remedy}")
+    require(
+        abs(single - double) <= FLOAT32 * max(abs(double), FLOAT32),
+        f"it is {double:.8g}, and {single:.8g} in float32; "
+        "draw in float32 and cast with .to(vectors), and do not cast anything else",
+    )
 
 
-@_claims("an invalid hyper-parameter is refused in one sentence")
-def check_refusals(trial: Trial) -> None:
+@clause()
+def test_refusals(trial: Trial) -> None:
+    """an invalid hyper-parameter is refused in one sentence"""
     tried = set()
-    for key in trial.cls.Hyper.model_fields:
-        for word in UNLIKELY:
-            text = trial.text(**{key: word})
-            try:
-                run = trial.resolve(text)
-            except BrokenMethod as error:
-                reason = describe_error(error.__cause__ or error)
-                raise Fault(f"'{text}' raises {reason}; raise ValueError in a validator") from error
-            except UserError:
-                continue
-            if not trial.cls.trained or run.skip or run.id in tried:
-                continue
-            tried.add(run.id)
-            try:
+    for key, word in product(trial.cls.Hyper.model_fields, UNLIKELY):
+        text = trial.text(**{key: word})
+        try:
+            run = trial.resolve(text)
+            if trial.cls.trained and not run.skip and run.id not in tried:
+                tried.add(run.id)
                 first_loss(trial.training(text))
-            except UserError:  # a Refusal of prepare
-                continue
-            except FAILURES as error:
-                raise Fault(
-                    f"'{text}' is accepted, and then {_clause(error)}; limit it by Field(ge=...)"
-                ) from error
+        except BrokenMethod as error:
+            reason = describe_error(error.__cause__ or error)
+            raise Fault(f"'{text}' raises {reason}; raise ValueError in a validator") from error
+        except UserError:  # in one sentence; or a Refusal of prepare
+            continue
+        except FAILURES as error:
+            reason = f"fails with {describe_error(error)}"
+            if isinstance(error, Fault):
+                reason = str(error).partition(";")[0]
+            remedy = "limit it by Field(ge=...)"
+            raise Fault(f"'{text}' is accepted, and then {reason}; {remedy}") from error
 
 
-def _clause(error: BaseException) -> str:
-    """Return an error as a clause of a sentence, without the remedy of a fault."""
-    if isinstance(error, Fault):
-        return str(error).partition(";")[0]
-    return f"fails with {describe_error(error)}"
-
-
-@_claims("it joins another method with '+', or is refused in one sentence", _joining)
-def check_joins(trial: Trial) -> None:
+@clause(is_joining)
+def test_joins(trial: Trial) -> None:
+    """it joins another method with '+', or is refused in one sentence"""
     try:
         joined = trial.training(f"simcse+{trial.cls.name}")
-    except UserError:  # refused in a sentence
+    except UserError:
         return
-    if advance(joined, HALF) == advance(trial.training("simcse"), HALF):
-        raise Fault(
-            "'simcse' with it is 'simcse' alone; "
-            "let its defaults change a slot, or let joins() return False"
-        )
-    advance(trial.training(f"{trial.cls.name}+gs-infonce"), HALF)
+    require(
+        advance(joined, HALF) != advance(trial.training("simcse"), HALF),
+        "'simcse' with it is 'simcse' alone; "
+        "let its defaults change a slot, or let joins() return False",
+    )
+    trial.training(f"{trial.cls.name}+gs-infonce", steps=HALF)
 
 
-@_claims("its encoder, saved and loaded, gives equal vectors and finite scores")
-def check_encoder(trial: Trial) -> None:
+@clause()
+def test_encoder(trial: Trial) -> None:
+    """its encoder, saved and loaded, gives equal vectors and finite scores"""
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder) / "encoder"
         if trial.cls.trained:
-            training = _trained_to_end(trial)
+            training = trial.training(steps=STEPS)
             training.finish(stored)
-            context = training.context
-            encoder = training.method.encoders(context)[training.state.best["place"]]
-            encoder = training.method.finish(encoder, context)
+            context, method = training.context, training.method
+            encoder = method.encoders(context)[training.state.best["place"]]
+            encoder = method.finish(encoder, context)
         else:
-            encoder = trial.untrained()
+            run = trial.run()
+            context, method = _Context(run, trial.suite, "cpu"), run.build()
+            method.begin(context)
+            encoder = method.finish(method.encoder(context), context)
             save_encoder(encoder, stored)
         tasks = read_tasks(["STS-B"], world.data_folder())
         vectors, loaded = encoded(encoder, tasks), load_encoder(stored)
         texts = [text for task in tasks for text in task.sentences()]
-        if not np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)):
-            raise Fault(
-                "its vectors differ; "
-                "store everything that encode() uses in save(), 'arrays' or 'base'"
-            )
+        require(
+            np.array_equal(vectors(texts), encoded(loaded, tasks)(texts)),
+            "its vectors differ; store everything that encode() uses in save(), 'arrays' or 'base'",
+        )
         score_tasks(encoder, tasks, vectors)  # raises if they are not finite or all equal
 
 
-# Results
+# The command
 
 
-@dataclass(frozen=True)
-class Clause:
-    """The result of one check."""
+class Lines:
+    """Prints a line per clause, in place of pytest's report."""
 
-    claim: str
-    fault: str = ""  # why it does not hold; empty if it holds
+    faults = 0
 
-    def __str__(self) -> str:
-        return f"FAIL   {self.claim}: {self.fault}" if self.fault else f"ok     {self.claim}"
-
-
-def parametrize_with_checks(methods: Sequence[str]) -> pytest.MarkDecorator:
-    """Return a pytest decorator that runs every check on every registered method, one test each.
-
-    >>> @parametrize_with_checks(["my-method"])
-    ... def test_method(method, check):
-    ...     check(method)
-    """
-    import pytest
-
-    parameters = [
-        pytest.param(name, partial(_require, check), id=f"{name}-{check.name}")
-        for name in methods
-        for check in CHECKS
-        if check.applies(method_class(name))
-    ]
-    return pytest.mark.parametrize(("method", "check"), parameters)
+    def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo) -> None:
+        fault = call.excinfo.value if call.excinfo else None
+        if isinstance(fault, pytest.skip.Exception):
+            return
+        if fault is not None:
+            self.faults += 1
+            print(f"FAIL   {fault}", flush=True)
+        elif call.when == "call":
+            print(f"ok     {item.callspec.id}: {item.function.__doc__}", flush=True)
 
 
-def _require(check: Check, method: str) -> None:
-    """Check a registered method; the AssertionError says why the claim does not hold."""
-    with computing(1, deterministic=True):
-        fault = _fault(check, Trial(method_class(method), Path(_shared_inputs().name)))
-    if fault:
-        raise AssertionError(f"{method}: {check.claim}: {fault}")
-
-
-def _fault(check: Check, trial: Trial) -> str:
-    """Return why a claim does not hold for a method, or an empty string."""
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            check.function(trial)
-    except (Fault, UserError) as error:
-        return str(error)
-    except FAILURES as error:
-        return f"it fails ({describe_error(error)}); fix it"
-    return ""
-
-
-@cache
-def _shared_inputs() -> tempfile.TemporaryDirectory[str]:
-    """The suite of all trials of this process; deleted when it exits."""
-    return tempfile.TemporaryDirectory(prefix="sentbench-check-")
-
-
-def check(path: Path) -> Iterator[Clause]:
-    """Check every method of a Python file, which is added to `BENCH_METHODS`, and yield the
-    results; if a required check fails, the checks after it are left out."""
+def check(path: Path) -> int:
+    """Check every method of a file, print a line per clause, and return the number of faults."""
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path} is not a Python file; give a .py file with a method")
     claim = f"{path.name} can be imported and holds methods"
     try:
-        _, classes = plugins.load_file(path)
-        yield Clause(claim)
+        plugins.load_file(path)
+        print(f"ok     {claim}", flush=True)
         claim = "no other method has its name"
         plugins.add_method_paths([path])
         method_classes()
-        yield Clause(claim)
+        print(f"ok     {claim}", flush=True)
     except UserError as error:
-        yield Clause(claim, str(error))
-        return
-    with computing(1, deterministic=True):
-        for cls in classes:
-            yield from clauses(Trial(cls, Path(_shared_inputs().name)))
-
-
-def clauses(trial: Trial) -> Iterator[Clause]:
-    """Check one method and yield the results, up to the first required check that fails."""
-    for check in CHECKS:
-        if check.applies(trial.cls):
-            fault = _fault(check, trial)
-            yield Clause(f"{trial.cls.name}: {check.claim}", fault)
-            if fault and check.required:
-                return
+        print(f"FAIL   {claim}: {error}")
+        return 1
+    lines = Lines()
+    # Neither the reports nor the settings and plugins of tests around the file.
+    words = ["--pyargs", __name__, "--method", str(path), "-c", os.devnull, "--noconftest"]
+    words += ["-p", "bench.checks.pytest_option", "-p", "no:terminal", "-p", "no:cacheprovider"]
+    words += ["--disable-plugin-autoload"]
+    status = pytest.main(words, plugins=[lines])
+    if status == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise UserError("pytest cannot run the clauses, as it says above; unset PYTEST_ADDOPTS")
+    return lines.faults

@@ -18,7 +18,7 @@ docs/portability.md describes how arithmetics are measured, and the results.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +51,13 @@ Arithmetics = Mapping[str, Mapping[str, Any]]
 def interval(
     values: Sequence[float], widening: float = 0.0, coverage: float = COVERAGE
 ) -> tuple[float, float]:
-    """Return the widened prediction interval of one further draw from the normal distribution of
-    `values`.
-
-    It is m -+ (t s sqrt(1 + 1/n) + widening), with t the quantile of Student's distribution with
-    n - 1 degrees of freedom; for one value m -+ widening.
-    """
-    mean, half = values[0], widening
-    if len(values) > 1:
-        prediction = Prediction(values)
-        mean = prediction.mean
-        half += prediction.half_width(1 - coverage)
-    return mean - half, mean + half
+    """The prediction interval of one further draw from the normal distribution of `values`, widened
+    on both sides; of one value, which nothing was drawn for, the widening alone."""
+    if len(values) == 1:
+        return values[0] - widening, values[0] + widening
+    prediction = Prediction(values)
+    half = prediction.half_width(1 - coverage) + widening
+    return prediction.mean - half, prediction.mean + half
 
 
 def metric_of(cell: str) -> str:
@@ -80,7 +75,7 @@ def movements(arithmetics: Arithmetics) -> Iterator[tuple[str, str, str, float]]
 
 
 def widenings(arithmetics: Arithmetics) -> dict[str, dict[str, float]]:
-    """Return the points by which intervals are widened on both sides, by metric and run."""
+    """The points by which intervals are widened on both sides, by metric and run."""
     largest: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for _, run, cell, points in movements(arithmetics):
         of_runs = largest[metric_of(cell)]
@@ -106,9 +101,9 @@ def identity_of(run: PlannedRun) -> str:
     return sha256_text(json.dumps(identity, sort_keys=True))[:16]
 
 
-def _by_name(runs: Iterable[PlannedRun]) -> dict[str, list[PlannedRun]]:
+def _by_name(plan: Plan) -> dict[str, list[PlannedRun]]:
     grouped: dict[str, list[PlannedRun]] = defaultdict(list)
-    for run in runs:
+    for run in plan.runs:
         grouped[name_of(run)].append(run)
     return grouped
 
@@ -118,7 +113,7 @@ def lacking(plan: Plan, reference: Path) -> set[str]:
     another identity, other tasks, or another number of seeds. All of them if there is no file."""
     known = _known(reference)
     names = set()
-    for name, runs in _by_name(plan.runs).items():
+    for name, runs in _by_name(plan).items():
         wanted = {
             f"{task} {metric}": len(runs)
             for task, split, metric in scored_cells(expand_tasks(runs[0].tasks))
@@ -133,18 +128,16 @@ def lacking(plan: Plan, reference: Path) -> set[str]:
 
 def _known(reference: Path) -> dict[str, Any]:
     """A reference; without a file an empty one."""
-    empty: dict[str, Any] = {"runs": {}, "cells": {}, "arithmetics": {}}
-    return read_json(reference) if reference.is_file() else empty
+    if reference.is_file():
+        return read_json(reference)
+    return {"runs": {}, "cells": {}, "arithmetics": {}}
 
 
 def cells_of(
     suite: Path, names: Collection[str] | None = None
 ) -> tuple[Cells, dict[str, dict[str, Any]]]:
-    """Return test scores by run and cell, and the provenance of a seed of each run: of one that did
-    not finish, if there is one.
-
-    `names` are those of the runs to read; all by default.
-    """
+    """Test scores by run and cell, and the provenance of a seed of each run, of one that did not
+    finish if there is one; of all runs or of those with these names."""
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenances: dict[str, dict[str, Any]] = {}
     for run in read_plan(suite / "plan.json").runs:
@@ -162,25 +155,16 @@ def cells_of(
 
 
 def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
-    """Update the reference of a suite, or write it: scores over many seeds, and those of a few
-    seeds per arithmetic.
+    """Update the reference of a suite with many seeds, and of suites with a few seeds, each named
+    after its arithmetic.
 
-    Runs that the reference lacks (`lacking`) are read from the suites. The others stay as they are,
-    and runs that are no longer planned are removed.
-
-    Args:
-        suite: a suite with many seeds.
-        arithmetics: suites with a few seeds, one per arithmetic and named after it; one of them is
-            `PLAIN`.
-        reference: the file to write.
-
-    Raises:
-        UserError: scores are missing.
+    Runs that the reference lacks are read from the suites. The others stay as they are, and runs
+    that are no longer planned are removed.
     """
     if PLAIN not in [folder.name for folder in arithmetics]:
         raise UserError(f"--arithmetics has no suite '{PLAIN}'; make reference measures it")
     plan, known = read_plan(suite / "plan.json"), _known(reference)
-    planned, measured = _by_name(plan.runs), lacking(plan, reference)
+    planned, measured = _by_name(plan), lacking(plan, reference)
 
     def joined(fresh: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
         """The measured runs and the others, in the order of the plan."""
@@ -219,17 +203,12 @@ def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
 
 
 def check(suite: Path, reference: Path) -> str:
-    """Compare every test score of a suite with its interval in the reference and return a one-line
-    summary.
-
-    Raises:
-        UserError: a score is outside its interval or missing in the reference, a run did not
-            finish, or it was changed since the reference was measured.
-    """
+    """Compare every test score of a suite with its interval in the reference. Returns a summary, or
+    raises UserError."""
     known, plan = read_json(reference), read_plan(suite / "plan.json")
     changed = [
         name
-        for name, runs in _by_name(plan.runs).items()
+        for name, runs in _by_name(plan).items()
         if name in known["runs"] and known["runs"][name]["identity"] != identity_of(runs[0])
     ]
     if changed:
@@ -272,10 +251,8 @@ def _listed(head: str, texts: Sequence[str]) -> str:
 
 
 def runs_apart(cells: Cells, arithmetics: Arithmetics) -> list[tuple[float, str]]:
-    """Return (points, message) for runs with a correlation too far from the same seed's in `PLAIN`.
-
-    Values are compared in the plan's order of seeds; a run with more seeds than there is skipped.
-    """
+    """Points and a message for runs with a correlation too far from the same seed's in `PLAIN`; a
+    run with more seeds than there is skipped."""
     widened = widenings(arithmetics)["spearman"]
     apart = []
     for run, of_run in cells.items():
@@ -297,11 +274,7 @@ def runs_apart(cells: Cells, arithmetics: Arithmetics) -> list[tuple[float, str]
 def judged(
     cells: Cells, known: Mapping[str, Any], reference: Path
 ) -> Iterator[tuple[str, str, float, float, float]]:
-    """Yield (run, cell, value, low, high) of every score.
-
-    Raises:
-        UserError: a score is missing in the reference.
-    """
+    """Yield (run, cell, value, low, high) of every score."""
     widened = widenings(known["arithmetics"])
     for run, of_run in cells.items():
         for cell, values in of_run.items():
@@ -314,6 +287,6 @@ def judged(
 
 
 def _processor(provenance: Mapping[str, Any]) -> str:
-    """Return the CPU of a result, with the settings that determine the last bits."""
+    """The CPU of a result, with the settings that determine the last bits."""
     device, chosen = provenance["device"], provenance["arithmetic"]["cpu_capability"]
     return f"{device['name']} ({chosen}, {counted(device['threads'], 'thread')})"

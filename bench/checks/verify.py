@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pandas as pd
 import torch
 
-from bench.datasets.labelled import NESTED
 from bench.datasets.manifest import manifest
 from bench.datasets.sts import StsTask
 from bench.datasets.sums import task_sums
-from bench.datasets.tasks import AVERAGED
+from bench.datasets.tasks import AVERAGED, NESTED
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.from_name import Model
@@ -67,21 +67,9 @@ class Score:
             return False
         return self.equal or abs(self.stored - self.recomputed) <= self.tolerance
 
-    def row(self) -> tuple[str, ...]:
-        """The row of a report."""
-        difference = ""
-        if self.stored is not None and self.recomputed is not None:
-            difference = f"{self.recomputed - self.stored:+.2g}"
-        points = (self.stored, self.recomputed)
-        values = ("none" if value is None else f"{value:.4f}" for value in points)
-        name = " ".join(word for word in self.cell if word != "all")
-        return name, *values, difference, f"{self.tolerance:.2g}"
-
 
 @dataclass(frozen=True)
 class Verification:
-    """The verification of one result."""
-
     result: Path
     scores: Sequence[Score]  # every score of either side
     differences: Sequence[tuple[str, Any, Any]]  # of the provenance: name, stored and present value
@@ -106,15 +94,18 @@ class Verification:
         return f"{word}: {'; '.join([*self.faults, summary])}"
 
     def report(self) -> str:
-        """Return the differing scores, the differences of the provenance, and the verdict."""
-        lines = [str(self.result)]
-        rows = [score.row() for score in self.scores if not score.equal]
+        """The differing scores, the differences of the provenance, and the verdict."""
+        lines, rows = [str(self.result)], {}
+        for score in self.scores:
+            if not score.equal:
+                both = (score.stored, score.recomputed)
+                shown = ["none" if value is None else f"{value:.4f}" for value in both]
+                difference = "" if None in both else f"{score.recomputed - score.stored:+.2g}"  # type: ignore[operator]
+                name = " ".join(word for word in score.cell if word != "all")
+                rows[name] = [*shown, difference, f"{score.tolerance:.2g}"]
         if rows:
-            rows.insert(0, ("", "stored", "recomputed", "difference", "tolerance"))
-            first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            for name, *values in rows:
-                right = [f"{value:>{width}}" for value, width in zip(values, others, strict=True)]
-                lines.append("  ".join([f"{name:{first}}", *right]))
+            columns = ["stored", "recomputed", "difference", "tolerance"]
+            lines += pd.DataFrame.from_dict(rows, "index", columns=columns).to_string().split("\n")
         lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])
 
@@ -127,12 +118,8 @@ def verify(
     Args:
         result: scores/<run id>.json of a suite, or a file of `score_model`.
         suite: the suite with the run's encoder; by default the one that contains `result`.
-        data: an argument of `paths.data_folder`; by default the data that the result names.
-            Checksums tell whether they are the same.
+        data: as `paths.data_folder` takes it; by default what the result names.
         device: torch device.
-
-    Raises:
-        UserError: the result is damaged or holds no scores, or its encoder or data are missing.
     """
     described, records = read_scores(result)
     outcome = described.get("outcome", {"status": "finished"})
@@ -176,13 +163,13 @@ def verify(
     ]
     faults = [*_run_faults(described, records, suite), *_data_faults(described, folder, tasks)]
     if encoder.identity != described["encoder"]:
-        what = f"the encoder differs ({encoder.identity}; {described['encoder']} was scored)"
-        faults.append(what)
+        then = described["encoder"]
+        faults.append(f"the encoder differs ({encoder.identity}; {then} was scored)")
     return Verification(result, scores, differences, faults)
 
 
 def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
-    """Return the points by which different rounding may change each score of some tasks.
+    """The points by which different rounding may change each score of some tasks.
 
     * Correlation of n pairs: `CORRELATION`, or one swap of neighbouring ranks, at most
       1200 / (n (n + 1)), if that is larger (below 346 pairs). Mean over subsets: that of the
@@ -219,8 +206,8 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
 def _run_faults(
     described: Mapping[str, Any], records: Sequence[Record], suite: Path
 ) -> Iterator[str]:
-    """Yield differences of the run of the provenance from the labels of the records, and from the
-    outcome of its training."""
+    """Where the run of the provenance differs from the labels of the records or from what its
+    training wrote."""
     run = described.get("run")
     if not run:
         return
@@ -242,7 +229,7 @@ def _run_faults(
 def _data_faults(
     described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
 ) -> Iterator[str]:
-    """Yield differences of the data: of its name, or else of the sums of the tasks."""
+    """Where the data differ: in their name, or else in the sums of the tasks."""
     then, now = described["data"]["name"], manifest(folder).name
     sums = task_sums(tasks).items()
     changed = [task for task, parts in sums if described["tasks"].get(task) != parts]
@@ -255,7 +242,7 @@ def _data_faults(
 def _encoder(
     described: Mapping[str, Any], result: Path, suite: Path, work: Path, device: str
 ) -> Encoder:
-    """Return the scored encoder: loaded if it was trained, otherwise made again."""
+    """The scored encoder: loaded if it was trained, otherwise made again."""
     if "run" not in described:
         return Model.stored(described).load(device)
     words = described["run"]

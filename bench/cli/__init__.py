@@ -62,8 +62,6 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_SIGPIPE
     except UserError as error:
         message = str(error)
-    except PermissionError as error:
-        message = f"cannot write {error.filename}: permission denied; choose a writable folder"
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         remedy = "name another file or folder"

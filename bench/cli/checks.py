@@ -3,33 +3,23 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import Command, Suite, arg, exactly_one, opt
+from bench.cli.parameters import Suite, arg, command, exactly_one, opt
 from bench.utils.errors import UserError
+from bench.utils.text import counted
 
-app = typer.Typer()
 
-
-@app.command(cls=Command)
+@command()
 def reference(
     suite: Suite,
     reference: Annotated[
-        Path | None,
-        opt(
-            "The reference distribution; by default results/reference/<suite>.json.",
-            metavar="FILE.json",
-        ),
+        Path | None, opt("By default results/reference/<suite>.json.", "FILE.json")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check that the suite is within the reference.")
+        bool, opt("Check that the suite is within the reference.", name="--check")
     ] = False,
     arithmetics: Annotated[
         list[Path] | None,
-        opt(
-            "Update the reference with the suite and these, one per arithmetic.",
-            metavar="FOLDER ...",
-        ),
+        opt("Update the reference with the suite and these, one per arithmetic.", "FOLDER ..."),
     ] = None,
 ) -> None:
     """Check a suite against a reference, or update one.
@@ -50,17 +40,14 @@ def reference(
         regression.write(suite, arithmetics, reference)
 
 
-@app.command("check-method", cls=Command)
-def check_method(file: Annotated[Path, arg("A file with methods.", metavar="FILE.py")]) -> int:
+@command("check-method")
+def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
     """Check a file of methods against their contract.
 
     Prints one line per clause. The exit status is 1 if one does not hold.
     """
     from bench.checks.method_contract import check
 
-    faults = 0
-    for clause in check(file):
-        print(clause, flush=True)
-        faults += bool(clause.fault)
-    print(f"{faults} {'fault' if faults == 1 else 'faults'}" if faults else "all hold")
+    faults = check(file)
+    print(counted(faults, "fault") if faults else "all hold")
     return int(faults > 0)

@@ -4,26 +4,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import (
-    Command,
-    Data,
-    Mode,
-    OptionalSuite,
-    Pooler,
-    Tasks,
-    arg,
-    one_of,
-    opt,
-    read_tasks,
-)
+from bench.cli.parameters import Mode, OptionalSuite, Tasks, arg, command, one_of, opt, read_tasks
 from bench.utils.errors import UserError
 
-app = typer.Typer()
 
-
-@app.command(cls=Command)
+@command()
 def evaluate(
     model: Annotated[
         list[str],
@@ -31,32 +16,26 @@ def evaluate(
             "Hub id, folder (Hugging Face, sentence-transformers, or of a run), or "
             "module:function. Several may have options of their own: "
             "MODEL[pooler=avg,prompt=query,normalize].",
-            metavar="MODEL",
+            "MODEL",
         ),
     ],
-    out: Annotated[
-        Path, opt("FILE.json for the records; a folder for several models.", metavar="PATH")
-    ],
-    pooler: Pooler = None,
+    out: Annotated[Path, opt("FILE.json for the records; a folder for several models.", "PATH")],
+    pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
     prompt: Annotated[
-        str | None,
-        opt(
-            "One of the model's prompts, '' for none; its default prompt if omitted.",
-            metavar="NAME",
-        ),
+        str | None, opt("One of the model's, '' for none; by default its default.", "NAME")
     ] = None,
     normalize: Annotated[
         bool,
-        typer.Option(
-            "--normalize", help="Scale vectors to length 1, which changes what classifiers see."
-        ),
+        opt("Scale vectors to length 1, which changes what classifiers see.", name="--normalize"),
     ] = False,
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
-    data: Data = "senteval",
+    data: Annotated[
+        str, opt("senteval (BENCH_DATA or the hub), or a folder with downstream/.", "NAME")
+    ] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records."""
-    from bench.cli.score_tables import compared, tables
+    from bench.cli.score_tables import score_tables
     from bench.evaluation import scoring
     from bench.models.from_name import Model
     from bench.runs import paths
@@ -73,25 +52,24 @@ def evaluate(
     with lease() as device:
         if len(models) == 1:
             read = scoring.read_tasks(task_names, folder)
-            print(tables(evaluate_model(models[0], read, mode, folder, out, device)))
+            records = evaluate_model(models[0], read, mode, folder, out, device)
+            print(score_tables({models[0].label: records}))
             return 0
-        records, errors = score_models(models, task_names, mode, folder, out, device)
-    table = compared(records)
-    if table:
-        print(table)
+        by_label, errors = score_models(models, task_names, mode, folder, out, device)
+    if by_label:
+        print(score_tables(by_label))
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
     return 2 if errors else 0
 
 
-@app.command(cls=Command)
+@command()
 def verify(
     result: Annotated[
-        list[Path],
-        arg("results/<suite>/scores/<run>.json, or a file written by evaluate.", metavar="RESULT"),
+        list[Path], arg("results/<suite>/scores/<run>.json, or a file of evaluate.", "RESULT")
     ],
     suite: OptionalSuite = None,
-    data: Annotated[str | None, opt("The data, if not where RESULT says.", metavar="NAME")] = None,
+    data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
     device: Annotated[
         str | None, opt("By default a GPU if one is available.", **one_of(["cpu", "cuda"]))
     ] = None,

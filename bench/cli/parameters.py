@@ -1,8 +1,8 @@
 """How options are parsed, and the parameters that several commands share."""
 
-import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,14 +43,23 @@ class Command(TyperCommand):
         return super().parse_args(ctx, words)
 
 
-def opt(text: str, *names: str, **more: Any) -> Any:
-    """An option of a command, with its help."""
-    return typer.Option(*names, help=text, **more)
+app = typer.Typer(
+    epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
+    subcommand_metavar="COMMAND ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    rich_markup_mode=None,  # rich loads longer than everything else here
+)
+command = partial(app.command, cls=Command)  # declares a function as a command
 
 
-def arg(text: str, **more: Any) -> Any:
+def opt(text: str, metavar: str | None = None, name: str = "", **more: Any) -> Any:
+    """An option of a command, with its help; its name is by default that of the parameter."""
+    return typer.Option(*filter(None, [name]), help=text, **({"metavar": metavar} | more))
+
+
+def arg(text: str, metavar: str | None = None, **more: Any) -> Any:
     """An argument of a command, with its help."""
-    return typer.Argument(help=text, **more)
+    return typer.Argument(help=text, **({"metavar": metavar} | more))
 
 
 def one_of(values: Sequence[str]) -> dict[str, Any]:
@@ -65,21 +74,6 @@ def one_of(values: Sequence[str]) -> dict[str, Any]:
     return {"parser": parse, "autocompletion": lambda: values, "metavar": "|".join(values)}
 
 
-def whole_number(low: int = 1, high: int = 2**31 - 1) -> dict[str, Any]:
-    """What typer.Option needs to take a whole number in a range."""
-    return {"min": low, "max": high, "metavar": "N"}
-
-
-def read_json_text(text: str) -> Any:
-    """Parse the value of --json; `UserError` if it is not JSON."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise UserError(
-            f"--json is not valid JSON ({error}); write the text itself, not a file's name"
-        ) from None
-
-
 def read_tasks(words: Sequence[str]) -> list[str]:
     """Split names of tasks at commas."""
     return [name for word in words for name in word.split(",") if name]
@@ -92,8 +86,7 @@ def exactly_one(**given: object) -> None:
         raise UserError(f"give exactly one of {names}")
 
 
-SUITE_FOLDER = {"file_okay": False}
-_SUITE = opt("The suite's folder, results/<suite>.", "--suite", metavar="FOLDER", **SUITE_FOLDER)
+_SUITE = opt("The suite's folder, results/<suite>.", "FOLDER", "--suite", file_okay=False)
 Suite = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]
 
@@ -102,18 +95,8 @@ DATA = "world, senteval, or a folder with downstream/"
 
 # What an encoder is scored on.
 Tasks = Annotated[
-    list[str],
-    opt(
-        "Tasks or groups: sts, transfer, probing, all (these three), xprobe, chinese.",
-        metavar="NAME ...",
-    ),
+    list[str], opt("sts, transfer, probing, all of these, xprobe, chinese, or names.", "NAME ...")
 ]
 Mode = Annotated[
-    str, opt("Training of classifiers: as papers report, or fast.", **one_of(["test", "dev"]))
-]
-Data = Annotated[
-    str, opt("senteval (BENCH_DATA or the hub), or a folder with downstream/.", metavar="NAME")
-]
-Pooler = Annotated[
-    str | None, opt("Required if the model does not store a pooler.", metavar="NAME")
+    str, opt("Training of classifiers: as in papers, or fast.", **one_of(["test", "dev"]))
 ]

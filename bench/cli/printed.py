@@ -6,18 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from bench.cli.parameters import OptionalSuite, arg, command, opt, read_tasks
 
-from bench.cli.parameters import Command, OptionalSuite, arg, opt, read_tasks, whole_number
-from bench.cli.runs import MAX_SEEDS
-
-app = typer.Typer()
-
-Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", metavar="PAPER")]
-Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", metavar="TABLE")]
+Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", "PAPER")]
+Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", "TABLE")]
 
 
-@app.command(cls=Command)
+@command()
 def show(paper: Paper, table: Table, suite: OptionalSuite = None) -> None:
     """Show a printed table.
 
@@ -30,31 +25,21 @@ def show(paper: Paper, table: Table, suite: OptionalSuite = None) -> None:
     print(printed_table(source, find_table(source, table), suite))
 
 
-@app.command(cls=Command)
+@command()
 def reproduce(
     paper: Paper,
     table: Table,
-    row: Annotated[str, opt("A row, as printed, or a method.", metavar="ROW")],
-    backbone: Annotated[
-        str | None, opt("As printed; by default all of the row.", metavar="NAME")
-    ] = None,
+    row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
+    backbone: Annotated[str | None, opt("As printed; by default all of the row.", "NAME")] = None,
     seeds: Annotated[
-        int | None,
-        opt(
-            "How many seeds; by default as many as the paper suite.",
-            **whole_number(high=MAX_SEEDS),
-        ),
+        int | None, opt("How many; by default as many as the paper suite.", "N", min=1)
     ] = None,
     tasks: Annotated[
-        list[str] | None,
-        opt("Tasks or groups; by default those that the row prints.", metavar="NAME ..."),
+        list[str] | None, opt("Tasks or groups; by default those that the row prints.", "NAME ...")
     ] = None,
-    cores: Annotated[
-        int, opt("CPU cores to use; by default all.", **whole_number())
-    ] = os.cpu_count() or 1,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the configuration.")
-    ] = False,
+    cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = os.cpu_count()
+    or 1,
+    dry_run: Annotated[bool, opt("Only print the configuration.", name="--dry-run")] = False,
 ) -> int:
     """Run one row of a printed table.
 

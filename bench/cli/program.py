@@ -5,20 +5,23 @@ import sys
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from bench.cli import checks, data, evaluate, printed, report, runs
-from bench.utils.errors import UserError, did_you_mean
+from bench.cli.parameters import app
+from bench.utils.errors import UserError
+
+# They declare the commands, in the order of --help.
+from bench.cli import runs, evaluate, printed, report, checks  # noqa: F401 # isort: skip
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
-CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script; typer derives the name
 
 
+@app.callback()
 def _program(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
@@ -27,16 +30,7 @@ def _program(
 
 @cache
 def commands() -> TyperGroup:
-    """The parser with all commands, without rich, which loads longer than everything else here."""
-    app = typer.Typer(
-        callback=_program,
-        epilog="COMMAND --help shows the arguments of a command. README.md has examples.",
-        subcommand_metavar="COMMAND ...",
-        context_settings=CONTEXT,
-        rich_markup_mode=None,
-    )
-    for module in (runs, evaluate, data, printed, report, checks):
-        app.add_typer(module.app)
+    """The parser with all commands."""
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     return group
@@ -55,11 +49,6 @@ def run(words: list[str]) -> int:
         with redirect_stdout(sys.stderr):
             run(["--help"])
         return 2
-    if not words[0].startswith("-") and words[0] not in group.commands:
-        raise UserError(
-            f"unknown command '{words[0]}'{did_you_mean(words[0], group.commands)}; "
-            f"{name} --help lists all commands"
-        )
     try:
         # Not `group.main`, which ends the process where a reader of the output has ended.
         with group.make_context(name, words) as context:

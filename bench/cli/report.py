@@ -4,31 +4,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bench.cli.parameters import SUITE_FOLDER, Command, Suite, arg, one_of, opt
+from bench.cli.parameters import Suite, arg, command, one_of, opt
 from bench.export import EXPORT_FORMATS
-from bench.utils.errors import UserError
-
-app = typer.Typer()
 
 
-@app.command(cls=Command)
+@command()
 def compare(
     suite: Suite,
-    baseline: Annotated[
-        str, opt("The baseline, as in configurations: method[key=value,...].", metavar="METHOD")
-    ],
-    method: Annotated[
-        list[str] | None, opt("By default all planned methods.", metavar="METHOD ...")
-    ] = None,
-    backbone: Annotated[
-        list[str] | None, opt("By default all planned backbones.", metavar="NAME ...")
-    ] = None,
-    out: Annotated[Path | None, opt("A folder for tables and figures.", metavar="FOLDER")] = None,
-    figures: Annotated[
-        Path | None, opt("Another folder for the figures.", metavar="FOLDER")
-    ] = None,
+    baseline: Annotated[str, opt("As in configurations: method[key=value,...].", "METHOD")],
+    method: Annotated[list[str] | None, opt("By default all methods.", "METHOD ...")] = None,
+    backbone: Annotated[list[str] | None, opt("By default all backbones.", "NAME ...")] = None,
+    out: Annotated[Path | None, opt("A folder for tables and figures.", "FOLDER")] = None,
+    figures: Annotated[Path | None, opt("Another folder for the figures.", "FOLDER")] = None,
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
@@ -39,25 +26,17 @@ def compare(
     print(render_versus(suite, baseline, method or [], backbone or [], out, figures))
 
 
-@app.command(cls=Command)
+@command()
 def coverage(
     suite: Annotated[
-        list[Path] | None,
-        opt(
-            "results/<suite>; without it, no run has finished.",
-            metavar="FOLDER ...",
-            **SUITE_FOLDER,
-        ),
+        list[Path] | None, opt("Without it, no run has finished.", "FOLDER ...", file_okay=False)
     ] = None,
     config: Annotated[
         list[Path] | None,
-        opt(
-            "Planned suites, without --suite; by default paper and chinese.",
-            metavar="FILE.yaml ...",
-        ),
+        opt("Without --suite; by default paper, chinese.", "FILE.yaml ..."),
     ] = None,
     out: Annotated[
-        Path | None, opt("FILE.md, or FILE.csv with one row per printed number.", metavar="FILE")
+        Path | None, opt("FILE.md, or FILE.csv with one row per printed number.", "FILE")
     ] = None,
 ) -> None:
     """Show which printed numbers are covered.
@@ -68,18 +47,14 @@ def coverage(
     from bench.report.coverage import render_coverage
     from bench.runs.config import PAPERS
 
-    if suite and config:
-        raise UserError(
-            "--suite has a plan of its own; leave --config out, or name the configuration alone"
-        )
     print(render_coverage(suite or [], config or PAPERS, out))
 
 
-@app.command(cls=Command)
+@command()
 def audit(
-    out: Annotated[Path | None, opt("FILE.csv or FILE.md.", metavar="FILE")] = None,
+    out: Annotated[Path | None, opt("FILE.csv or FILE.md.", "FILE")] = None,
     figure: Annotated[
-        Path | None, opt("FILE.png: printed gains beside the spread of seeds.", metavar="FILE")
+        Path | None, opt("FILE.png: printed gains beside the spread of seeds.", "FILE")
     ] = None,
 ) -> None:
     """Check the printed numbers for contradictions."""
@@ -96,20 +71,15 @@ def audit(
     print(report(contradictions))
 
 
-@app.command(cls=Command)
+@command()
 def export(
     suite: Suite,
     what: Annotated[str, opt("The format.", **one_of(EXPORT_FORMATS))],
     out: Annotated[
-        Path,
-        opt(
-            "A folder used for nothing else; a later export may replace it.",
-            metavar="FOLDER",
-            file_okay=False,
-        ),
+        Path, opt("Used for nothing else; a later export replaces it.", "FOLDER", file_okay=False)
     ],
     run: Annotated[
-        list[str] | None, opt("By default all runs with the necessary results.", metavar="ID ...")
+        list[str] | None, opt("By default all runs with the necessary results.", "ID ...")
     ] = None,
 ) -> None:
     """Export results of a suite in a format of other tools.
@@ -123,14 +93,12 @@ def export(
     print(out)
 
 
-@app.command(cls=Command)
+@command()
 def render(
-    suite: Annotated[Path, arg("The suite's folder, results/<suite>.", metavar="SUITE")],
-    out: Annotated[
-        Path | None, opt("For tables/ and report/; by default SUITE.", metavar="FOLDER")
-    ] = None,
+    suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
+    out: Annotated[Path | None, opt("For tables/ and report/; by default SUITE.", "FOLDER")] = None,
     figures: Annotated[
-        Path | None, opt("For the figures; by default figures/ beside tables/.", metavar="FOLDER")
+        Path | None, opt("For the figures; by default figures/ beside tables/.", "FOLDER")
     ] = None,
 ) -> None:
     """Render all tables, figures and the page of a suite.

@@ -1,4 +1,4 @@
-"""Commands for the runs of a suite: plan them, make them, see how far they are."""
+"""Commands for the runs of a suite: plan them, make them, see how far they are, fetch inputs."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bench.cli.parameters import (
     CORPORA,
     DATA,
-    Command,
     Mode,
     Suite,
     Tasks,
     arg,
+    command,
     exactly_one,
     one_of,
     opt,
-    read_json_text,
     read_tasks,
-    whole_number,
 )
 from bench.runs import ANALYSES, STAGES
 from bench.utils.errors import UserError, did_you_mean, errors_of
@@ -32,85 +28,56 @@ if TYPE_CHECKING:
     from bench.runs.run import PlannedRun
 
 DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
-MAX_SEEDS = 10_000  # of a plan; more is a typing error
-
-app = typer.Typer()
 
 
-@app.command(cls=Command)
+@command()
 def plan(
-    config: Annotated[Path | None, opt("A configuration.", metavar="FILE.yaml")] = None,
-    suite: Annotated[
-        str | None, opt("A suite shipped with the project: config/NAME.yaml.", metavar="NAME")
-    ] = None,
-    text: Annotated[
-        str | None, opt("A configuration as JSON text.", "--json", metavar="TEXT")
-    ] = None,
+    config: Annotated[Path | None, opt("A configuration.", "FILE.yaml")] = None,
+    suite: Annotated[str | None, opt("A suite of the project: config/NAME.yaml.", "NAME")] = None,
     seeds: Annotated[
-        int | None,
-        opt(
-            "Seeds 1 to N instead of those of the configuration.",
-            **whole_number(high=MAX_SEEDS),
-        ),
+        int | None, opt("Seeds 1 to N instead of those of the configuration.", "N", min=1)
     ] = None,
-    out: Annotated[Path | None, opt("Write the plan here.", metavar="FILE.json")] = None,
+    out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
     device: Annotated[
-        str | None,
-        opt(
-            "Predict the hours on such devices; cpu is that of this machine.",
-            **one_of(DEVICES),
-        ),
+        str | None, opt("Predict the hours on it; cpu is that of this machine.", **one_of(DEVICES))
     ] = None,
-    gpus: Annotated[int, opt("Number of devices that share the runs.", **whole_number())] = 1,
+    gpus: Annotated[int, opt("Number of devices that share the runs.", "N", min=1)] = 1,
 ) -> None:
     """Check a configuration, plan its suite, or predict the hours.
 
     Without --out and --device it is only checked. The plan lists all runs of the suite with their
-    settings. The configuration is given by exactly one of --config, --suite and --json.
+    settings. The configuration is given by one of --config and --suite.
     """
     from bench.runs import config as configurations
 
-    exactly_one(config=config, suite=suite, json=text)
-    if text is None:
-        file = config or _shipped(suite or "")
-        with errors_of(f"configuration {file}"):
-            content = configurations.read(file)
-    else:
-        content = read_json_text(text)
-    with errors_of(f"configuration {'in --json' if text is not None else file}"):
-        planned_suite = configurations.validate(content)
-        if seeds:
-            planned_suite = configurations.reseeded(planned_suite, range(1, seeds + 1))
-        planned = configurations.plan(planned_suite)
+    exactly_one(config=config, suite=suite)
+    file = config or _shipped(suite or "")
+    content = configurations.load(file)
+    if seeds:
+        content = configurations.reseeded(content, range(1, seeds + 1))
+    with errors_of(f"configuration {file}"):
+        planned = configurations.plan(content)
     if out:
         planned.write(out)
     if device:
         from bench.stages.cost import report
 
-        print(report(planned_suite, planned.runs, device, gpus, Path("results")))
+        print(report(content, planned.runs, device, gpus, Path("results")))
     elif not out:
-        runs = counted(len(planned.runs), "run")
-        print(f"{planned_suite.suite}: {runs}; the configuration is valid")
+        print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 
-@app.command("next", cls=Command)
+@command("next")
 def next_seeds(
     suite: Suite,
-    hours: Annotated[float, opt("Device hours to spend.", min=0, metavar="N")],
+    hours: Annotated[float, opt("Device hours to spend.", "N", min=0)],
     out: Annotated[
-        Path | None,
-        opt("Write the configuration with the new seeds here.", metavar="FILE.yaml"),
+        Path | None, opt("Write the configuration with the new seeds here.", "FILE.yaml")
     ] = None,
     config: Annotated[
-        Path | None,
-        opt(
-            "The suite's configuration; by default config/NAME.yaml, by its name.",
-            metavar="FILE.yaml",
-        ),
+        Path | None, opt("The suite's configuration; by default config/NAME.yaml.", "FILE.yaml")
     ] = None,
-    device: Annotated[
-        str, opt("The device on which hours are predicted.", **one_of(DEVICES))
-    ] = "h200",
+    device: Annotated[str, opt("Whose hours are predicted.", **one_of(DEVICES))] = "h200",
 ) -> None:
     """Find the seeds that decide the most open verdicts per hour.
 
@@ -130,12 +97,20 @@ def next_seeds(
         print(f"Written to {out}; run it with: snakemake --cores N --configfile {out}")
 
 
-@app.command(cls=Command)
+def _shipped(suite: str) -> Path:
+    """The configuration of a suite that is shipped with the project."""
+    from bench.runs.config import SUITES
+
+    shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
+    if suite not in shipped:
+        hint = did_you_mean(suite, shipped)
+        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")
+    return shipped[suite]
+
+
+@command()
 def status(
-    suite: Suite,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, with the runs left.")
-    ] = False,
+    suite: Suite, as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False
 ) -> None:
     """Show how far a suite is.
 
@@ -152,58 +127,27 @@ def status(
     print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
 
 
-def _shipped(suite: str) -> Path:
-    """The configuration of a suite that is shipped with the project."""
-    from bench.runs.config import SUITES
-
-    shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
-    if suite not in shipped:
-        hint = did_you_mean(suite, shipped)
-        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")
-    return shipped[suite]
-
-
-def _share(word: str) -> tuple[int, int]:
-    part, _, parts = word.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise UserError(f"--share is '{word}'; write k/n with 1 <= k <= n")
-    return int(part), int(parts)
-
-
-@app.command(cls=Command)
+@command()
 def job(
     suite: Suite,
-    ids: Annotated[
-        list[str] | None, arg("Runs of the suite's plan; by default all.", metavar="ID")
-    ] = None,
+    ids: Annotated[list[str] | None, arg("Runs of the plan; by default all.", "ID")] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
-    share: Annotated[str, opt("Every N-th run, from the K-th on.", metavar="K/N")] = "1/1",
+    share: Annotated[str, opt("Every N-th run, from the K-th on.", "K/N")] = "1/1",
     attempt: Annotated[
-        int,
-        opt(
-            "Number of this attempt; from the second on, runs that failed for good are left out.",
-            **whole_number(),
-        ),
+        int, opt("From the second on, runs that failed for good are left out.", "N", min=1)
     ] = 1,
     run: Annotated[
         str | None,
-        opt(
-            "Instead of the plan's runs, method[key=value,...]+ingredient@paper|official.",
-            metavar="TEXT",
-        ),
+        opt("Instead of planned runs, method[key=value,...]+ingredient@paper|official.", "TEXT"),
     ] = None,
     backbone: Annotated[
-        str, opt("With --run: a backbone, or a folder in Hugging Face format.", metavar="NAME")
+        str, opt("With --run: a backbone, or a folder in Hugging Face format.", "NAME")
     ] = "none",
-    corpus: Annotated[str, opt(f"With --run: {CORPORA}.", metavar="NAME")] = "",
-    data: Annotated[str, opt(f"With --run: {DATA}.", metavar="NAME")] = "senteval",
-    seed: Annotated[
-        int | None,
-        opt("With --run: required for methods that train.", **whole_number(0, 2**63 - 1)),
-    ] = None,
+    corpus: Annotated[str, opt(f"With --run: {CORPORA}.", "NAME")] = "",
+    data: Annotated[str, opt(f"With --run: {DATA}.", "NAME")] = "senteval",
+    seed: Annotated[int | None, opt("With --run: needed by a training.", "N", min=0)] = None,
     recipe: Annotated[
-        list[str],
-        opt("With --run: recipe fields that override the method's.", metavar="KEY=VALUE ..."),
+        list[str], opt("With --run: recipe fields that override the method's.", "KEY=VALUE ...")
     ] = [],
     tasks: Tasks = ["sts"],
     analyses: Annotated[list[str], opt("With --run: what to measure.", **one_of(ANALYSES))] = [],
@@ -217,61 +161,45 @@ def job(
     """
     from bench.runs.paths import trained_file
     from bench.runs.plan import Plan, read_plan
+    from bench.runs.resolve import resolve
+    from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
 
     if run is None:
         plan = read_plan(suite / "plan.json")
-        chosen = plan.chosen(ids or [], *_share(share))
+        part, _, parts = share.partition("/")
+        if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+            raise UserError(f"--share is '{share}'; write k/n with 1 <= k <= n")
+        runs = plan.chosen(ids or [], int(part), int(parts))
     else:
-        fields = _recipe(recipe)
-        chosen = [_described(run, backbone, corpus, data, seed, fields, tasks, analyses)]
+        for field in recipe:
+            if "=" not in field:
+                raise UserError(f"cannot read '{field}' after --recipe; write key=value")
+        fields = dict(field.split("=", 1) for field in recipe)
+        resolved = resolve(
+            run, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
+        )
+        if resolved.trained and (seed is None or not resolved.corpus):
+            raise UserError(
+                f"'{resolved.method}' is trained, so it needs a corpus and a seed; "
+                "add --corpus wiki1m --seed 42"
+            )
+        work = {"tasks": read_tasks(tasks), "analyses": analyses}
+        runs = [PlannedRun.model_validate(dict(resolved) | work)]
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
-        plan = Plan.model_validate({**common, "runs": chosen})
-    if attempt > 1 and len(chosen) == 1:  # before it waits for a device
-        check_retry(suite, chosen[0].id, stages)
+        plan = Plan.model_validate(common | {"runs": runs})
+    if attempt > 1 and len(runs) == 1:  # before it waits for a device
+        check_retry(suite, runs[0].id, stages)
     try:
-        _process(plan, chosen, stages, suite, attempt, again=run is not None)
+        _process(plan, runs, stages, suite, attempt, again=run is not None)
     except UserError:
         if ids and stages == ["train"]:
             # A training job of the workflow, which starts no scoring after it. Errors of the
             # scoring are in the status.
-            trained = [run for run in chosen if trained_file(suite, run.id).exists()]
+            trained = [run for run in runs if trained_file(suite, run.id).exists()]
             with suppress(UserError):
                 _process(plan, trained, ["score", "analyse"], suite, attempt)
         raise
-
-
-def _recipe(fields: list[str]) -> dict[str, str]:
-    recipe: dict[str, str] = {}
-    for field in fields:
-        key, equals, value = field.partition("=")
-        if not equals:
-            raise UserError(f"cannot read '{field}' after --recipe; write key=value")
-        if key in recipe:
-            raise UserError(f"--recipe has '{key}' twice; keep one")
-        recipe[key] = value
-    return recipe
-
-
-def _described(
-    text: str,
-    backbone: str,
-    corpus: str,
-    data: str,
-    seed: int | None,
-    recipe: dict[str, str],
-    tasks: list[str],
-    analyses: list[str],
-) -> PlannedRun:
-    from bench.runs.resolve import resolve
-    from bench.runs.run import PlannedRun
-
-    run = resolve(text, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=recipe)
-    if run.trained and run.seed is None:
-        raise UserError(f"'{run.method}' is trained, so it needs a seed; add --seed 42")
-    if run.trained and not run.corpus:
-        raise UserError(f"'{run.method}' is trained, so it needs a corpus; add --corpus wiki1m")
-    return PlannedRun(**dict(run), tasks=tuple(read_tasks(tasks)), analyses=tuple(analyses))
 
 
 def _process(
@@ -290,3 +218,21 @@ def _process(
     with lease() as device, Progress(len(runs), "runs", "run") as progress:
         for run in run_plan(suite, plan, runs, device, stages, attempt > 1, again):
             progress.advance(note=run.id)
+
+
+@command()
+def fetch(
+    kind: Annotated[str, arg("What the input is.", **one_of(["data", "corpus", "backbone"]))],
+    name: Annotated[str, arg(f"Data: {DATA}. Corpus: {CORPORA}. Or a backbone's name.", "NAME")],
+    suite: Suite,
+    out: Annotated[Path, opt("Where the description of the input is written.", "FILE.json")],
+    tasks: Annotated[list[str], opt("For data: tasks that will be scored.", "NAME ...")] = [],
+    data: Annotated[
+        str, opt("For a corpus derived from evaluation data: that data.", "NAME")
+    ] = "senteval",
+) -> None:
+    """Fetch and verify one input of a suite, and describe it."""
+    from bench.runs import paths
+    from bench.utils.files import write_json
+
+    write_json(out, paths.describe_input(kind, name, suite, read_tasks(tasks), data))

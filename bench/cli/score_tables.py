@@ -11,80 +11,61 @@ from bench.datasets.tasks import (
 )
 from bench.results.records import Record
 
+GROUPS = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
 
-def tables(records: Sequence[Record]) -> str:
-    """Return one table per group of tasks (STS, transfer, probing, ...), as in the papers."""
-    grids = [_grid("", _cells(records, tasks), tasks) for tasks in _columns(records)]
-    return "\n\n".join(filter(None, grids))
+Row = dict[str, float]  # scores by task
 
 
-def compared(by_label: Mapping[str, Sequence[Record]]) -> str:
-    """Return one table per metric on the test split, with a row per encoder.
+def score_tables(by_label: Mapping[str, Sequence[Record]]) -> str:
+    """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
+
+    One encoder has a table per group, with a row per metric and split; several have one per group
+    and metric on the test split, with a row each.
 
     Args:
         by_label: records of each encoder by its label.
     """
-    shown = {
-        label: [record for record in records if record["split"] == "test"]
-        for label, records in by_label.items()
-    }
-    blocks = []
-    for tasks in _columns([record for records in shown.values() for record in records]):
-        cells = {label: _cells(records, tasks) for label, records in shown.items()}
-        for title in dict.fromkeys(title for lines in cells.values() for title in lines):
-            if title.endswith("test"):  # the aggregation "all"
-                lines = {label: rows[title] for label, rows in cells.items() if title in rows}
-                blocks.append(_grid(title, lines, tasks))
-    return "\n\n".join(blocks)
+    scored = dict.fromkeys(record["task"] for records in by_label.values() for record in records)
+    grouped = {task for tasks in GROUPS for task in tasks}
+    # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
+    own_tasks = [task for task in scored if task not in grouped]
+    tables = []
+    for tasks in (*GROUPS, own_tasks):
+        rows: dict[str, dict[str, Row]] = {}  # by title (metric, split, aggregation), by label
+        for label, records in by_label.items():
+            for title, row in _rows(records, tasks).items():
+                rows.setdefault(title, {})[label] = row
+        if len(by_label) > 1:
+            # Without an aggregation: each test score, not the mean of its parts.
+            tables += [_table(title, rows[title], tasks) for title in rows if title[-4:] == "test"]
+        elif rows:
+            (label,) = by_label
+            tables.append(_table("", {title: rows[title][label] for title in rows}, tasks))
+    return "\n\n".join(tables)
 
 
-def _columns(records: Sequence[Record]) -> list[Sequence[str]]:
-    """Return the tasks of each table; tasks that a data folder defines (`sts:NAME`, `probing:NAME`)
-    come last."""
-    known = [
-        (*STS_TASKS, "Avg"),
-        (*TRANSFER_TASKS, "Avg"),
-        PROBING_TASKS,
-        CHINESE_TASKS,
-        XPROBE_TASKS,
-    ]
-    named = {task for tasks in known for task in tasks}
-    scored = dict.fromkeys(record["task"] for record in records)
-    return [*known, [task for task in scored if task not in named]]
+def _rows(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, Row]:
+    """The scores of an encoder on tasks, by metric, split and aggregation."""
+    inside = [record for record in records if record["task"] in tasks]
+    # The average of another group of tasks has another metric.
+    metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
+    rows: dict[str, Row] = {}
+    for record in inside:
+        if record["metric"] in metrics:
+            title = f"{record['metric']} {record['split']} {record['aggregation']}"
+            row = rows.setdefault(title.removesuffix(" all"), {})
+            row[record["task"]] = record["value"]
+    return rows
 
 
-def _cells(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return values by task, for each metric, split and aggregation."""
-    metrics = {
-        record["metric"]
-        for record in records
-        if record["task"] in tasks and record["task"] != "Avg"
-    }
-    lines: dict[str, dict[str, float]] = {}
-    for record in records:
-        if record["task"] in tasks and record["metric"] in metrics:
-            words = [record["metric"], record["split"], record["aggregation"]]
-            lines.setdefault(" ".join(word for word in words if word != "all"), {})[
-                record["task"]
-            ] = record["value"]
-    return lines
-
-
-def _grid(title: str, lines: Mapping[str, Mapping[str, float]], tasks: Sequence[str]) -> str:
-    """Return lines of values under their tasks; tasks without a value are left out."""
-    columns = [task for task in tasks if any(task in line for line in lines.values())]
-    if not columns:
-        return ""
-    widths = [max(8, len(task) + 2) for task in columns]
-    margin = max(map(len, (title, *lines))) + 1
-    rows = [
-        f"{title:{margin}}"
-        + "".join(f"{task:>{width}}" for task, width in zip(columns, widths, strict=True))
-    ]
-    for name, line in lines.items():
-        cells = (
-            f"{line[task]:{w}.2f}" if task in line else " " * w
-            for task, w in zip(columns, widths, strict=True)
-        )
-        rows.append(f"{name:{margin}}" + "".join(cells))
-    return "\n".join(rows)
+def _table(title: str, rows: Mapping[str, Row], tasks: Sequence[str]) -> str:
+    """Rows of scores under their tasks; tasks without a score are left out."""
+    columns = [task for task in tasks if any(task in row for row in rows.values())]
+    margin = max(len(name) for name in (title, *rows)) + 1
+    widths = {task: max(8, len(task) + 2) for task in columns}
+    lines = [title.ljust(margin) + "".join(task.rjust(widths[task]) for task in columns)]
+    for name, row in rows.items():
+        texts = [f"{row[task]:.2f}" if task in row else "" for task in columns]
+        cells = [text.rjust(widths[task]) for task, text in zip(columns, texts, strict=True)]
+        lines.append(name.ljust(margin) + "".join(cells))
+    return "\n".join(lines)

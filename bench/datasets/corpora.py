@@ -13,13 +13,13 @@ from bench.download import (
     CORPORA,
     DATASET,
     corpus_name,
+    corpus_path,
     fetch_corpus,
     known_corpus,
     local_folder,
     pinned,
     read_lines,
 )
-from bench.download import corpus_path as corpus_path
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
 
@@ -31,10 +31,8 @@ def read_sentences(path: Path, limit: int | None = None) -> list[str]:
     """Read the first `limit` sentences of a corpus, or all.
 
     No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
-    in SimCSE. Long lines are kept; the tokenizer truncates them. Of a table such as
-    `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by row: "all NLI sentences"
-    (docs/methods.md#bert-whitening) is taken to mean all three columns, and a premise occurs in
-    several rows.
+    in SimCSE. Of a table such as `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by
+    row, all three columns (docs/methods.md#bert-whitening).
     """
     sentences = list(islice(_rows(path), limit))
     if all(map(str.isspace, sentences)):
@@ -49,11 +47,11 @@ def _rows(path: Path) -> Iterator[str]:
 
 
 def _is_table(path: Path) -> bool:
-    return Path(path).name.removesuffix(".gz").endswith(".csv")
+    return path.name.removesuffix(".gz").endswith(".csv")
 
 
 def _table_rows(path: Path) -> Iterator[list[str]]:
-    """Yield the rows of such a table: three sentences, or empty texts."""
+    """Yield the rows of a table: three sentences, or empty texts."""
     reader = csv.reader(read_lines(path), strict=True)
     try:
         header = next(reader, [])
@@ -71,11 +69,8 @@ def _table_rows(path: Path) -> Iterator[list[str]]:
 
 
 def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the rows of a table like `nli_for_simcse.csv`: premise, entailment and contradiction,
-    each as a row of `sentences`.
-
-    A row with a sentence that is not among them, or with an empty one, is left out.
-    """
+    """Return the rows of a table like `nli_for_simcse.csv` as rows of `sentences`, without those
+    that have another or an empty sentence."""
     check_structure(str(path), "triples")
     places = {sentence: row for row, sentence in enumerate(sentences)}
     triples = [row for row in _table_rows(path) if all(text in places for text in row)]
@@ -87,17 +82,14 @@ def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:
 
 
 def sts_sentences(data: Path) -> list[str]:
-    """Return all sentences of the seven STS tasks, with duplicates: the corpus "sts"
-    (docs/methods.md#consert).
-
-    This includes the test sets and the pairs of 2015 and 2016 without gold score.
-    """
+    """Return all sentences of the seven STS tasks, with duplicates, also those of pairs without
+    gold score: the corpus "sts" (docs/methods.md#consert)."""
     sentences: list[str] = []
     for name in STS_TASKS:
         task = listed_task(name, data)
         for part in task.sizes:
             if task.has_subsets:
-                for _, row in rows(Path(data) / task.file(part), 2):
+                for _, row in rows(data / task.file(part), 2):
                     sentences += map(clean, row[:2])
             else:
                 sentences += sts.read(name, data, part).sentences()
@@ -118,15 +110,13 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` if no corpus and no file in the folder BENCH_DATA has this name; paths are
-    not checked."""
+    """Raise `UserError` if no corpus and no file in BENCH_DATA has this name; paths pass."""
     if is_fetched(name) and name not in CORPORA and not known_corpus(name):
         fetch_corpus(name)
 
 
 def check_structure(name: str, structure: str) -> None:
-    """Raise `UserError` if a corpus, by name or path, certainly has no "documents" or no "triples",
-    whichever is the `structure`."""
+    """Raise `UserError` if a corpus, by name or path, certainly has no "documents" or "triples"."""
     is_table = _is_table(Path({**CORPORA, **WORLDS}.get(name, name)))
     if structure == "triples":
         if not is_table:
@@ -143,18 +133,15 @@ def check_structure(name: str, structure: str) -> None:
 
 
 def is_fetched(name: str) -> bool:
-    """Return whether a corpus comes from `BENCH_DATA` or a download: it is neither a path, nor
-    generated, nor extracted from the data."""
+    """Return whether a corpus comes from `BENCH_DATA` or a download."""
     return "/" not in name and name not in WORLDS and name not in MADE
 
 
 def corpus_identity(path: Path) -> dict[str, Any]:
-    """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file, compressed
-    or not.
-    """
+    """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file as it is."""
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
     published = known_corpus(name) or {"rows": [length]}
-    sums = published.get("sha256") or [pinned(DATASET)[1].get(Path(path).name, digest)]
+    sums = published.get("sha256") or [pinned(DATASET)[1].get(path.name, digest)]
     if length not in published["rows"] or digest not in sums:
         lengths = " or ".join(map(str, published["rows"]))
         raise UserError(
@@ -165,11 +152,10 @@ def corpus_identity(path: Path) -> dict[str, Any]:
 
 
 def read_documents(path: Path, length: int) -> list[range]:
-    """Return the documents of a corpus as ranges of rows, counted from 0.
+    """Return the documents of the first `length` sentences as ranges of rows; the last may be cut.
 
-    They are listed in `NAME.docs.tsv[.gz]` beside the corpus `NAME.txt[.gz]`: a header, then the
-    first line (from 1) and the number of lines of each document. Further columns are ignored. Only
-    the first `length` sentences are in use; a document that crosses the end is cut.
+    `NAME.docs.tsv[.gz]` beside the corpus lists them: a header, then the first line (from 1) and
+    the number of lines of each document; further columns are ignored.
     """
     table = _documents_table(path)
     documents: list[range] = []

@@ -1,11 +1,7 @@
 """Labelled sentences: the transfer and the probing tasks, in SentEval's order and with its quirks
 (docs/methods.md#data-files).
 
-The files are described by `bench.datasets.tasks`, their sizes by the manifest of the data folder. A
-user-defined task `probing:NAME` is the file `probing/NAME.txt` in SentEval's format, with its sizes
-in the `manifest.json`:
-
-    {"name": "mine", "probing": {"probing:negation": {"train": 800, "dev": 100, "test": 100}}}
+`bench.datasets.tasks` describes the files, the manifest of the data folder their sizes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,25 +21,17 @@ from bench.datasets.manifest import (
     rows,
     table_rows,
 )
-from bench.datasets.tasks import KFOLD, NESTED, PROBING, SPLIT, TASKS, Task
+from bench.datasets.tasks import SPLITS, Task, task_of
 from bench.download import probing_file, read_lines
 from bench.utils.errors import UserError, did_you_mean
 
-# The parts of a task by its protocol.
-PARTS = {
-    NESTED: ("all",),
-    KFOLD: ("train", "test"),
-    SPLIT: ("train", "dev", "test"),
-    PROBING: ("train", "dev", "test"),
-}
 _CODES = {"tr": "train", "va": "dev", "te": "test"}
 Row = tuple[list[str], str]  # one or two sentences, words joined by single spaces; label
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Labelled sentences in SentEval's order: by number of tokens, then label, then line of the
-    file. Folds are drawn by position, so the order changes scores."""
+    """Labelled sentences in SentEval's order. Folds are drawn by position, so it changes scores."""
 
     columns: tuple[tuple[str, ...], ...]  # one or two of n sentences
     labels: np.ndarray  # int64 (n,)
@@ -59,19 +47,14 @@ class LabelledTask:
     splits: Mapping[str, Samples]
 
     def sentences(self) -> Iterable[str]:
-        """Return all sentences, with duplicates."""
-        columns = (samples.columns for samples in self.splits.values())
-        return chain.from_iterable(chain.from_iterable(columns))
+        """Return all sentences, with duplicates, pair by pair."""
+        for samples in self.splits.values():
+            yield from chain.from_iterable(zip(*samples.columns, strict=True))
 
-    def target(self) -> Iterable[str]:
-        """Return all sentences of all splits, with duplicates; those of pairs pair by pair."""
-        columns = (samples.columns for samples in self.splits.values())
-        return chain.from_iterable(chain.from_iterable(zip(*each, strict=True)) for each in columns)
+    target = sentences  # what a map of the vectors is fitted on
 
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
-        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]
-        (docs/methods.md#protocols).
-        """
+        """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]."""
         columns = self.splits[split].columns
         arrays = look_up(self.name, columns, lambda texts: np.asarray(vectors(texts), np.float32))
         features = arrays[0]
@@ -84,7 +67,7 @@ class LabelledTask:
 
 
 def ordered(rows: Iterable[tuple[Sequence[str], int]]) -> Samples:
-    """Return samples in SentEval's order (docs/methods.md#data-files)."""
+    """Return samples in SentEval's order: by number of tokens, label, and line of the file."""
     rows = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
     columns = tuple(zip(*(texts for texts, _ in rows), strict=True))
     return Samples(columns, np.array([label for _, label in rows], dtype=np.int64))
@@ -93,65 +76,51 @@ def ordered(rows: Iterable[tuple[Sequence[str], int]]) -> Samples:
 def read(name: str, data: Path) -> LabelledTask:
     """Read one task from the folder that holds `downstream/`, checked against its manifest."""
     task = listed_task(name, data)
+    parts: dict[str, list[Row]] = {part: [] for part in task_of(name).sizes or SPLITS}
+    for part, row in _read_parts(task, data, [*parts]):
+        parts[part].append(row)
+    for part, samples in parts.items():
+        path = data / task.file(part)
+        check_count(path, len(samples), task.sizes.get(part, 0), f"{part} samples")
     if task.reader == "classes":
-        parts = {"all": list(_read_classes(task, data))}
-        first = Path(data) / task.path
-    else:
-        paths = {part: Path(data) / task.file(part) for part in PARTS[task.protocol]}
-        parts = _read_parts(task, paths)
-        first = next(iter(paths.values()))
-        for part, path in paths.items():
-            check_count(path, len(parts[part]), task.sizes.get(part, 0), f"{part} samples")
+        # The sentences of label 1, then those of label 0, as SentEval reads them.
+        parts = {"all": [*chain.from_iterable(parts.values())]}
     train = next(iter(parts.values()))
     # SentEval numbers the sorted training labels.
     labels = task.labels or sorted({label for _, label in train})
     numbers = {label: number for number, label in enumerate(labels)}
     splits = {}
     for part, samples in parts.items():
-        for _, label in samples:
-            if label not in numbers:
-                raise UserError(
-                    f"{paths[part]}: {name} has label {label!r} in {part} but not in training; "
-                    "fix it or fetch it again"
-                )
+        unknown = {label for _, label in samples} - numbers.keys()
+        if unknown:
+            raise UserError(
+                f"{data / task.file(part)}: {name} has label {min(unknown)!r} in {part} but not in "
+                "training; fix it or fetch it again"
+            )
         splits[part] = ordered((texts, numbers[label]) for texts, label in samples)
-    classes = max(len(labels), 2)
-    missing = set(range(classes)) - set(next(iter(splits.values())).labels.tolist())
-    if missing:
-        raise UserError(
-            f"{first}: {name} has no training sample of label {min(missing)} of {classes}; "
-            "fix it or fetch it again"
-        )
-    return LabelledTask(name, task.protocol, classes, splits)
+    return LabelledTask(name, task.protocol, len(labels), splits)
 
 
-def _read_classes(task: Task, data: Path) -> Iterator[Row]:
-    """The sentences of label 1, then those of label 0, as SentEval reads them. A blank line is a
-    sample with an empty sentence."""
-    parts = TASKS[task.name].sizes
-    for label, part in zip(("1", "0"), parts, strict=True):
-        path = Path(data) / task.file(part)
-        texts = [clean(line) for line in read_lines(path, "latin-1")]
-        check_count(path, len(texts), task.sizes.get(part, 0), "lines")
-        yield from (([text], label) for text in texts)
-
-
-def _read_parts(task: Task, paths: Mapping[str, Path]) -> dict[str, list[Row]]:
-    parts: dict[str, list[Row]] = {part: [] for part in paths}
+def _read_parts(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, Row]]:
+    """Yield the samples of all files, each with its part."""
     if task.reader == "parts":
-        path = paths["train"]
+        path = data / task.path
         if task.group == "probing":
             probing_file(path)
         for number, row in rows(path, 3, even=task.even):
             if row[0] not in _CODES:
                 raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
-            sample = _row(task, path, number, [clean(row[-1])], row[1].strip())
-            parts[_CODES[row[0]]].append(sample)
-        return parts
-    for part, path in paths.items():
-        lines = _trec_rows(path) if task.reader == "trec" else table_rows(path, task)
-        parts[part] = [_row(task, path, *line) for line in lines]
-    return parts
+            yield _CODES[row[0]], _row(task, path, number, [clean(row[-1])], row[1].strip())
+        return
+    for part, label in zip(parts, ("1", "0", ""), strict=False):
+        path = data / task.file(part)
+        if task.reader == "classes":
+            # A blank line is a sample with an empty sentence.
+            for line in read_lines(path, "latin-1"):
+                yield part, ([clean(line)], label)
+            continue
+        for sample in _trec_rows(path) if task.reader == "trec" else table_rows(path, task):
+            yield part, _row(task, path, *sample)
 
 
 def _trec_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, SPLITS, TASKS, Task, is_task, task_of
+from bench.datasets.tasks import OWN_STS, TASKS, Task, is_task, task_of
 from bench.download import read_lines
-from bench.utils.errors import UserError, did_you_mean, suggestion
+from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
 from bench.utils.files import read_json
 from bench.utils.validation import Model, explain
 
@@ -45,24 +45,22 @@ class Manifest(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Manifest:
-        for kind, prefix in (("sts", OWN_STS), ("transfer", ""), ("probing", OWN_PROBING)):
+        for kind in ("sts", "transfer", "probing"):
             for name in getattr(self, kind):
                 if not is_task(name) or task_of(name).kind != kind:
                     known = [task.name for task in TASKS.values() if task.kind == kind]
                     hint = did_you_mean(name, known)
-                    hint += f"; a set of your own is called {prefix}NAME" if prefix else ""
-                    raise ValueError(f"the table '{kind}' has an unknown task '{name}'{hint}")
+                    raise ValueError(
+                        f"the table '{kind}' has an unknown task '{name}'{hint}; "
+                        "a set of your own is called sts:NAME or probing:NAME"
+                    )
         for name, parts in self.sts.items():
-            if not name.startswith(OWN_STS):
-                continue
-            for part in parts.keys() - SPLITS:
-                hint = did_you_mean(part, SPLITS)
-                raise ValueError(f"'sts' gives {name} an unknown split '{part}'{hint}")
-            if name not in self.sts_files:
+            if name.startswith(OWN_STS) and name not in self.sts_files:
                 raise ValueError(
                     f"it does not describe the files of {name}; add them to 'sts_files'"
                 )
-            if "{split}" not in self.sts_files[name].path and len(parts) > 1:
+            form = self.sts_files.get(name)
+            if form and "{split}" not in form.path and len(parts) > 1:
                 raise ValueError(
                     f"the splits of {name} share one path; write {{split}} for the split"
                 )
@@ -71,7 +69,7 @@ class Manifest(Model):
 
 def manifest(data: Path) -> Manifest:
     """Read the folder's own `manifest.json`; SentEval's tasks if there is none."""
-    path = Path(data) / "manifest.json"
+    path = data / "manifest.json"
     if not path.exists():
         content: dict[str, Any] = {"name": "senteval"}
         for task in TASKS.values():
@@ -84,9 +82,8 @@ def manifest(data: Path) -> Manifest:
 
 
 def listed_task(name: str, data: Path) -> Task:
-    """Return a task as a data folder has it: with the sizes of its manifest, and the files that
-    this describes."""
-    if not (Path(data) / "downstream").is_dir():
+    """Return a task with the sizes and files of a data folder's manifest."""
+    if not (data / "downstream").is_dir():
         raise UserError(
             f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
         )
@@ -103,7 +100,7 @@ def listed_task(name: str, data: Path) -> Task:
 
 
 def check_listed(tasks: Sequence[str], data: Path) -> None:
-    """Raise `UserError` if the manifest of a data folder lacks one of the tasks."""
+    """Raise `UserError` if a data folder lacks one of the tasks."""
     for name in tasks:
         listed_task(name, data)
 
@@ -116,17 +113,8 @@ def bad(path: Path, number: int, problem: str) -> UserError:
 def rows(
     path: Path, least: int, separator: str = "\t", header: bool = False, even: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield number, from 1, and fields of each line of a table in UTF-8.
-
-    Args:
-        path: the file.
-        least: smallest number of fields.
-        separator: between two fields.
-        header: skip the first line.
-        even: every line must have as many fields as the first one: a separator within a sentence
-            would shift the fields.
-    """
-    width = 0
+    """Yield number, from 1, and the `least` or more fields of each line of a table in UTF-8."""
+    width = 0  # of the first line, and of an even table: a separator in a sentence shifts fields
     for number, line in islice(enumerate(read_lines(path), start=1), header, None):
         fields = line.split(separator)
         width = width or len(fields)
@@ -140,8 +128,8 @@ def rows(
 def table_rows(path: Path, task: Task) -> Iterator[tuple[int, list[str], str]]:
     """Yield number of the line, sentences, and gold score or label of each row of a table."""
     *texts, answer = task.columns
-    least = max(task.columns) + 1
-    for number, row in rows(path, least, task.separator, task.header, task.even):
+    table = rows(path, max(task.columns) + 1, task.separator, task.header, task.even)
+    for number, row in table:
         yield number, [clean(row[column]) for column in texts], row[answer].strip()
 
 
@@ -162,22 +150,23 @@ def clean(sentence: str) -> str:
 def look_up(where: str, columns: Sequence[Sequence[str]], vectors: Vectors) -> list[np.ndarray]:
     """Encode columns of n sentences and return their vectors, an array (n, d) per column."""
     arrays = [np.asarray(vectors(column)) for column in columns]
-    for column, array in zip(columns, arrays, strict=True):
-        if array.ndim != 2 or len(array) != len(column) or array.shape[1] != arrays[0].shape[1]:
-            raise UserError(
-                f"{where}: the encoder gave an array of shape {array.shape} for {len(column)} "
-                "sentences; it must give one vector per sentence, all of one length"
-            )
-        check_finite(column, array, f"{where}: ")
+    with errors_of(where):
+        for column, array in zip(columns, arrays, strict=True):
+            check_vectors(column, array, arrays[0].shape[-1])
     return arrays
 
 
-def check_finite(texts: Sequence[str], vectors: np.ndarray, where: str = "") -> None:
-    """Raise `UserError`, which begins with `where`, for a vector (n, d) that is not finite."""
+def check_vectors(texts: Sequence[str], vectors: np.ndarray, width: int) -> None:
+    """Raise `UserError` unless there is a finite vector of a width for each text."""
+    if vectors.shape != (len(texts), width) or not width:
+        raise UserError(
+            f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences; "
+            "it must give one vector per sentence, all of one length"
+        )
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
-        text = texts[int(finite.argmin())]
+        text = texts[finite.argmin()]
         raise UserError(
-            f"{where}the vector of {text[:80]!r} is not finite; the encoder has diverged or is "
+            f"the vector of {text[:80]!r} is not finite; the encoder has diverged or is "
             "broken, so mend it or choose another"
         )

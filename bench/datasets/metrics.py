@@ -1,7 +1,6 @@
 """The metrics: what they are called, which tasks have them, and how exact print is to be met.
 
-A new metric is one entry of `METRICS`. Scores, averages, tables, captions, tolerances and the
-reference read what they need from it.
+A new metric is one entry of `METRICS`.
 """
 
 from __future__ import annotations
@@ -18,22 +17,14 @@ if TYPE_CHECKING:  # help and completion read names of tasks, and numpy takes lo
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest difference from the printed number at which a mean counts as `reproduced`.
+    """The largest difference from the printed number at which a mean counts as `reproduced`."""
 
-    Attributes:
-        average, task: of an average and of a single task, in points.
-        reason: where the numbers come from.
-        spreads: the tolerance of a task in prior standard deviations, where that is larger.
-        limit: the largest tolerance of a task.
-        small: the tolerance of TREC and MRPC, where it is larger: 500 and 1,725 items.
-    """
-
-    average: float
+    average: float  # in points, as that of a single task
     task: float
-    reason: str
-    spreads: float = 0.0
-    limit: float = inf
-    small: float = 0.0
+    reason: str  # where the numbers come from
+    spreads: float = 0.0  # of a task in prior standard deviations, where that is larger
+    limit: float = inf  # the largest of a task
+    small: float = 0.0  # of TREC and MRPC, where it is larger: 500 and 1,725 items
 
 
 @dataclass(frozen=True)
@@ -127,50 +118,27 @@ _CLASSIFIERS = ("nested", "kfold", "split", "probing")
 METRICS = {
     "spearman": Metric(
         CORRELATION,
-        {
-            "spearman": Printed("Spearman x 100"),
-            "spearman_delta": Printed("differences of Spearman x 100"),
-        },
-        title="Spearman x 100",
-        axis="STS average (Spearman x 100)",
-        is_main=True,
-        mteb="cosine_spearman",
-        tasks=("pairs",),
-        average="sts",
-        least=0.01,
-        formula=_spearman,
+        {"spearman": Printed("Spearman x 100"),
+         "spearman_delta": Printed("differences of Spearman x 100")},
+        title="Spearman x 100", axis="STS average (Spearman x 100)", is_main=True,
+        mteb="cosine_spearman", tasks=("pairs",), average="sts", least=0.01, formula=_spearman,
     ),
     "accuracy": Metric(
-        SHARE,
-        {"accuracy": Printed("accuracy")},
-        title="accuracy",
-        classifier="logistic regression",
-        axis="average accuracy (%)",
-        is_main=True,
-        tasks=_CLASSIFIERS,
-        average="transfer",
-        least=_TWO_SAMPLES,
+        SHARE, {"accuracy": Printed("accuracy")},
+        title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
+        is_main=True, tasks=_CLASSIFIERS, average="transfer", least=_TWO_SAMPLES,
     ),
     # Of SentEval's network with one hidden layer, beside its logistic regression.
     "accuracy_mlp": Metric(
-        SHARE,
-        title="accuracy",
-        suffix="_mlp",
-        heading="network",
-        classifier="tuned network with one hidden layer",
-        tasks=("probing",),
-        least=_TWO_SAMPLES,
+        SHARE, title="accuracy", suffix="_mlp", heading="network",
+        classifier="tuned network with one hidden layer", tasks=("probing",), least=_TWO_SAMPLES,
     ),
     "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
     "best_step": Metric(
-        QUANTITY,
-        {"best_step": Printed("the training step with the best dev score")},
-        digits=0,
-        cell=("STS-B", "dev"),
-        value=_best_step,
+        QUANTITY, {"best_step": Printed("the training step with the best dev score")},
+        digits=0, cell=("STS-B", "dev"), value=_best_step,
         tolerance=Tolerance(
-            3125,
-            3125,
+            3125, 3125,
             "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on "
             "bert-base",
         ),
@@ -179,42 +147,25 @@ METRICS = {
     # uniformity is a rise of the loss.
     "uniformity": Metric(
         QUANTITY,
-        {
-            "uniformity_drop": Printed(
-                "by how much the uniformity loss on STS-B rises", direction="rise"
-            ),
-            "uniformity_gain": Printed("by how much it falls", sign=-1, direction="fall"),
-        },
-        cell=("uniformity", ""),
-        analysis="alignment",
-        value=_uniformity,
+        {"uniformity_drop": Printed(
+            "by how much the uniformity loss on STS-B rises", direction="rise"),
+         "uniformity_gain": Printed("by how much it falls", sign=-1, direction="fall")},
+        cell=("uniformity", ""), analysis="alignment", value=_uniformity,
         tolerance=Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
     ),
     "layer_similarity": Metric(
         QUANTITY,
-        {
-            "layer_similarity_above": Printed(
-                "cosine of neighbouring layers (print states a lower bound)", bound=True
-            )
-        },
-        cell=("SetSim", "test"),
-        analysis="layers",
-        value=_layer_similarity,
-        tolerance=_BOUND,
+        {"layer_similarity_above": Printed(
+            "cosine of neighbouring layers (print states a lower bound)", bound=True)},
+        cell=("SetSim", "test"), analysis="layers", value=_layer_similarity, tolerance=_BOUND,
     ),
     "token_similarity": Metric(
         QUANTITY,
-        {
-            "token_similarity_above": Printed(
-                "cosine of tokens in percent (print states a lower bound)", bound=True
-            )
-        },
-        cell=("TokSim", "test"),
-        analysis="layers",
-        value=_token_similarity,
-        tolerance=_BOUND,
+        {"token_similarity_above": Printed(
+            "cosine of tokens in percent (print states a lower bound)", bound=True)},
+        cell=("TokSim", "test"), analysis="layers", value=_token_similarity, tolerance=_BOUND,
     ),
-}
+}  # fmt: skip
 
 # Metric as printed -> our metric, and how it is printed. All else that papers print is a
 # hyper-parameter.
@@ -233,8 +184,7 @@ AGGREGATIONS = {
 
 
 def aggregated(metric: str, aggregation: str) -> str:
-    """The name of a metric with an aggregation, one of `AGGREGATIONS`; without one ("all", or
-    empty) the metric itself."""
+    """The name of a metric with an aggregation; with "all" or none the metric itself."""
     return f"{metric}_{aggregation}" if aggregation in AGGREGATIONS else metric
 
 
@@ -257,8 +207,7 @@ def metrics_of(protocol: str, task: str) -> dict[str, Metric]:
 def quantities(
     outcome: Mapping[str, Any], analyses: Mapping[str, Any]
 ) -> dict[tuple[str, str, str], float]:
-    """The metrics that are no scores, by (task, split, metric), from the outcome of a training and
-    the results of a run's analyses."""
+    """The metrics that are no scores, by (task, split, metric), of a training and its analyses."""
     values = {}
     for name, metric in METRICS.items():
         if metric.value:

@@ -20,23 +20,15 @@ def check_own(tasks: Iterable[str], data: Path) -> None:
 
 
 def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:
-    """Check the dev sets on which trainings select their weights.
-
-    Args:
-        tasks: the sets, of `Recipe.selection`.
-        data: the data folder.
-        present: whether all files of the folder are at hand, and are read.
-    """
+    """Check the dev sets on which trainings select their weights, and read them if `present`."""
     listed = manifest(data)
     with_dev = [task for task, parts in listed.sts.items() if "dev" in parts]
     for task in tasks:
         if task not in with_dev:
-            remedy = "list one in its manifest.json"
-            if with_dev:
-                remedy = f"set 'select_on' in 'recipe' to {' or '.join(with_dev)}"
+            known = " or ".join(with_dev) or "a set that has one"
             raise UserError(
                 f"the data set {listed.name} has no dev set of {task}, on which trainings "
-                f"select their weights; {remedy}"
+                f"select their weights; set 'select_on' in 'recipe' to {known}"
             )
         if present:
             sts.read(task, data, "dev")

@@ -6,12 +6,7 @@ all subsets (as in papers), "mean" is the mean of the subsets' correlations, and
 weighted by number of pairs.
 
 The files are described by `bench.datasets.tasks`; subsets and numbers of pairs come from a
-manifest: the data folder's own `manifest.json`, else SentEval's. It can describe further sets,
-called `sts:NAME`: the numbers of pairs under "sts", the files under "sts_files"
-(`bench.datasets.manifest.PairFile`):
-
-    {"name": "mine", "sts": {"sts:german": {"dev": 500, "test": 500}},
-     "sts_files": {"sts:german": {"path": "german/{split}.tsv", "columns": [1, 2, 0]}}}
+manifest: the data folder's own `manifest.json`, which can describe further sets, else SentEval's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,9 +57,8 @@ class StsTask:
         return (text for subset in self.subsets for text in subset.first + subset.second)
 
     def target(self) -> Iterable[str]:
-        """Return all sentences of the set, pair by pair, with duplicates: of train, dev and test
-        for STS-B and SICK-R (docs/methods.md#bert-whitening), of all splits of a described set.
-        """
+        """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
+        pair, with duplicates."""
         splits = [self.split]
         if self.data:
             known = listed_task(self.name, self.data).splits
@@ -77,22 +71,22 @@ class StsTask:
 
 def read(name: str, data: Path, split: str = "test") -> StsTask:
     """Read one task, or a set described in the manifest, from the folder that holds `downstream/`.
-
-    STS12 to STS16 have the only split "test", all others those of the manifest.
-    """
+    STS12 to STS16 have the only split "test"."""
     task = listed_task(name, data)
     if split not in task.splits:
         raise UserError(
             f"the manifest of {data} has no {name} {split}; choose another task or data set"
         )
     if task.has_subsets:
-        files = {subset: Path(data) / task.file(subset) for subset in task.sizes}
-        subsets = [_read_year(subset, path, task.sizes[subset]) for subset, path in files.items()]
-        return StsTask(name, split, tuple(subsets), Path(data))
-    path = Path(data) / task.file(split)
+        subsets = [
+            _read_year(subset, data / task.file(subset), size)
+            for subset, size in task.sizes.items()
+        ]
+        return StsTask(name, split, tuple(subsets), data)
+    path = data / task.file(split)
     pairs = [(number, *texts, gold) for number, texts, gold in table_rows(path, task)]
     check_count(path, len(pairs), task.sizes[split], "pairs")
-    return StsTask(name, split, (_subset(name, path, pairs),), Path(data))
+    return StsTask(name, split, (_subset(name, path, pairs),), data)
 
 
 def scored_splits(name: str, data: Path) -> list[str]:
@@ -158,18 +152,14 @@ def similarities(task: StsTask, vectors: Vectors) -> list[np.ndarray]:
 
 
 def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
-    """Score an encoder, `vectors`, on one task; it is called for both columns of each subset.
-
-    Returns:
-        Dicts with `task`, `split`, `metric` (those of pairs in `METRICS`), `aggregation` ("all";
-        with several subsets also "mean" and "wmean") and `value` in points (x 100), unrounded.
-    """
+    """Score an encoder, `vectors`, on one task. Returns a record for each metric of pairs and each
+    aggregation, with its value in points (x 100), unrounded."""
     predicted, golds = similarities(task, vectors), [subset.gold for subset in task.subsets]
     titles = [_title(task, subset) for subset in task.subsets]
     records = []
     for name, metric in metrics_of(PAIRS, task.name).items():
-        pooled = _correlation(metric, task.name, np.concatenate(predicted), np.concatenate(golds))
-        values = {"all": pooled}
+        pooled = np.concatenate(predicted), np.concatenate(golds)
+        values = {"all": _correlation(metric, task.name, *pooled)}
         if len(golds) > 1:
             parts = zip(titles, predicted, golds, strict=True)
             each = [_correlation(metric, *subset) for subset in parts]
@@ -184,7 +174,6 @@ def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
 
 
 def _title(task: StsTask, subset: Subset) -> str:
-    """Return the name of a subset for messages."""
     return task.name if subset.name == task.name else f"{task.name} {subset.name}"
 
 

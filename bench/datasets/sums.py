@@ -10,19 +10,18 @@ from bench.datasets.sts import StsTask
 
 
 def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, str]]:
-    """Checksums of tasks by name and split: sentences and gold scores or labels, in order.
-
-    The checksum of a data folder covers its files; this one covers exactly what was scored.
-    """
+    """Checksums of tasks by name and split: sentences and gold scores or labels, in order."""
     sums: dict[str, dict[str, str]] = {}
     for task in tasks:
+        of_task = sums.setdefault(task.name, {})
         if isinstance(task, StsTask):
-            pairs = [(one.name, (one.first, one.second), one.gold) for one in task.subsets]
-            sums.setdefault(task.name, {})[task.split] = _digest(pairs)
+            parts = [
+                (pairs.name, (pairs.first, pairs.second), pairs.gold) for pairs in task.subsets
+            ]
+            of_task[task.split] = _digest(parts)
         else:
             for split, samples in task.splits.items():
-                labelled = [(split, samples.columns, samples.labels)]
-                sums.setdefault(task.name, {})[split] = _digest(labelled)
+                of_task[split] = _digest([(split, samples.columns, samples.labels)])
     return sums
 
 

@@ -6,10 +6,10 @@ so a further set belongs in a group of its own.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bench.datasets.metrics import AGGREGATIONS as AGGREGATIONS
-from bench.datasets.metrics import METRICS, Metric, metrics_of
+from bench.datasets.metrics import METRICS, metrics_of
 from bench.datasets.metrics import aggregated as aggregated
 from bench.utils.errors import UserError, suggestion
 
@@ -75,9 +75,6 @@ class Task:
 
     def file(self, part: str) -> str:
         return self.path.replace("{split}", self.names.get(part, part))
-
-    def metrics(self) -> dict[str, Metric]:
-        return metrics_of(self.protocol, self.name)
 
 
 _UNKNOWN = "und-Zyyy"  # language
@@ -213,23 +210,12 @@ _TASKS = [
     ),
 ]  # fmt: skip
 TASKS = {task.name: task for task in _TASKS}
-KNOWN_TASKS = tuple(TASKS)
-
-
-def _of_group(group: str) -> tuple[str, ...]:
-    return tuple(task.name for task in _TASKS if task.group == group)
-
-
-STS_TASKS, TRANSFER_TASKS = _of_group("sts"), _of_group("transfer")
-PROBING_TASKS, XPROBE_TASKS = _of_group("probing"), _of_group("xprobe")
-CHINESE_TASKS = _of_group("chinese")  # not part of any average
-GROUPS = {
-    "sts": STS_TASKS,
-    "transfer": TRANSFER_TASKS,
-    "probing": PROBING_TASKS,
-    "all": (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS),
-}
-GROUPS |= {task.group: _of_group(task.group) for task in _TASKS if task.group not in GROUPS}
+GROUPS: dict[str, tuple[str, ...]] = {}
+for _task in _TASKS:
+    GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
+STS_TASKS, TRANSFER_TASKS, PROBING_TASKS = GROUPS["sts"], GROUPS["transfer"], GROUPS["probing"]
+GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
+XPROBE_TASKS, CHINESE_TASKS = GROUPS["xprobe"], GROUPS["chinese"]
 WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
@@ -240,30 +226,31 @@ ALIASES = {alias: task.name for task in _TASKS for alias in task.aliases} | {"Av
 
 def is_task(name: str) -> bool:
     """Return whether this is the name of a task, which may be user-defined."""
-    own = rf"{OWN_STS}.+|{OWN_PROBING}\w[\w.-]*"
-    return name in TASKS or re.fullmatch(own, name) is not None
+    own = re.fullmatch(rf"{OWN_STS}.+|{OWN_PROBING}\w[\w.-]*", name)
+    return name in TASKS or own is not None
 
 
 def task_of(name: str) -> Task:
-    """The task of a name; only a manifest knows the sizes of a user-defined one, and the files of
-    an STS set."""
+    """The task of a name; only a manifest knows sizes and STS files of a user-defined one."""
     if name.startswith(OWN_STS):
         return Task(name, "own_sts", PAIRS, language=_UNKNOWN)
     if name.startswith(OWN_PROBING):
         path = f"probing/{name.removeprefix(OWN_PROBING)}.txt"
-        entry = Task(name, "own_probing", PROBING, path, reader="parts", even=True)
-        return replace(entry, language=_UNKNOWN)
+        return Task(
+            name, "own_probing", PROBING, path, reader="parts", even=True, language=_UNKNOWN
+        )
     return TASKS[name]
 
 
 def expand_tasks(names: Sequence[str]) -> list[str]:
     """Expand names of tasks and groups to distinct tasks."""
     names = [ALIASES.get(name.strip(), name.strip()) for name in names]
-    known = (*GROUPS, *KNOWN_TASKS)
     for name in names:
         if name not in GROUPS and not is_task(name):
             listed = "; ".join(map(", ".join, (GROUPS, STS_TASKS, TRANSFER_TASKS, PROBING_TASKS)))
-            raise UserError(f"unknown task '{name}'{suggestion(name, known)} (known: {listed})")
+            raise UserError(
+                f"unknown task '{name}'{suggestion(name, (*GROUPS, *TASKS))} (known: {listed})"
+            )
     return list(dict.fromkeys(task for name in names for task in GROUPS.get(name, (name,))))
 
 
@@ -315,7 +302,7 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
     names = tuple(task.name for task in tasks)
     boards = []
     for metric, entry in METRICS.items():
-        if tasks and all(metric in task.metrics() for task in tasks):
+        if tasks and all(metric in metrics_of(task.protocol, task.name) for task in tasks):
             title, heading = group, family
             if not entry.is_main:
                 title += entry.suffix or f"_{metric}"
@@ -328,17 +315,16 @@ def _boards(group: str, tasks: Sequence[Task]) -> list[Board]:
 def boards_of(tasks: Iterable[str]) -> dict[str, Board]:
     """Return the tables of a suite by name: `BOARDS` and those of user-defined tasks."""
     entries = [task_of(name) for name in dict.fromkeys(tasks)]
-    boards = dict(BOARDS)
+    boards = [*BOARDS.values()]
     for group in ("own_sts", "own_probing"):
-        own = _boards(group, [task for task in entries if task.group == group])
-        boards |= {board.name: board for board in own}
-    return boards
+        boards += _boards(group, [task for task in entries if task.group == group])
+    return {board.name: board for board in boards}
 
 
 BOARDS = {
     board.name: board
-    for group in dict.fromkeys(task.group for task in _TASKS)
-    for board in _boards(group, [TASKS[name] for name in GROUPS[group]])
+    for group, names in GROUPS.items()
+    for board in _boards(group, [TASKS[name] for name in names])
 }
 
 
@@ -346,37 +332,33 @@ BOARDS = {
 
 
 def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
-    """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups.
-
-    Sets that a manifest describes are taken to have a dev split.
-    """
-    cells: set[tuple[str, str, str]] = set()
-    tasks = set(tasks)
+    """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups;
+    sets that a manifest describes are taken to have a dev split."""
+    tasks, cells = set(tasks), set()
     for task in map(task_of, tasks):
-        is_pairs = task.protocol == PAIRS
-        for name, metric in task.metrics().items():
-            cells.add((task.name, "test", name))
+        for name, metric in metrics_of(task.protocol, task.name).items():
+            cells |= _tested(task.name, name, task.has_subsets)
             # SentEval gives F1 on the test part only.
+            is_pairs = task.protocol == PAIRS
             is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
             if is_on_dev:
                 cells.add((task.name, "dev", name))
-            if task.has_subsets:
-                cells |= {(task.name, "test", aggregated(name, means)) for means in AGGREGATIONS}
     for name, group in AVERAGED.items():
         if set(group) <= tasks:
-            cells.add(("Avg", "test", name))
-            if set(WITH_SUBSETS) & set(group):
-                cells |= {("Avg", "test", aggregated(name, means)) for means in AGGREGATIONS}
+            cells |= _tested("Avg", name, bool(set(WITH_SUBSETS) & set(group)))
     if set(DEV_AVERAGE) <= tasks:
         cells.add(("Avg", "dev", "spearman"))
     return cells
 
 
-def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The papers' "Avg." by metric, of complete groups in `AVERAGED`.
+def _tested(task: str, metric: str, has_subsets: bool) -> set[tuple[str, str, str]]:
+    means = AGGREGATIONS if has_subsets else ()
+    return {(task, "test", aggregated(metric, mean)) for mean in ("all", *means)}
 
-    `scores` are points on the test split by (task, metric).
-    """
+
+def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """The papers' "Avg." by metric, of complete groups in `AVERAGED`; `scores` are points on the
+    test split by (task, metric)."""
     means = {
         metric: average_of_all([scores.get((task, metric)) for task in group])
         for metric, group in AVERAGED.items()

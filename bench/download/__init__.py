@@ -1,11 +1,8 @@
 """The data folder and downloads.
 
-Text comes from a local folder (BENCH_DATA), else from the hub's data set
-`princeton-nlp/datasets-for-simcse`; SentEval's probing files come from its repository on GitHub.
-Every file is compared with its pin: a commit and digests in `pins.json` or, where nobody published
-them, in `pins.lock.json` of the cache, which the first download writes. HF_ENDPOINT, HF_HOME and
-HF_HUB_OFFLINE are those of huggingface_hub; SENTBENCH_CACHE (`.cache/data`) is the cache of what is
-unpacked; GITHUB_RAW_ENDPOINT replaces https://raw.githubusercontent.com.
+Text comes from a local folder (BENCH_DATA), else from the hub; SentEval's probing files come from
+its repository on GitHub. Every file is compared with its pin: a commit and digests in `pins.json`
+or, where nobody published them, in `pins.lock.json` of the cache, which the first download writes.
 """
 
 # ruff: noqa: F401

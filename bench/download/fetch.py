@@ -20,19 +20,13 @@ def fetch_corpus(name: str) -> Path:
     if name not in CORPORA:
         raise UserError(
             f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
-            f"set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
+            "set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
         )
     return fetch_file(CORPORA[name])
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:
-    """Return a table of word vectors that is published in a zip archive.
-
-    Args:
-        archive: name of the archive in the repository.
-        repository: on the hub.
-        member: name of the table in the archive.
-    """
+    """Return a table of word vectors, the `member` of a zip archive of a hub repository."""
     packed = fetch_file(archive, repository)
     table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
     if not table.is_file():
@@ -59,14 +53,15 @@ def fetch_senteval() -> Path:
     archive = fetch_file("senteval.tar")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
     folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
-    if not folder.is_dir():
-        with locked():
-            if not folder.is_dir():
-                remove_partial(cache_folder())
-                with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
-                    unpacked = temporary / "unpacked"
-                    tar.extractall(unpacked, filter="data")
-                    tasks = next(unpacked.rglob("STS")).parent
-                    os.replace(tasks, temporary / "downstream")
-                    shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
+    if folder.is_dir():
+        return folder
+    with locked():
+        if not folder.is_dir():
+            remove_partial(cache_folder())
+            with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
+                unpacked = temporary / "unpacked"
+                tar.extractall(unpacked, filter="data")
+                tasks = next(unpacked.rglob("STS")).parent
+                os.replace(tasks, temporary / "downstream")
+                shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
     return folder

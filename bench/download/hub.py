@@ -1,8 +1,5 @@
-"""Downloads from the Hugging Face hub and from GitHub, verified by pinned digests.
-
-huggingface_hub transfers files and keeps them in its own cache, which is shared with other
-programs. Here their sums are compared, because it compares sizes only.
-"""
+"""Downloads from the Hugging Face hub and from GitHub, verified by pinned digests: huggingface_hub
+transfers and caches files, but compares sizes only."""
 
 import hashlib
 import os
@@ -75,9 +72,8 @@ retrying = retry(
 
 @contextmanager
 def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
-    """Turn errors of the network and of the hub, while `wanted` is fetched, into a `UserError` of
-    one sentence, which is a `TransientError` if another attempt may succeed. It ends with an
-    `alternative` to the download."""
+    """Turn errors of the network and of the hub, while `wanted` is fetched, into a `UserError` with
+    an `alternative`, which is a `TransientError` if another attempt may succeed."""
     from huggingface_hub import constants
 
     try:
@@ -102,7 +98,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
 
 
 def known_corpus(name: str) -> dict[str, Any]:
-    """The numbers of rows and, if they are known, the digests of a published corpus, or nothing."""
+    """The numbers of rows and the known digests of a published corpus, or nothing."""
     corpora: dict[str, dict[str, Any]] = read_json(PINS)["corpora"]
     return corpora.get(name, {})
 
@@ -117,14 +113,10 @@ def _recorded() -> dict[str, Any]:
 
 
 def pinned(key: str) -> tuple[str | None, dict[str, str]]:
-    """Return the pinned revision of a repository, and the SHA-256 of its pinned files.
-
-    `pins.json` goes before what the first download recorded, but a pull request that it names may
-    move, so the recorded commit goes before that.
-
-    Args:
-        key: the repository of a model, or `datasets/` and that of a data set.
-    """
+    """Return the pinned revision of a repository, and the SHA-256 of its pinned files; the key of a
+    data set begins with `datasets/`."""
+    # `pins.json` goes before what the first download recorded, but a pull request that it names may
+    # move, so the recorded commit goes before that.
     pin = read_json(PINS)["repositories"].get(key, {})
     recorded = _recorded().get(key, {"revision": None, "files": {}})
     revision, files = pin.get("revision"), dict(recorded["files"])
@@ -137,10 +129,8 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
 
 
 def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
-    """Record the commit and the SHA-256 of downloaded files; they are enforced from now on.
-
-    Nothing is written if all of it is recorded: the cache may be read-only.
-    """
+    """Record the commit and the SHA-256 of downloaded files; they are enforced from now on."""
+    # Nothing is written if all of it is recorded: the cache may be read-only.
     entry = _recorded().get(key, {})
     if entry.get("revision") == commit and sums.items() <= entry["files"].items():
         return
@@ -155,22 +145,23 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 # --- files
 
 
-def repository_of(key: str) -> dict[str, str]:
-    """The arguments by which huggingface_hub names the repository of a key of the pins."""
-    name, kind = key.partition("@")[0], "dataset" if key.startswith("datasets/") else "model"
-    return {"repo_id": name.removeprefix("datasets/"), "repo_type": kind}
-
-
-def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative: str) -> Path:
+def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return the folder of a snapshot with all files of these patterns, verified."""
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
     commit, digests = pinned(key)
-    options = {**repository_of(key), "revision": commit or revision}
+    repository, _, revision = key.partition("@")
+    name = repository.removeprefix("datasets/")
     with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
-        folder = Path(retrying(snapshot_download)(allow_patterns=list(patterns), **options))
+        snapshot = retrying(snapshot_download)(
+            name,
+            repo_type="model" if name == repository else "dataset",
+            revision=commit or revision or None,
+            allow_patterns=list(patterns),
+        )
+    folder = Path(snapshot)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
@@ -192,39 +183,26 @@ def _fetch(key: str, revision: str | None, patterns: Sequence[str], alternative:
 
 def fetch_file(name: str, key: str = DATASET) -> Path:
     """Return a file of the hub, verified; download it if it is not in the cache."""
-    alternative = "set BENCH_MODELS to a folder that holds it"
-    if key == DATASET:
-        alternative = "set BENCH_DATA to a local data folder"
-    path = _fetch(key, None, [name], alternative) / name
-    if not path.is_file():
-        raise UserError(f"cannot fetch {name}: {key} has no such file; {alternative}")
-    return path
+    variable = "BENCH_DATA" if key == DATASET else "BENCH_MODELS"
+    return _fetch(key, [name], f"set {variable} to a folder that holds it") / name
 
 
-def fetch_backbone(repository: str, revision: str | None = None) -> Path:
-    """Return the folder of a hub model, verified; download what is missing.
-
-    Args:
-        repository: for example "google-bert/bert-base-uncased"; `@` and a revision may follow.
-        revision: a commit, branch or pull request ("refs/pr/1"); by default the pinned commit.
-    """
-    if revision is None:
-        repository, _, revision = repository.partition("@")
-    key = f"{repository}@{revision}" if revision else repository
-    alternative = "name a local folder that holds the model"
-    folder = _fetch(key, revision or None, BACKBONE_FILES, alternative)
+def fetch_backbone(key: str) -> Path:
+    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified; download what
+    is missing. Without a revision (commit, branch or "refs/pr/1") it is the pinned commit."""
+    folder = _fetch(key, BACKBONE_FILES, "name a local folder that holds the model")
     if not any(folder.rglob("*.safetensors")):
         raise UserError(
             f"{key} has only pickled weights, which can run code when they are loaded: refused; "
-            f"name a revision with model.safetensors ({repository}@REVISION), or "
+            f"name a revision with model.safetensors ({key.partition('@')[0]}@REVISION), or "
             "convert them to a local folder"
         )
     return folder
 
 
 def probing_file(path: Path) -> None:
-    """Check that the file `DATA/probing/NAME.txt` of SentEval, which the hub's archive lacks, is
-    there; download it from GitHub if `fetch_senteval` made DATA."""
+    """Check that the file `DATA/probing/NAME.txt` of SentEval is there; download it from GitHub if
+    `fetch_senteval` made DATA, from an archive without it."""
     is_ours = path.parents[2].resolve() == cache_folder().resolve() and local_folder() is None
     if not is_ours:
         if not path.is_file():

@@ -54,26 +54,17 @@ def local_folder() -> Path | None:
 
 def corpus_name(path: Path) -> str:
     """The name of a corpus: its file name without `.txt` or `.csv`, and without `.gz`."""
-    return Path(path).name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
+    return path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
 
 
 def corpus_path(name: str, folder: Path) -> Path:
-    """Return the file of a corpus.
-
-    Args:
-        name: of `NAME.txt` or `NAME.txt.gz` in `folder`, or a path with a `/`. A corpus of the
-            hub's data set has its file name there: `nli` is `nli_for_simcse.csv` or `.csv.gz`, and
-            no other file.
-        folder: a data folder.
-    """
-    if "/" in name:
-        # A name without `/` is never a path: a run is identified by the name of its corpus, or by
-        # the bytes at its path.
-        paths = [Path(name)]
-    else:
-        plain = Path(folder) / CORPORA.get(name, f"{name}.txt")
-        paths = [plain, plain.with_name(f"{plain.name}.gz")]
-    for path in paths:
+    """Return the file of a corpus: `NAME.txt` or `NAME.txt.gz` in a data folder, or a path with a
+    `/`. A corpus of the hub's data set has its file name there."""
+    # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
+    # bytes at its path.
+    plain = Path(name) if "/" in name else folder / CORPORA.get(name, f"{name}.txt")
+    packed = plain.with_name(f"{plain.name}.gz")
+    for path in (plain,) if "/" in name else (plain, packed):
         if path.is_file():
             return path
     files = {path.name.removesuffix(".gz") for path in folder.iterdir()}

@@ -1,17 +1,12 @@
 """SentEval's classifiers (docs/methods.md#classifier), many of them trained at once.
 
-SentEval trains its logistic regressions and small networks one after another: 410 for a task with
-nested cross-validation. All start from the same weights and shuffle with the same seed. Heads whose
-training parts have equal length therefore see the same sequence of row indices, each within its own
-part. Here they take every step together, as a batch dimension. Each head keeps its own best weights
-and its own early-stopping counter.
+SentEval trains its classifiers one after another, all from the same weights and shuffled with the
+same seed. Those whose training parts have equal length therefore see the same sequence of row
+indices. Here they take every step together, as a batch dimension. In float64 the accuracies equal
+those of the one-by-one loop; in float32 they differ by rounding.
 
-Only the order of summation differs: in float64 the accuracies equal those of the one-by-one loop,
-in float32 they differ by rounding.
-
-Folds may be of several tasks. A GPU is kept busy by few large operations, so there heads of unlike
-shapes share a loop too: smaller layers are padded with units that are exactly 0. A processor is
-kept busy by several loops of small operations, each on threads of its own.
+A GPU is kept busy by few large operations, so there heads of unlike shapes share a loop too, padded
+with units that are exactly 0. A processor is kept busy by several loops, each on its own threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -96,18 +91,8 @@ def fit(
     *,
     padded: bool | None = None,
 ) -> list[list[Fitted]]:
-    """Train all heads of all folds, on the device and in the dtype of `features`.
-
-    Args:
-        features: (n, d), shared by all folds.
-        labels: int64 (n,).
-        folds: training parts and heads.
-        settings: optimiser, batch size and early stopping.
-        padded: whether heads of unlike shapes share a loop; by default, on a GPU.
-
-    Returns:
-        Each fold's heads.
-    """
+    """Train all heads of all folds, on the device and in the dtype of `features`, (n, d); labels
+    are int64 (n,). Heads of unlike shapes share a loop if `padded`, by default on a GPU."""
     inputs, on_gpu = with_ones(features), features.is_cuda
     block = BLOCK["cuda" if on_gpu else "cpu"]
     cohorts = [
@@ -180,7 +165,7 @@ class _Cohort:
         self.size = sum(layer.numel() for layer in self.weights)
 
     def _draw(self, folds: Sequence[Fold]) -> None:
-        """Draw the initial weights, which SentEval's dropout masks follow in the same generator."""
+        """Draw the initial weights; SentEval's dropout masks follow in the same generator."""
         width, hidden = self.inputs.shape[1] - 1, max(head.hidden for head in self.heads)
         drawn = {
             classes: [initial(width, classes, head.hidden) for head in self.heads]

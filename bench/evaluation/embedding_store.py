@@ -1,7 +1,4 @@
-"""Sentence vectors on disk.
-
-Each distinct sentence is encoded once, and interrupted encodings can be resumed.
-"""
+"""Sentence vectors on disk, so that interrupted encodings can be resumed."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -11,7 +8,7 @@ from typing import BinaryIO
 import numpy as np
 from filelock import lock_descriptor
 
-from bench.datasets.manifest import check_finite
+from bench.datasets.manifest import check_vectors
 from bench.models.encoder import Encoder
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -56,8 +53,8 @@ class VectorStore:
         self._rows = {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
 
     def add(self, sentences: Iterable[str], device: str = "cpu") -> None:
-        """Encode the sentences that are missing, the longest first, so that the progress bar never
-        underestimates; `device` is the encoder's."""
+        """Encode the sentences that are missing, the longest first: a progress that never
+        underestimates."""
         missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
         missing.sort(key=lambda text: (-len(text), text))
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
@@ -69,13 +66,8 @@ class VectorStore:
                 progress.advance(len(chunk))
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
-        shaped = vectors.ndim == 2 and len(vectors) == len(sentences) and vectors.size
-        if not shaped or self.width not in (0, vectors.shape[1]):
-            raise UserError(
-                f"the encoder returned an array of shape {vectors.shape} for {len(sentences)} "
-                "sentences; it must return one vector per sentence, all of the same width"
-            )
-        check_finite(sentences, vectors)  # what is written is not encoded again
+        # What is written is not encoded again.
+        check_vectors(sentences, vectors, self.width or vectors.shape[-1])
         if not self.width:
             self.width = vectors.shape[1]
             write_json(self._description, {"encoder": self.identity, "width": self.width})

@@ -1,9 +1,5 @@
-"""Geometry of sentence vectors: alignment, uniformity, and similarity of layers and tokens.
-
-Functions take torch tensors on any device and compute in their dtype: float32 during training,
-float64 for stored results. Zero vectors stay zero when normalised. Definitions and sources:
-docs/analyses.md.
-"""
+"""Geometry of sentence vectors: alignment, uniformity, and similarity of layers and tokens, with
+definitions and sources in docs/analyses.md. Zero vectors stay zero when normalised."""
 
 import math
 from collections.abc import Sequence
@@ -28,13 +24,8 @@ def unit(vectors: Tensor) -> Tensor:
 def alignment(
     first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False
 ) -> float | None:
-    """Mean squared distance between the unit vectors of positive pairs, 0 to 4; None without one.
-
-    Args:
-        first, second: (n, d), the sides of each pair.
-        gold: gold scores (n,), 0 to 5.
-        with_four: count pairs with a gold score of exactly 4 as positive, as in DCLR's code.
-    """
+    """Mean squared distance between the unit vectors of positive pairs, sides (n, d) and gold (n,);
+    None without one. In DCLR's code a gold score of exactly 4 is positive, too."""
     positive = gold >= POSITIVE if with_four else gold > POSITIVE
     if not positive.any():
         return None
@@ -56,10 +47,8 @@ def uniformity(vectors: Tensor) -> float:
 
 
 def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | None, float]:
-    """Alignment and uniformity as in DCLR's code: averages over batches of `BATCH` pairs.
-
-    Batches without a positive pair are skipped; in DCLR's code they make the alignment NaN.
-    """
+    """Alignment and uniformity as in DCLR's code, averages over batches of `BATCH` pairs, but
+    without those that have no positive pair, which make its alignment NaN."""
     batches = list(zip(first.split(BATCH), second.split(BATCH), gold.split(BATCH), strict=True))
     scores = [alignment(*batch, with_four=True) for batch in batches]
     aligned = [value for value in scores if value is not None]
@@ -69,10 +58,8 @@ def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | Non
 
 @torch.no_grad()
 def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[float]:
-    """Means of the largest, second largest, ... cosine of each row with all `others` but its own.
-
-    Both are unit vectors (n, d), n above `ranks`.
-    """
+    """Means of the largest, second largest, ... cosine of each row with all `others` but its own;
+    all are unit vectors (n, d)."""
     cosines = (vectors @ others.T).fill_diagonal_(-math.inf)
     return cosines.topk(ranks).values.double().mean(0).tolist()
 
@@ -89,16 +76,12 @@ def token_similarity(states: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """SetSim and TokSim of each sentence, for L layers and the embeddings.
+    """SetSim and TokSim of each sentence, for the embeddings and L layers, each (n, length, d),
+    padded on the right.
 
-    Args:
-        states: of all layers, embeddings first, each (n, length, d).
-        mask: attention mask (n, length), padding on the right.
-
-    Returns:
-        float64 (n, 4L + 2). SetSim between layers i and i + 1, for the first token (L columns) and
-        the mean of all tokens (L); TokSim of layers 0 to L without special tokens (L + 1), which
-        are the first and the last, and with them (L + 1).
+    Returns float64 (n, 4L + 2). SetSim between layers i and i + 1, for the first token (L columns)
+    and the mean of all tokens (L); TokSim of layers 0 to L without special tokens (L + 1), which
+    are the first and the last, and with them (L + 1).
     """
     inner = mask.clone()
     inner[:, 0] = 0

@@ -1,17 +1,17 @@
 """The arithmetic of many classifiers at once: layers, gradients, dropout and optimisers.
 
-Heads are a batch dimension, ordered by fold. Layers include the bias as their last column. Where
-heads of unlike shapes share a batch, smaller layers are padded with units and labels that are
-exactly 0 (`ABSENT`).
+Heads are a batch dimension, ordered by fold. Layers include the bias as their last column. Smaller
+layers are padded with units and labels that are exactly 0 (`ABSENT`).
 """
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.rmsprop import rmsprop
 
 from methods.base import seed_torch
 
@@ -36,11 +36,8 @@ def with_ones(features: Tensor) -> Tensor:
 
 
 def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], torch.Generator]:
-    """SentEval's initial weights, float32 on the CPU, and its random generator after them.
-
-    Weights are a layer (classes, width + 1), or with hidden units two, (hidden, width + 1) and
-    (classes, hidden + 1).
-    """
+    """SentEval's initial weights, a layer (classes, width + 1), or with hidden units two, (hidden,
+    width + 1) and (classes, hidden + 1), and its random generator after them."""
     with torch.random.fork_rng(devices=[]):
         seed_torch(SEED)
         sizes = [width, hidden, classes] if hidden else [width, classes]
@@ -78,15 +75,8 @@ def unpad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
 def forward(
     weights: Sequence[Tensor], inputs: Tensor, masks: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None.
-
-    Args:
-        weights: one layer (heads, classes, d + 1), or two with hidden units between. Heads are
-            ordered by fold.
-        inputs: (folds, n, d + 1).
-        masks: dropout of the hidden units before the sigmoid, (folds or 1, heads of a fold, hidden,
-            n).
-    """
+    """Logits (heads, classes, n), and hidden units (heads, hidden, n) or None, of inputs
+    (folds, n, d + 1) and dropout masks (folds or 1, heads of a fold, hidden, n)."""
     heads, folds = len(weights[0]), len(inputs)
     by_fold = weights[0].reshape(folds, -1, inputs.shape[2])
     first = torch.bmm(by_fold, inputs.transpose(1, 2)).view(heads, -1, inputs.shape[1])
@@ -120,17 +110,13 @@ def gradients(
 
 
 class Dropout:
-    """Scaled masks of the hidden units of each head.
-
-    On a processor they are SentEval's: drawn in the shape of each network, by the generator that
-    drew its weights. On a GPU they are drawn there, for all heads at once.
-    """
+    """Scaled masks of the hidden units of each head. On a processor they are SentEval's: drawn in
+    the shape of each network, by the generator that drew its weights."""
 
     def __init__(
         self, like: Tensor, heads: Sequence[Head], generators: dict[int, list[torch.Generator]]
     ) -> None:
-        """Take a tensor with the device and dtype of masks, and by number of labels a generator
-        for each head."""
+        """Take device and dtype of `like`, and by number of labels a generator for each head."""
         self.like, self.heads, self.generators = like, heads, generators
         self.hidden = max(head.hidden for head in heads)
         rates = torch.zeros(len(heads), self.hidden, 1)  # absent units are always kept
@@ -140,14 +126,8 @@ class Dropout:
         self.on_device = torch.Generator(like.device).manual_seed(SEED)
 
     def masks(self, count: int, classes: Sequence[int]) -> Tensor:
-        """Masks of `count` samples, (folds or 1, heads of a fold, hidden, count).
-
-        Folds of equally many labels share one draw, on a GPU all folds.
-
-        Args:
-            count: samples.
-            classes: number of labels of each fold.
-        """
+        """Masks of `count` samples, (folds or 1, heads of a fold, hidden, count). Folds with the
+        same number of labels (`classes`, of each) share one draw, on a GPU all folds."""
         if self.like.is_cuda:
             shape, device = (1, len(self.heads), self.hidden, count), self.like.device
             drawn = torch.rand(shape, generator=self.on_device, device=device)
@@ -174,11 +154,10 @@ class Optimiser:
         self, name: str, weights: Sequence[Tensor], decays: Tensor, *, fused: bool = False
     ) -> None:
         """`fused` takes torch's fused Adam, a single launch on a GPU; it rounds differently."""
-        self.name, self.decays, self.steps = name, decays.view(-1, 1, 1), 0
+        self.name, self.decays, self.fused = name, decays.view(-1, 1, 1), fused
         self.squares = [torch.zeros_like(weight) for weight in weights]
         self.means = [torch.zeros_like(weight) for weight in weights] if name == "adam" else []
-        count = torch.zeros((), device=decays.device)
-        self.counts = [count.clone() for _ in self.means] if fused else []
+        self.steps = [torch.zeros((), device=decays.device if fused else "cpu") for _ in weights]
 
     def select(self, heads: Tensor) -> None:
         self.decays = self.decays[heads]
@@ -187,35 +166,17 @@ class Optimiser:
 
     def step(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
         """Update the weights; the gradients are overwritten."""
-        self.steps += 1
         for weight, gradient in zip(weights, gradients, strict=True):
             gradient.addcmul_(weight, self.decays)
-        if self.counts:
-            torch._foreach_add_(self.counts, 1)
-            torch._fused_adam_(
-                weights,
-                gradients,
-                self.means,
-                self.squares,
-                [],
-                self.counts,
-                lr=1e-3,
-                beta1=0.9,
-                beta2=0.999,
-                weight_decay=0.0,
-                eps=1e-8,
-                amsgrad=False,
-                maximize=False,
-            )
-            return
-        for i, (weight, gradient) in enumerate(zip(weights, gradients, strict=True)):
-            if self.name == "adam":
-                self.means[i].lerp_(gradient, 1 - 0.9)
-                self.squares[i].mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
-                scale = math.sqrt(1 - 0.999**self.steps)
-                rate = 1e-3 / (1 - 0.9**self.steps)
-                root = self.squares[i].sqrt().div_(scale).add_(1e-8)
-                weight.addcdiv_(self.means[i], root, value=-rate)
-            else:
-                self.squares[i].mul_(0.99).addcmul_(gradient, gradient, value=1 - 0.99)
-                weight.addcdiv_(gradient, self.squares[i].sqrt().add_(1e-8), value=-1e-2)
+        if self.name == "adam":
+            adam(
+                weights, gradients, self.means, self.squares, [], self.steps,
+                foreach=False, fused=self.fused, amsgrad=False, maximize=False,
+                lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0,
+            )  # fmt: skip
+        else:
+            rmsprop(
+                weights, gradients, self.squares, [], [], self.steps,
+                foreach=False, centered=False,
+                lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0,
+            )  # fmt: skip

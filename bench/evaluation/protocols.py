@@ -1,6 +1,4 @@
-"""SentEval's three evaluation protocols (docs/methods.md#protocols): which parts train, select and
-test its classifiers.
-"""
+"""SentEval's three protocols (docs/methods.md#protocols): which parts train, select and test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.evaluation.classifier import BLOCK, HELD_OUT, Fold, Settings, fit
+from bench.evaluation.classifier import BLOCK, Fitted, Fold, Settings, fit
 from bench.evaluation.heads import SEED, Head
-from bench.utils.errors import UserError
 
 DECAYS = tuple(10**power for power in range(-5, -1))
 GRID = tuple(Head(decay) for decay in DECAYS)  # for every task
@@ -26,7 +23,7 @@ NETWORKS = tuple(Head(NO_DECAY, hidden, dropout) for hidden in HIDDEN for dropou
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies in points with two decimals; predicted labels of a fixed test part, int64 (n,)."""
+    """Accuracies in points with two decimals; predicted labels of a fixed test part, (n,)."""
 
     dev: float
     test: float
@@ -49,14 +46,8 @@ class Split(NamedTuple):
 
 
 def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
-    """The fewest optimiser steps of a task's classifiers, those of a loop counting once.
-
-    Args:
-        sizes: samples of "train" with "dev" or "test", or of parts that are folded together.
-        settings: of the classifiers.
-        device: "cpu" or "cuda".
-        networks: whether it is a probing task, with networks too.
-    """
+    """The fewest optimiser steps of the classifiers of a task with these numbers of samples, those
+    of a loop counting once; probing has `networks`, too."""
     on_cpu = device == "cpu"
     if "dev" in sizes:  # a processor trains each size of network by itself
         groups = 1 + (len(HIDDEN) if on_cpu else 1) * networks
@@ -69,28 +60,24 @@ def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, netw
 
 
 def nested(data: Part, classes: int, settings: Settings) -> Result:
-    """Nested k-fold cross-validation: the weight decay is selected inside each outer training part.
-
-    Args:
-        data: all samples.
-        classes: number of labels.
-        settings: of the classifiers.
-    """
+    """Nested k-fold cross-validation: the weight decay is selected inside each outer training
+    part."""
     labels = data.labels.cpu().numpy()
-    outer = list(_folds(labels, settings.folds))
+    outer = _folds(labels, settings.folds)
     inner = [
         Fold(train[inner_train], train[inner_dev], GRID, classes)
         for train, _ in outer
         for inner_train, inner_dev in _folds(labels[train], settings.folds)
     ]
     fitted = fit(data.features, data.labels, inner, settings)
-    accuracies = [[head.accuracy for head in fold] for fold in fitted]
-    starts = range(0, len(accuracies), settings.folds)
-    scores = [_means(accuracies[start : start + settings.folds]) for start in starts]
-    parts = zip((train for train, _ in outer), scores, strict=True)
-    refit = [_without_dev(train, score, classes) for train, score in parts]
-    tests = []
+    starts = range(0, len(fitted), settings.folds)
+    scores = [_means(fitted[start : start + settings.folds]) for start in starts]
+    refit = [
+        Fold(train, None, _best(means), classes)
+        for (train, _), means in zip(outer, scores, strict=True)
+    ]
     fits = fit(data.features, data.labels, refit, settings)
+    tests = []
     for (_, test), (head,) in zip(outer, fits, strict=True):
         rows = torch.from_numpy(test).to(data.features.device)
         tests.append(_accuracy(head.predict(data.features[rows]), labels[test]))
@@ -100,33 +87,25 @@ def nested(data: Part, classes: int, settings: Settings) -> Result:
 
 
 def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
-    """Select the weight decay by k-fold cross-validation on the training part, then train on all of
-    it."""
+    """Select the weight decay by k-fold cross-validation on the training part."""
     labels = train.labels.cpu().numpy()
     folds = [Fold(rows, dev, GRID, classes) for rows, dev in _folds(labels, settings.folds)]
-    fitted = fit(train.features, train.labels, folds, settings)
-    scores = _means([[head.accuracy for head in fold] for fold in fitted])
-    last = _without_dev(np.arange(len(labels)), scores, classes)
+    scores = _means(fit(train.features, train.labels, folds, settings))
+    last = Fold(np.arange(len(labels)), None, _best(scores), classes)
     ((head,),) = fit(train.features, train.labels, [last], settings)
     predicted = head.predict(test.features)
     return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def split(task: Split, settings: Settings) -> Result:
-    """Select the weight decay on dev.
-
-    SentEval retrains the best, which gives the same classifier.
-    """
+    """Select the weight decay on dev. SentEval retrains the best: the same classifier."""
     ((result,),) = _best_on_dev([task], [GRID], settings)
     return result
 
 
 def probing(tasks: Sequence[Split], settings: Settings) -> list[list[Result]]:
     """Of each task the results of `split`, and of a network with one hidden layer, its size and
-    dropout selected on dev (docs/methods.md#probing).
-
-    The tasks have equally many training samples, so that all their classifiers take every step
-    together (`bench.evaluation.classifier.fit`).
+    dropout selected on dev (docs/methods.md#probing). The tasks have equally many training samples.
     """
     return _best_on_dev(tasks, [GRID, NETWORKS], settings)
 
@@ -159,13 +138,9 @@ def _best_on_dev(
     return results
 
 
-def _without_dev(train: np.ndarray, scores: Sequence[float], classes: int) -> Fold:
-    if int(HELD_OUT * len(train)) < 1:
-        raise UserError(
-            f"a classifier holds out {HELD_OUT:.0%} of its training part, which is less than one "
-            f"of {len(train)} samples; choose another task or data"
-        )
-    return Fold(train, None, (GRID[int(np.argmax(scores))],), classes)
+def _best(scores: Sequence[float]) -> tuple[Head, ...]:
+    """The head of `GRID` with the best score, the first of equals."""
+    return (GRID[int(np.argmax(scores))],)
 
 
 def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -175,8 +150,9 @@ def _folds(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]
     return list(splitter.split(np.zeros((len(labels), 1)), labels))
 
 
-def _means(accuracies: Sequence[Sequence[float]]) -> list[float]:
+def _means(fitted: Sequence[Sequence[Fitted]]) -> list[float]:
     """Accuracy of each head in points, averaged over folds and rounded."""
+    accuracies = [[head.accuracy for head in fold] for fold in fitted]
     return [float(np.round(100 * np.mean(values), 2)) for values in zip(*accuracies, strict=True)]
 
 

@@ -1,7 +1,4 @@
-"""Score an encoder on tasks.
-
-Each distinct sentence is encoded once, and all tasks share the vectors.
-"""
+"""Score an encoder on tasks, which share the vectors of their distinct sentences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -86,15 +83,8 @@ def score_encoder(
     work: Path,
     tokens: Path | None = None,
 ) -> list[Record]:
-    """Score an encoder on tasks; an interrupted call is resumed by the next one with the same
-    `work`.
-
-    Args:
-        encoder: to score.
-        tasks, mode, device: as in `score`, which also says what is returned.
-        work: folder for vectors and for the records of finished tasks.
-        tokens: folder of token files, which scorings of one suite share.
-    """
+    """Score an encoder on tasks, as `score`; an interrupted call is resumed by the next one with
+    the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
         texts = sentences(tasks, adapt)
@@ -113,21 +103,14 @@ def score(
     device: str = "cpu",
     finished: Path | None = None,
 ) -> list[Record]:
-    """Score tasks from vectors.
+    """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
 
-    Args:
-        tasks: as returned by `read_tasks`.
-        vectors: lookup of the sentences of the tasks, float32 (n, d).
-        adapt: the encoder's last step, fitted on each task (`bench.models.encoder.adaptation`).
-        mode: of `bench.evaluation.classifier.MODES`, for tasks with a classifier.
-        device: of the classifiers.
-        finished: folder of the records of finished tasks, which are not computed again.
+    `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
+    those of classifiers; `finished` is a folder of the records of classifications.
 
-    Returns:
-        Records of each task, and the averages of complete groups. Values are in points:
-        correlations and averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
+    Returns records of each task, and the averages of complete groups, in points: correlations and
+    averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
     """
-    settings = MODES[mode]
     records: list[Record] = []
     classification = [task for task in tasks if isinstance(task, LabelledTask)]
     files = {
@@ -136,7 +119,6 @@ def score(
         if finished
     }
     classified = {name: read_json(file) for name, file in files.items() if file.is_file()}
-    total, done = len(classification), len(classified)
 
     @lru_cache(maxsize=1)  # the splits of a task, one after the other, share one map
     def mapped(target: tuple[str, ...]) -> Vectors:
@@ -146,7 +128,8 @@ def score(
     def final(task: Task) -> Vectors:
         return mapped(tuple(task.target())) if adapt else vectors
 
-    with Progress(total, "classify", unit="task", done=done) as progress:
+    total = len(classification)
+    with Progress(total, "classify", unit="task", done=len(classified)) as progress:
         for task in tasks:
             if isinstance(task, sts.StsTask):
                 records += sts.score(task, final(task))
@@ -155,7 +138,7 @@ def score(
                 waiting = [item for item in classification if item.name not in classified]
                 together = _trained_together(task, waiting, device)
                 lookups = [final(item) for item in together]
-                scored = _score_labelled(together, lookups, settings, device)
+                scored = _score_labelled(together, lookups, MODES[mode], device)
                 for item, of_task in zip(together, scored, strict=True):
                     classified[item.name] = of_task
                     if item.name in files:
@@ -179,27 +162,20 @@ def _record(task: str, split: str, metric: str, value: float) -> Record:
     return {**head, "aggregation": "all", "value": value}
 
 
-def _training_samples(task: LabelledTask) -> int:
-    return len(next(iter(task.splits.values())).labels)
-
-
 def _trained_together(
     task: LabelledTask, waiting: Sequence[LabelledTask], device: str
 ) -> list[LabelledTask]:
     """The tasks whose classifiers train with those of `task`: on a GPU all probing tasks with
-    equally many training samples, else it alone. A processor would gain nothing, and hold the
-    features of all."""
+    equally many training samples, else it alone: a processor would only need more memory."""
     if device == "cpu" or task.protocol != PROBING:
         return [task]
-    probing, size = [item for item in waiting if item.protocol == PROBING], _training_samples(task)
-    return [item for item in probing if _training_samples(item) == size]
+    size = len(task.splits["train"].labels)
+    probing = [item for item in waiting if item.protocol == PROBING]
+    return [item for item in probing if len(item.splits["train"].labels) == size]
 
 
 def _score_labelled(
-    tasks: Sequence[LabelledTask],
-    vectors: Sequence[Vectors],
-    settings: Settings,
-    device: str,
+    tasks: Sequence[LabelledTask], vectors: Sequence[Vectors], settings: Settings, device: str
 ) -> list[list[Record]]:
     """The records of each task of `_trained_together`."""
     splits: list[protocols.Split] = []
@@ -227,7 +203,8 @@ def _score_labelled(
         result = protocols.split(splits[0], settings)
     records = _accuracies(task, result)
     for name, metric in metrics_of(task.protocol, task.name).items():
-        if metric.formula and result.predicted is not None:
+        if metric.formula:
+            assert result.predicted is not None
             value = metric.formula(task.splits["test"].labels, result.predicted)
             records.append(_record(task.name, "test", name, round(100 * value, 2)))
     return [records]

@@ -62,13 +62,7 @@ def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
     option = without_pooler(type(base.model))
     if base.pooler != "cls" and option:
         settings["model_args"] = option  # otherwise the library initialises a pooler at random
-    prompts: dict[str, Any] = {
-        "prompts": {},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-    }
     write_json(folder / "sentence_bert_config.json", settings)
-    write_json(folder / "config_sentence_transformers.json", prompts)
     if base.pooler in LAYERS:
         config = read_json(folder / "config.json")
         write_json(folder / "config.json", config | {"output_hidden_states": True})

@@ -96,11 +96,8 @@ class TokenFile(Sequence[list[int]]):
 
 
 def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Path) -> TokenFile:
-    """Tokenize sentences, or read them from `folder` if they were tokenized before.
-
-    The file is named by a hash of the sentences, the tokenizer and `longest`, so it never is stale.
-    Sentences are cut on the right to `longest` tokens, special ones included.
-    """
+    """Tokenize sentences, cut on the right to `longest` tokens, special ones included, or read them
+    from a file in `folder`, named by a hash of sentences, tokenizer and `longest`."""
     digest = hashlib.sha256(f"{tokenizer_identity(tokenizer)}\n{longest}\n".encode())
     for sentence in sentences:
         digest.update(sentence.encode())
@@ -133,10 +130,10 @@ class TransformerEncoder:
         work: Work | None = None,
     ) -> None:
         """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLERS`, token ids of
-        sentences that are encoded repeatedly, and what counts the FLOP of `encode`; `UserError` if
-        the pooler takes the first token of a decoder."""
+        sentences that are encoded repeatedly, and what counts the FLOP of `encode`."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
-        self._cached_tokens, self._work = {} if cached_tokens is None else cached_tokens, work
+        self._cached_tokens = {} if cached_tokens is None else cached_tokens
+        self._work = work
         self._positions = POSITIONS.get(pooler)
         self._limit = self._positions or longest_input(model, tokenizer)
         is_causal = any(getattr(module, "is_causal", False) for module in model.modules())
@@ -161,8 +158,6 @@ class TransformerEncoder:
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds. Truncation
         and padding set in the tokenizer's file are ignored."""
-        if not sentences:
-            return []
         if not room and all(text in self._cached_tokens for text in sentences):
             return [self._cached_tokens[text] for text in sentences]
         options = {"truncation": True, "max_length": self._limit - room, "padding": False}
@@ -184,12 +179,11 @@ class TransformerEncoder:
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
     ) -> np.ndarray:
-        """Encode tokenized sentences, special tokens included: float32 (n, width), in order.
+        """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
-            tokens: token ids of each sentence.
-            progress: called with the number of sentences of each batch; on a GPU that may be before
-                it is finished.
+            tokens: of each sentence.
+            progress: called with the number of sentences of each batch.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
         """
@@ -199,7 +193,7 @@ class TransformerEncoder:
         training = self.model.training
         self.model.eval()
         try:
-            budget = TOKEN_BUDGET.get(device.type, 4096)
+            budget = TOKEN_BUDGET[device.type]
             positions = self._positions if pool is None else None
             batches = list(length_batches([positions or len(row) for row in tokens], budget))
             order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
@@ -212,7 +206,7 @@ class TransformerEncoder:
                 vectors.index_copy_(0, index, self._pooled(batch, pool).float())
                 return len(rows)
 
-            parts = [*zip(batches, order.split([*map(len, batches)]), strict=True)]
+            parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
             # Nothing says that a model's own forward pass may run in several threads.
             at_once = AT_ONCE if device.type == "cpu" and is_packed(self.model) else 1
             side_by_side(encode, parts, at_once, progress or (lambda count: None))
@@ -222,8 +216,8 @@ class TransformerEncoder:
 
     @torch.inference_mode()
     def encode_with_dropout(self, sentences: Sequence[str], seed: int) -> np.ndarray:
-        """Encode one batch with the dropout of training, float32 (n, d); `seed` determines its
-        masks. The state of torch's global generators is restored."""
+        """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
+        state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
         training = self.model.training
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -257,8 +251,8 @@ class TransformerEncoder:
 
 
 def read_tokens(encoder: Encoder, sentences: Sequence[str], folder: Path) -> None:
-    """Have the transformer under an encoder, if any, take token ids of distinct sentences from a
-    file that all runs of a suite share."""
+    """Have the transformer under an encoder, if any, take token ids from a file that all runs of a
+    suite share."""
     base: Any = encoder
     while getattr(base, "base", None):
         base = base.base

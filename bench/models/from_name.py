@@ -1,22 +1,18 @@
 """Models to score: a hub id, a folder, a backbone, or a Python function, with options.
 
-Functions are user code. They are imported only if the user names one (`module:function`) or passes
-one. Names in files of results or configurations are never imported.
+A function is imported only where the user names or passes it, never by a name in a file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import operator
 import os
 import re
 import sys
-import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +23,7 @@ from bench.models.poolers import check_pooler
 from bench.registry.encoders import encoder_folder
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import slug
+from bench.utils.files import sha256_text, slug
 
 Function = Callable[[list[str]], Any]
 
@@ -51,7 +47,7 @@ class Model:
         the options of `common` where it sets none."""
         model = replace(common or cls(word), source=word)
         match = OPTIONS.fullmatch(word)
-        if Path(word).exists() or not match:
+        if not match:
             return model
         options: dict[str, Any] = {}
         for item in match["options"].split(","):
@@ -66,8 +62,8 @@ class Model:
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
-        """The model that a file of results describes (see `describe`); `UserError` if it is a
-        function, since code that a file names is never run."""
+        """The model that a file of results describes (see `describe`). Code that a file names is
+        never run."""
         model = cls(described["model"], **{key: described[key] for key in KEYS})
         if described["function"] or model.is_function:
             raise UserError(
@@ -78,13 +74,10 @@ class Model:
 
     @property
     def is_function(self) -> bool:
-        return not isinstance(self.source, str) or bool(
-            FUNCTION.fullmatch(self.source) and not Path(self.source).exists()
-        )
+        return not isinstance(self.source, str) or bool(FUNCTION.fullmatch(self.source))
 
     @property
     def name(self) -> str:
-        """The source as text."""
         source = self.source
         if isinstance(source, str):
             return source
@@ -92,21 +85,13 @@ class Model:
 
     @property
     def options(self) -> list[str]:
-        """The options as they are written in brackets."""
         given = {"pooler": self.pooler, "prompt": self.prompt}
         options = [f"{key}={value}" for key, value in given.items() if value is not None]
         return options + ["normalize"] * self.normalize
 
     @property
     def label(self) -> str:
-        """Source and options, for tables."""
         return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
-
-    def file(self, above: int = 0) -> str:
-        """Name of the file of results: a folder's last part with `above` parents, or all."""
-        folder = Path(self.name)
-        name = "-".join(folder.resolve().parts[-1 - above :]) if folder.is_dir() else self.name
-        return "-".join(slug(word) or "none" for word in (name, *self.options)) + ".json"
 
     def describe(self) -> dict[str, Any]:
         """The model for files of results, as JSON; `stored` reads it back."""
@@ -114,7 +99,7 @@ class Model:
         return {"model": self.name, **options, "function": self.is_function}
 
     def check(self) -> None:
-        """Raise `UserError` for mistakes that are visible before anything is loaded."""
+        """Refuse mistakes that are visible before anything is loaded."""
         if self.is_function:
             self._function()
         else:
@@ -123,10 +108,22 @@ class Model:
             check_pooler(self.pooler)
 
     def _function(self) -> Function:
-        return imported(self.source) if isinstance(self.source, str) else self.source
+        """The function; one that is named is imported from Python's path or the present folder."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, path = self.source.partition(":")
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            function: Function = operator.attrgetter(path)(importlib.import_module(module))
+        except FAILURES as error:
+            raise UserError(
+                f"'{self.source}' cannot be imported ({describe_error(error)}); "
+                "run in its folder, or install what it needs"
+            ) from error
+        return function
 
     def load(self, device: str) -> Encoder:
-        """Load the encoder; raise `UserError` if it cannot be, or does not support its options."""
         if self.is_function:
             if self.pooler is not None or self.prompt is not None:
                 raise UserError(
@@ -140,38 +137,24 @@ class Model:
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:
-    """Models by the names of their files of results, unique by as many parents as needed."""
-    for above in range(max(len(Path(model.name).resolve().parts) for model in models)):
-        by_file = {model.file(above): model for model in models}
-        if len(by_file) == len(models):
-            return by_file
-    pairs = combinations(models, 2)
-    first, second = next((a, b) for a, b in pairs if a.file(above) == b.file(above))
-    raise UserError(
-        f"'{first.label}' and '{second.label}' would both be written to {first.file()}; "
-        "omit one, or evaluate each into its own folder with --out"
-    )
-
-
-def imported(name: str) -> Function:
-    """Import `module:function` from Python's path or the present folder; `UserError` otherwise."""
-    module, _, path = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        return operator.attrgetter(path)(importlib.import_module(module))
-    except FAILURES as error:
-        raise UserError(
-            f"'{name}' cannot be imported ({describe_error(error)}); "
-            "run in its folder, or install what it needs"
-        ) from error
+    """Models by the names of their files of results."""
+    by_file: dict[str, Model] = {}
+    for model in models:
+        file = slug(model.label).lstrip(".-") + ".json"
+        if file in by_file:
+            raise UserError(
+                f"'{by_file[file].label}' and '{model.label}' would both be written to {file}; "
+                "omit one, or evaluate each into its own folder with --out"
+            )
+        by_file[file] = model
+    return by_file
 
 
 class FunctionEncoder:
     """Encodes with a function from a list of texts to an array (n, d) of numpy or torch.
 
-    If the function has a string attribute `identity`, that and its name are the encoder's identity.
-    Otherwise it differs in each process (`lasting` is False), so evaluations are not resumed.
+    Without an attribute `identity` of the function, its vectors are not known in another process
+    (`lasting` is False), and evaluations are not resumed.
     """
 
     kind = "function"
@@ -179,22 +162,16 @@ class FunctionEncoder:
     def __init__(self, function: Function, name: str) -> None:
         self.function, self.name = function, name
         identity = getattr(function, "identity", None)
-        self.lasting = isinstance(identity, str)
-        text = f"{name}\n{identity}" if self.lasting else f"{name}\n{os.getpid()}\n{time.time_ns()}"
-        self.identity = f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self.lasting = identity is not None
+        text = f"{name}\n{identity if self.lasting else uuid.uuid4()}"
+        self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """As `Encoder.encode`; `UserError` if the function fails, or does not return one vector per
-        sentence."""
-        if not sentences:
-            return np.zeros((0, 0), dtype=np.float32)
         try:
             output = self.function(list(sentences))
             if hasattr(output, "detach"):
                 output = output.detach().float().cpu()
             vectors = np.asarray(output, dtype=np.float32)
-        except UserError:
-            raise
         except FAILURES as error:
             reason = describe_error(error, self.function)
             raise UserError(

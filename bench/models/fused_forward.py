@@ -36,10 +36,10 @@ def is_fused(model: Any, device: str) -> bool:
 
 
 class FusedLayers:
-    """The layers of a transformer of `PACKED`, with its own weights."""
+    """The layers of a model for which `is_fused` holds, with its own weights and products of a
+    type."""
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
-        """Take a model for which `is_fused` holds, and the type of its products."""
         self.model, self.kind = model, kind
         self.weights: list[Tensor] = []  # of products, those of one product in a row
         self.groups: list[int] = []  # how many of these are joined in each product
@@ -59,8 +59,7 @@ class FusedLayers:
     def forward(
         self, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
     ) -> States:
-        """Hidden states, as `packed_forward.forward` returns them, of a batch without
-        `positions`."""
+        """As `packed_forward.forward`, of a batch without `positions`."""
         if work is not None:
             work.count(self.model.config, batch.lengths, first_only)
         # The embedding layer runs padded, because methods hook into it.

@@ -4,15 +4,13 @@ A folder that `save_encoder` writes holds `encoder.json` (the kind, and what the
 returned), the encoder's own files, and, where the encoder has them, `base/` (the encoder that it
 wraps) and `arrays.safetensors` (its tensors).
 
-Folders of sentence-transformers are read by that library. Where the first module is a transformer
-and its vectors are pooled by one of our poolers, our own forward pass runs it, and the library what
-follows. Otherwise the library encodes. Normalize as the last module is left out: it changes no
-cosine, and SentEval's classifiers get unnormalised vectors.
+Folders of sentence-transformers are read by that library. Where they are a transformer and one of
+our poolers, our own forward pass runs it. Otherwise the library encodes. Normalize as the last
+module is left out: it changes no cosine, and SentEval's classifiers get unnormalised vectors.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import logging
@@ -29,7 +27,12 @@ from bench.download import fetch_backbone
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.poolers import POOLER_NAMES, check_pooler
-from bench.models.transformer import check_folder, load_backbone, refuse_pickled, summary
+from bench.models.transformer import (
+    check_folder,
+    library_errors,
+    load_backbone,
+    refuse_pickled,
+)
 from bench.registry.backbones import UnknownBackbone, backbone, refuse_own_code
 from bench.registry.encoders import (
     MODULES,
@@ -41,8 +44,7 @@ from bench.registry.encoders import (
 )
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, write_json
-from bench.utils.memory import is_memory_full
+from bench.utils.files import atomic_folder, read_json, sha256_text, write_json
 from methods.base import Mapped
 
 ARRAYS = "arrays.safetensors"
@@ -53,7 +55,7 @@ USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
 def save_encoder(encoder: Any, folder: Path) -> None:
-    """Write an encoder to a folder atomically; `UserError` if it cannot be written."""
+    """Write an encoder to a folder atomically."""
     with atomic_folder(folder) as temporary:
         stored = encoder.save(temporary)
         base, arrays = getattr(encoder, "base", None), getattr(encoder, "arrays", None)
@@ -68,7 +70,7 @@ def save_encoder(encoder: Any, folder: Path) -> None:
 def load_encoder(
     model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
 ) -> Encoder:
-    """Load an encoder; `UserError` if it cannot be, or not with these options.
+    """Load an encoder.
 
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
@@ -89,27 +91,18 @@ def load_encoder(
                 f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
             )
         return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
-    try:
-        with float32_products(ELSEWHERE):
-            if kind == SAVED:
-                return _load_saved(folder, device)
-            encoder: Encoder = load_modular(folder, prompt, device)
-            encoder.encode(["a"])  # whether its parts fit together
-            return encoder
-    except UserError:
-        raise
-    except Exception as error:  # of any kind, for whatever the files say
-        if is_memory_full(error):
-            raise
-        raise UserError(
-            f"the parts of the encoder in {folder} are damaged or do not fit ({summary(error)}); "
-            "save or download it again"
-        ) from error
+    subject = f"the parts of the encoder in {folder} are damaged or do not fit"
+    with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
+        if kind == SAVED:
+            return _load_saved(folder, device)
+        encoder: Encoder = load_modular(folder, prompt, device)
+        encoder.encode(["a"])  # whether its parts fit together
+    return encoder
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
-    """Return how `load_encoder` reads a folder with these options, of `KINDS`; `UserError` if it
-    would refuse it for what its files are, without its weights."""
+    """Return how `load_encoder` reads a folder with these options, of `KINDS`; refuse what shows
+    without its weights."""
     kind = folder_kind(folder)
     if kind == MODULES and pooler is None:
         read_modules(folder)
@@ -127,34 +120,28 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
         check_folder(folder)
         kind = TRANSFORMER
     if prompt:
-        refusal = f"{folder} has no prompts"
-        if pooler:
-            refusal = f"--pooler uses only the transformer of {folder}, without prompts"
-        raise UserError(f"{refusal}; omit --prompt")
+        raise UserError(f"{folder} has no prompts, or --pooler leaves them out; omit --prompt")
     return kind
 
 
 def find_model(model: str | Path) -> Path:
-    """Return the folder of a model: a run's encoder, a folder, a backbone by name, or a download;
-    `UserError` if there is none."""
+    """The folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
     name = str(model)
     folder = encoder_folder(name)
     if folder is not None:
         return folder
     try:
         return backbone(name).folder()
-    except UnknownBackbone as unknown:
-        try:
-            return fetch_backbone(name)
-        except UserError as error:
-            if "/" in name:
-                raise
-            raise type(error)(f"{error} ({unknown})") from error  # it may be a misspelt backbone
+    except UnknownBackbone:
+        if "/" not in name:  # a model of the hub has an owner
+            raise
+        return fetch_backbone(name)
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
-    """Load a folder that `save_encoder` wrote. Its encoder is one of ours, or of a method's."""
-    stored, parts = read_json(folder / SAVED), dict[str, Any]()
+    """Load a folder that `save_encoder` wrote; its encoder is one of ours, or of a method's."""
+    stored = read_json(folder / SAVED)
+    parts: dict[str, Any] = {}
     if (folder / "base").is_dir():
         parts["base"] = load_encoder(folder / "base", device=device)
     if (folder / ARRAYS).is_file():
@@ -174,7 +161,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
-    """The entries of modules.json; `UserError` if one needs code of its own or is pickled."""
+    """The entries of modules.json; none needs code of its own or is pickled."""
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]
@@ -193,8 +180,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_prompt(folder: Path, name: str | None) -> str:
-    """The text of a prompt, None for the folder's default one and "" for none; `UserError` if the
-    folder has no such prompt."""
+    """The text of a prompt, None for the folder's default one and "" for none."""
     path = folder / PROMPTS
     described = read_json(path) if path.is_file() else {}
     prompts = described.get("prompts") or {}
@@ -208,8 +194,7 @@ def read_prompt(folder: Path, name: str | None) -> str:
 
 
 def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
-    """Load the encoder of a folder, with a prompt as `read_prompt` takes it; errors of the library
-    may be of any kind."""
+    """Load the encoder of a folder, with a prompt as `read_prompt` takes it."""
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     model: Any = None
     if entries[0]["type"].endswith(".Transformer"):
@@ -234,49 +219,32 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         library.pop(-1)
     library.eval()
 
-    # Our pooler, where the first two modules are a transformer's last states and that pooler.
-    pooler, plain = None, {"method": "forward", "method_output_name": "last_hidden_state"}
-    pooling: Any = library[1] if len(library) > 1 else None
-    if model is not None and isinstance(pooling, Pooling):
-        first: Any = library[0]
+    # Our forward pass, where the modules are a transformer's last states and one of our poolers.
+    first: Any = library[0]
+    pooling: Any = library[-1]
+    if model is not None and not text and len(library) == 2 and isinstance(pooling, Pooling):
+        plain = {"method": "forward", "method_output_name": "last_hidden_state"}
         is_plain = first.modality_config.get("text") == plain and not first.processing_kwargs
-        if is_plain and (pooling.include_prompt or not text):
-            pooler = MODES.get(pooling.pooling_mode)
-    if pooler is None:
-        return ModularEncoder(folder, text, library.to(device))
-    transformer = TransformerEncoder(model.to(device), library[0].tokenizer, pooler)
-    behind = torch.nn.Sequential(*list(library)[2:]).to(device)
-    if not text and not len(behind):
-        return transformer
-    return ModularEncoder(folder, text, behind, transformer)
+        pooler = MODES.get(pooling.pooling_mode)
+        if is_plain and pooler:
+            return TransformerEncoder(model.to(device), first.tokenizer, pooler)
+    return ModularEncoder(folder, text, library.to(device))
 
 
 class ModularEncoder:
-    """The modules of a folder, all of them or those behind a transformer that we run."""
+    """The modules of a folder, run by sentence-transformers."""
 
     kind = "sentence-transformers"
 
-    def __init__(
-        self, folder: Path, prompt: str, modules: Any, transformer: TransformerEncoder | None = None
-    ) -> None:
-        self._prompt, self._modules, self._transformer = prompt, modules, transformer
-        described = f"{files_sum(folder, READ)}\n{prompt}".encode()
-        self.identity = f"{self.kind}-{hashlib.sha256(described).hexdigest()[:16]}"
-        # Tasks are tokenized once for all runs of a suite, without a prompt.
-        self.base = None if prompt else transformer
+    def __init__(self, folder: Path, prompt: str, library: Any) -> None:
+        self._prompt, self._library = prompt, library
+        described = f"{files_sum(folder, READ)}\n{prompt}"
+        self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        if self._transformer is None:
-            options = {"prompt": self._prompt, "show_progress_bar": False}
-            vectors = self._modules.encode(list(sentences), **options)
-            return np.asarray(vectors, dtype=np.float32)
-        vectors = self._transformer.encode([self._prompt + text for text in sentences])
-        pooled = torch.from_numpy(vectors).to(self._transformer.model.device)
-        with torch.inference_mode():
-            features = {"sentence_embedding": pooled}
-            for module in self._modules:
-                features = module(features)
-        return features["sentence_embedding"].float().cpu().numpy()
+        options = {"prompt": self._prompt, "show_progress_bar": False}
+        vectors = self._library.encode(list(sentences), **options)
+        return np.asarray(vectors, dtype=np.float32)
 
 
 class Normalised(Mapped):
@@ -287,13 +255,11 @@ class Normalised(Mapped):
 
     def __init__(self, base: Any) -> None:
         self.base = base
-        # Whether the identity is the same in another process.
-        self.lasting = getattr(base, "lasting", True)
+        self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
 
     @property
     def identity(self) -> str:
-        digest = hashlib.sha256(json.dumps([self.base.identity]).encode())
-        return f"{self.kind}-{digest.hexdigest()[:16]}"
+        return f"{self.kind}-{sha256_text(json.dumps([self.base.identity]))[:16]}"
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         exact = torch.from_numpy(np.ascontiguousarray(vectors)).double()

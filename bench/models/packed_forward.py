@@ -100,22 +100,6 @@ class _Take(torch.autograd.Function):
         return ctx.back.of(gradient), None, None
 
 
-def _copied(arrays: Sequence[np.ndarray], device: str | torch.device) -> list[Tensor]:
-    """Tensors of arrays on a device, from one copy that does not wait."""
-    if str(device) == "cpu":
-        return [torch.from_numpy(array) for array in arrays]
-    # Each begins at a multiple of 8 bytes.
-    sizes = [_padded(array.nbytes) for array in arrays]
-    joined, starts = np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes[:-1]]).tolist()
-    for array, start in zip(arrays, starts, strict=True):
-        joined[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
-    there, kinds = to_device(torch.from_numpy(joined), device), map(torch.from_numpy, arrays)
-    return [
-        there[start : start + like.nbytes].view(like.dtype).view(like.shape)
-        for like, start in zip(kinds, starts, strict=True)
-    ]
-
-
 def _padded(length: int) -> int:
     """The next multiple of 8, to which kernels of a GPU are aligned."""
     return -(-length // 8) * 8
@@ -171,22 +155,21 @@ class Batch:
         ends = np.concatenate([[0], lengths.cumsum()])
         later = np.ones((ends[-1], 1), bool)
         later[ends[:-1]] = False
-        arrays = [ids, real.astype(np.int64), flat.nonzero()[0], ends[:-1], flat.cumsum() - 1]
-        arrays += [~flat[:, None], np.arange(len(lengths)).repeat(lengths), later]
-        arrays.append(ends.astype(np.int32))
-        (ids_there, mask, index, firsts, sources, padding, owners, later_there, ends_there) = (
-            _copied(arrays, device)
-        )
+        owners = np.arange(len(lengths)).repeat(lengths)
+
+        def there(array: np.ndarray) -> Tensor:
+            return to_device(torch.from_numpy(array), device)
+
         return cls(
-            ids_there,
-            mask,
-            lengths,
-            Rows(index) if ragged and positions is None else None,
-            firsts,
-            ragged,
-            Rows(sources, padding),
-            Rows(owners, later_there),
-            ends_there,
+            ids=there(ids),
+            mask=there(real.astype(np.int64)),
+            lengths=lengths,
+            packed=Rows(there(flat.nonzero()[0])) if ragged and positions is None else None,
+            firsts=there(ends[:-1]),
+            ragged=ragged,
+            unpacked=Rows(there(flat.cumsum() - 1), there(~flat[:, None])),
+            spread=Rows(there(owners), there(later)),
+            ends=there(ends.astype(np.int32)),
         )
 
     @property
@@ -216,8 +199,7 @@ class States(Sequence[Tensor]):
     """Hidden states of all layers, embeddings first, each (n, length, d).
 
     Values at padding are undefined, unless the batch computes them. If only the first tokens of the
-    last layer were computed, `first(-1)` returns them, and indexing that layer raises
-    `LookupError`.
+    last layer were computed, `first(-1)` returns them, and indexing that layer is an error.
     """
 
     def __init__(self, layers: Sequence[Tensor], batch: Batch, first_only: bool = False) -> None:
@@ -317,13 +299,8 @@ def is_packed(model: Any) -> bool:
 def forward(
     model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
 ) -> States:
-    """Hidden states of a Hugging Face transformer, in its current mode (evaluation or training).
-
-    Args:
-        first_only: compute only the first tokens of the last layer, where the model is packed.
-        work: counts the pass.
-        inputs: more inputs of the model, such as `position_ids`.
-    """
+    """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
+    model computes only the first tokens of the last layer. `work` counts the pass."""
     first_only = first_only and is_packed(model)
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
@@ -341,8 +318,7 @@ def forward(
 
 
 def _padding(batch: Batch) -> Tensor | None:
-    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding; None without
-    padding."""
+    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding."""
     if not batch.ragged:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device

@@ -34,7 +34,6 @@ FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first tok
 
 
 def check_pooler(name: str) -> None:
-    """Raise `UserError` if `name` is not a pooler that encoders can be scored with."""
     if name not in POOLER_NAMES:
         raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
 
@@ -44,9 +43,7 @@ LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (1, -1), "avg_embedding_last":
 
 
 def layer_weights(pooler: str, depth: int) -> Tensor:
-    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1), embeddings
-    first.
-    """
+    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1)."""
     weights = torch.zeros(depth + 1)
     for layer in LAYERS[pooler]:
         weights[layer] += 1

@@ -6,9 +6,9 @@ own lose no more than the core that is taken.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -26,33 +26,20 @@ def side_by_side(
 
     `work` is called with an item, and with a function that says whether to stop early, as after an
     error in another thread; it sees none of the caller's context of torch, such as `torch.no_grad`.
-    `then` is called with each result in the order of items, in the calling thread.
+    `then` is called in the calling thread with each result, as soon as it is there.
     """
     threads, stopped = torch.get_num_threads(), Event()
-    workers, errors = min(most, threads, len(items)), list[BaseException]()
-
-    def run(item: Item) -> Any:
-        if stopped.is_set():  # before the calling thread could cancel this item
-            return None
-        try:
-            return work(item, stopped.is_set)
-        except BaseException as error:
-            errors.append(error)
-            stopped.set()
-            raise
-
+    workers = min(most, threads, len(items))
     if workers < 2:
         for item in items:
-            then(run(item))
+            then(work(item, stopped.is_set))
         return
     try:
         with ThreadPoolExecutor(workers, "", torch.set_num_threads, (threads // workers,)) as pool:
             try:
-                for done in [pool.submit(run, item) for item in items]:
-                    wait([done])
-                    if errors:  # of any item: what the others return then is not whole
-                        raise errors[0]
-                    then(done.result())
+                futures = [pool.submit(work, item, stopped.is_set) for item in items]
+                for future in as_completed(futures):
+                    then(future.result())
             finally:
                 stopped.set()  # an interrupt arrives here, in the main thread
                 pool.shutdown(wait=False, cancel_futures=True)

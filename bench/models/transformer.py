@@ -1,11 +1,10 @@
-"""Load a transformer and its tokenizer from a folder.
-
-What would give silently wrong vectors is an error.
-"""
+"""Load a transformer and its tokenizer from a folder."""
 
 import inspect
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
 def _weights(folder: Path) -> list[str]:
-    """The names of the files with the weights of a model."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         return sorted(set(read_json(index)["weight_map"].values()))
@@ -47,7 +45,7 @@ def _weights(folder: Path) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UserError` if a folder lacks a configuration, safetensors weights or a tokenizer."""
+    """Refuse a folder without a configuration, safetensors weights or a tokenizer."""
     refuse_own_code(folder)
     refuse_pickled(folder)
     for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
@@ -59,7 +57,7 @@ def check_folder(folder: Path) -> None:
 
 
 def refuse_pickled(folder: Path) -> None:
-    """Raise `UserError` if the only weights in a folder are pickled."""
+    """Refuse a folder whose only weights are pickled."""
     pickled = [path.name for path in sorted(folder.glob("*")) if path.suffix in PICKLED]
     if pickled and not any(folder.glob("*.safetensors")):
         raise UserError(
@@ -74,15 +72,18 @@ def load_backbone(
     """Load a transformer and its fast tokenizer from a local folder, in float32.
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
-    the model's own pooler (dense + tanh) is loaded, too. `UserError` if files are missing, pickled
-    or broken, do not fit together, or hold no encoder of text.
+    the model's own pooler (dense + tanh) is loaded, too. What would give silently wrong vectors is
+    an error.
     """
+    from transformers import AutoModel, AutoModelForTextEncoding
+    from transformers.models.auto import modeling_auto
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     check_folder(folder)
-    try:
+    remedy = "check its config.json, weights and tokenizer"
+    with library_errors(f"cannot load the model in {folder}", remedy):
         config = _read_config(folder)
         if dropout is not None:
             names = [name for name in DROPOUTS if hasattr(config, name)]
@@ -93,7 +94,10 @@ def load_backbone(
                 )
             for name in names:
                 setattr(config, name, dropout)
-        loader, model_class = _loader(config)
+        # Of T5 and its relatives only the encoder is loaded.
+        encoder = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
+        loader: Any = AutoModelForTextEncoding if encoder else AutoModel
+        model_class = encoder or modeling_auto.MODEL_MAPPING.get(type(config), None)
         options = {} if pooling_layer else without_pooler(model_class)
         model, loading = loader.from_pretrained(
             folder,
@@ -107,15 +111,6 @@ def load_backbone(
             **options,
         )
         tokenizer = load_tokenizer(folder)
-    except UserError:
-        raise
-    except Exception as error:  # transformers raises many kinds
-        if is_memory_full(error):
-            raise
-        raise UserError(
-            f"cannot load the model in {folder}: {summary(error)}; "
-            "check its config.json, weights and tokenizer"
-        ) from error
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
@@ -145,24 +140,10 @@ def _read_config(folder: Path) -> Any:
     return config
 
 
-def _loader(config: Any) -> tuple[Any, Any]:
-    """The automatic class that loads a model, and the model's own class. Of T5 and its relatives
-    only the encoder is loaded."""
-    from transformers import AutoModel, AutoModelForTextEncoding
-    from transformers.models.auto import modeling_auto
-
-    encoder = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
-    if encoder:
-        return AutoModelForTextEncoding, encoder
-    return AutoModel, modeling_auto.MODEL_MAPPING.get(type(config), None)
-
-
 def without_pooler(model_class: Any) -> dict[str, bool]:
     """The option by which a class of models leaves out its pooler; empty if it has none."""
-    has_option = (
-        callable(model_class) and "add_pooling_layer" in inspect.signature(model_class).parameters
-    )
-    return {"add_pooling_layer": False} if has_option else {}
+    names = inspect.signature(model_class).parameters if callable(model_class) else ()
+    return {"add_pooling_layer": False} if "add_pooling_layer" in names else {}
 
 
 def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
@@ -198,35 +179,39 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
 def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
     """Reject a model that cannot be run, or whose states depend on padding, and so on the other
     sentences of a batch."""
+    subject = f"the {model.config.model_type} in {folder}"
     short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
-    problem = ""
-    try:
+    # It may not support these lengths, or be no encoder of text.
+    with library_errors(f"{subject} cannot be run", "choose another model"):
         alone, padded = (
             forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
             for rows in ([short], [short, long])
         )
-        # Rounding moves them by 1e-6.
-        if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
-            problem = "has vectors that depend on padding, and so on the other sentences of a batch"
-    except Exception as error:  # lengths that it does not support, or no encoder of text
-        if is_memory_full(error):
-            raise
-        problem = f"cannot be run ({summary(error)})"
-    if problem:
+    # Rounding moves them by 1e-6.
+    if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
         raise UserError(
-            f"the {model.config.model_type} in {folder} {problem}; choose another model"
+            f"{subject} has vectors that depend on padding, and so on the other sentences of a "
+            "batch; choose another model"
         )
 
 
-def summary(error: Exception) -> str:
-    """The kind and the first line of a library's error."""
-    message = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {message[:200]}"
+@contextmanager
+def library_errors(subject: str, remedy: str) -> Iterator[None]:
+    """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if is_memory_full(error):
+            raise
+        message = str(error).strip().partition("\n")[0]
+        raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error
 
 
 def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
-    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler, or an
-    empty dictionary if it stores none."""
+    """Return `weight` (d, d) and `bias` (d) of the dense layer of a checkpoint's own pooler; empty
+    if it stores none."""
     tensors: dict[str, torch.Tensor] = {}
     for file in _weights(folder):
         with safe_open(folder / file, framework="pt") as weights:
@@ -250,11 +235,8 @@ def longest_input(model: Any, tokenizer: Any) -> int:
 
 
 def load_language_head(folder: Path, backbone: Any) -> Any:
-    """Load the masked-language-model head of a checkpoint: last hidden states to logits.
-
-    Where the checkpoint ties them, the head's decoder shares the input embeddings of `backbone`.
-    `UserError` if the checkpoint stores no such head.
-    """
+    """Load the masked-language-model head of a checkpoint: last hidden states to logits. Where the
+    checkpoint ties them, its decoder shares the input embeddings of `backbone`."""
     model = load_masked_language_model(folder)
     (head,) = [module for module in model.children() if module is not model.base_model]
     if getattr(model.config, "tie_word_embeddings", True):
@@ -263,14 +245,12 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
 
 
 def load_masked_language_model(folder: Path) -> Any:
-    """Load a checkpoint with its masked-language-model head; `UserError` if it stores none."""
+    """Load a checkpoint with its masked-language-model head."""
     from transformers import AutoModelForMaskedLM
 
-    refusal = UserError(
-        f"{folder} stores no masked-language head, which would be random; "
-        "choose a checkpoint with one"
-    )
-    try:
+    problem = f"{folder} stores no masked-language head, which would be random"
+    remedy = "choose a checkpoint with one"
+    with library_errors(problem, remedy):
         model, loading = AutoModelForMaskedLM.from_pretrained(
             folder,
             config=_read_config(folder),
@@ -280,8 +260,6 @@ def load_masked_language_model(folder: Path) -> Any:
             local_files_only=True,
             trust_remote_code=False,
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise refusal from error
     if loading["missing_keys"]:
-        raise refusal
+        raise UserError(f"{problem}; {remedy}")
     return model

@@ -91,19 +91,14 @@ _BUILT_IN = [
     _hub("FacebookAI", "roberta-large", Shape(1024, 24)),
     _hub("google-bert", "bert-base-chinese", Shape(768, 12)),
     Backbone(
-        "glove.6B.300d",
-        "hub",
-        "stanfordnlp/glove",
-        Shape(300, 0),
-        "glove.6B.300d",
-        "words",
+        "glove.6B.300d", "hub", "stanfordnlp/glove", Shape(300, 0), "glove.6B.300d", "words",
         ("glove.6B.zip", "glove.6B.300d.txt"),
     ),
     _toy("bert", Shape(64, 4, cased=False)),
     _toy("roberta", Shape(64, 4)),
     _toy("chinese", Shape(64, 4, cased=False)),
     _toy("glove", Shape(24, 0, cased=False), "words"),
-]
+]  # fmt: skip
 BUILT_IN = {known.name: known for known in _BUILT_IN}
 
 
@@ -123,8 +118,7 @@ def local_models() -> dict[str, Path]:
 
 
 def backbone(name: str) -> Backbone:
-    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path; raises
-    `UnknownBackbone` with the closest match."""
+    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path."""
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
     if name in BUILT_IN:
@@ -156,8 +150,8 @@ _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def refuse_own_code(folder: Path) -> None:
-    """Raise `UserError` if a folder names code for its model or tokenizer: it is never run, and the
-    library's own model of that type may give other vectors."""
+    """Raise `UserError` if a folder names code for its model or tokenizer, which is never run: the
+    library's model of that type may give other vectors."""
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         if path.is_file() and read_json(path).get("auto_map"):
             raise UserError(

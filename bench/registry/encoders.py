@@ -1,4 +1,4 @@
-"""Encoders that were not trained here: what a name stands for, and the sum of a folder's files."""
+"""Encoders that were not trained here."""
 
 import re
 from functools import cache
@@ -25,8 +25,8 @@ def folder_kind(folder: Path) -> str:
 
 
 def encoder_folder(name: str) -> Path | None:
-    """Return the local folder of an encoder: a run's, one by path, one in `BENCH_MODELS`, or a toy;
-    None for one of the hub; `UserError` if the name is neither."""
+    """Return the local folder of an encoder, None for one of the hub; `UserError` if the name is
+    neither."""
     folder = Path(name)
     if folder.is_dir():
         if (folder / "encoder" / SAVED).is_file():
@@ -67,11 +67,10 @@ def fingerprint(name: str) -> str:
 
 
 def files_sum(folder: Path, endings: tuple[str, ...] = ("",)) -> str:
-    """Return a SHA-256 over the names and checksums of a file or a folder's files, without hidden
-    ones; `endings` are those of the names that count, by default all."""
-    files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+    """Return a SHA-256 over the names and checksums of a file or a folder's files without hidden
+    ones, of those with some `endings`."""
     sums = []
-    for path in files:
+    for path in sorted((folder, *folder.rglob("*"))):
         name = path.relative_to(folder)
         is_hidden = any(part.startswith(".") for part in name.parts)
         if path.is_file() and not is_hidden and path.name.endswith(endings):
@@ -82,5 +81,5 @@ def files_sum(folder: Path, endings: tuple[str, ...] = ("",)) -> str:
 
 @cache
 def _file_sum(path: Path, size: int, changed: int) -> str:
-    """Return the checksum of a file, read once in a process until size or time changes."""
+    """The checksum of a file, read once in a process until size or time changes."""
     return sha256_file(path)

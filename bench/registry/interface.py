@@ -1,12 +1,11 @@
 """What a method class must have for the suite to use it (methods/contract.py)."""
 
 import inspect
-import re
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.utils.errors import did_you_mean
 from bench.utils.validation import explain
@@ -15,18 +14,12 @@ from methods.base import HyperParameters, Method
 Table = dict[str, dict[str, Any]]  # by backbone or "*", then by key
 
 
-def _plain_name(name: str) -> str:
-    if not re.fullmatch("[a-z0-9-]+", name):
-        raise ValueError(f"it is '{name}'; use lower-case letters, digits and dashes")
-    return name
-
-
 class Interface(BaseModel):
     """The class attributes of a method that the suite writes or reads."""
 
     model_config = ConfigDict(strict=True)
 
-    name: Annotated[str, AfterValidator(_plain_name)]
+    name: str = Field(pattern="^[a-z0-9-]+$")
     title: str = Field(pattern=r"^\S.*$")
     reference: str
     version: int

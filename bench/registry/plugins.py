@@ -47,7 +47,7 @@ Found = tuple[Origin, list[type[Method]]]
 
 
 def method_paths() -> tuple[Path, ...]:
-    """Return the files and folders in `BENCH_METHODS` as absolute paths, without duplicates."""
+    """Return the distinct files and folders in `BENCH_METHODS` as absolute paths."""
     words = os.environ.get("BENCH_METHODS", "").split(os.pathsep)
     return tuple(dict.fromkeys(Path(word).resolve() for word in words if word))
 
@@ -109,8 +109,8 @@ def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
 
 
 def describe_error(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    """Describe an error of user code on one line: type, place and message; the place is the first
-    line of the called `function` if it did not run, e.g. for a wrong number of arguments."""
+    """Describe an error of user code on one line: type, place and message; the place is that of the
+    called `function` if it did not run, e.g. for a wrong number of arguments."""
     # Of a callable object, its class has the code; compiled functions have none.
     called = function if inspect.isfunction(function) else vars(type(function)).get("__call__")
     code = getattr(called, "__code__", None)
@@ -142,7 +142,6 @@ def _entry_points() -> tuple[importlib.metadata.EntryPoint, ...]:
 
 @cache
 def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
-    """Return the methods of an entry point, which is a module with methods or one method class."""
     where = f"the package {entry.dist.name if entry.dist else entry.module} ({entry.value})"
     try:
         loaded = entry.load()
@@ -162,11 +161,10 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
 
 def _package_sha256(module: types.ModuleType) -> str:
     """Return the SHA-256 of a module, or of the names and digests of all files of a package."""
-    folders = [Path(folder) for folder in getattr(module, "__path__", [])]
-    if not folders:
+    if not hasattr(module, "__path__"):
         return sha256_file(Path(module.__file__ or ""))
     files: dict[str, Path] = {}
-    for folder in folders:
+    for folder in map(Path, module.__path__):
         files |= {file.relative_to(folder).as_posix(): file for file in folder.rglob("*.py")}
     return sha256_text("\n".join(f"{sha256_file(files[name])}  {name}" for name in sorted(files)))
 

@@ -5,7 +5,8 @@ Files:
     names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
     figures.yaml: the papers' figures; bench/report/figures/described.py reads it.
-    claims.yaml: what papers say of their tables in words; bench/reported/audit.py reads it.
+    claims.yaml: what papers say of their tables in words; bench/reported/claims.py reads it.
+    findings.yaml: the kinds of finding of the audit, with their sentences.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,
         MIT). Only their spread is used.
     curves.csv: dev scores from the training logs that the authors of GS-InfoNCE and ESimCSE
@@ -69,12 +70,8 @@ def _texts() -> pd.DataFrame:
 
 
 def printed() -> pd.DataFrame:
-    """Every number of the papers, in the order of print, one per row.
-
-    Returns:
-        The columns `COLUMNS`. `value` is a float, as printed (scores in points). The others are
-        text, empty if nothing is printed.
-    """
+    """Every number of the papers, in the order of print, one per row: the columns `COLUMNS`, of
+    which `value` is a float (scores in points) and the others are texts."""
     return _texts().astype({"value": float})
 
 
@@ -86,15 +83,8 @@ def _text_by_place() -> dict[tuple[str, ...], str]:
 
 
 def printed_text(number: Any) -> str:
-    """A number with the decimals that are printed, such as `46.7`.
-
-    Args:
-        number: a row of `printed` or of what is made from it, with the fields `LABEL`, `task`,
-            `split` and `metric`.
-
-    Raises:
-        KeyError: no such number is printed.
-    """
+    """A number (a row of `printed`, or of what is made from it) with the decimals that are printed,
+    such as `46.7`."""
     return _text_by_place()[tuple(getattr(number, name) for name in _PLACE)]
 
 
@@ -163,11 +153,7 @@ class _Recipes(Model):
 
 
 def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[Recipe]:
-    """The entries of recipes.yaml.
-
-    Raises:
-        UserError: an entry does not fit; the message names it and the field.
-    """
+    """The entries of recipes.yaml."""
     try:
         return _Recipes.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).entries
     except ValidationError as error:
@@ -181,9 +167,6 @@ def mapped() -> pd.DataFrame:
     Returns:
         The columns `COLUMNS` and `RECIPE`, the fields of its `Recipe`; `checkpoint` is that of the
         row's backbone, `aggregation` is empty for tasks without subsets.
-
-    Raises:
-        UserError: a printed row does not match exactly one entry of `recipes.yaml`.
     """
     numbers, entries = printed(), load_recipes()
     recipes = []
@@ -218,20 +201,14 @@ def prior_sd(backbone: str, task: str, split: str = "test") -> float | None:
 @_once
 def curves() -> pd.DataFrame:
     """The released training logs, one row per step, method, backbone and dev set; `value` is in
-    points.
-
-    Columns: `source`, `method`, `backbone`, `step`, `task`, `split`, `metric`, `value`.
-    """
+    points."""
     return pd.read_csv(FOLDER / "curves.csv")
 
 
 def quoted(board: str) -> pd.DataFrame:
     """Scores of methods of papers outside `SOURCES`, one row per method and backbone.
 
-    They are no part of `printed`, so nothing judges or counts them.
-
-    Args:
-        board: a key of `bench.datasets.tasks.BOARDS`; most have no such scores, so no rows.
+    They are no part of `printed`, so nothing judges or counts them. Most boards have no rows.
 
     Returns:
         Texts: `name` as printed; `run`, ours of the same method (such as `mixcse@official`), or

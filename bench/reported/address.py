@@ -21,9 +21,6 @@ def address(number: Any) -> str:
     """The address of a printed number: `gs-infonce-v2/table-2/simcse/roberta-base/avg/test/...`.
 
     It depends on nothing but the number's own labels, so it stays when others are added.
-
-    Args:
-        number: a row of `printed` or of what is made from it, with the fields `PLACE`.
     """
     return "/".join(filter(None, (slug(getattr(number, name)) for name in PLACE)))
 
@@ -36,11 +33,7 @@ def row_name(method: str, variant: str) -> str:
 
 
 def find_paper(word: str) -> str:
-    """The key of `SOURCES` that a word means: the key itself or the paper's short name.
-
-    Raises:
-        UserError: there is no such paper; the message has the nearest.
-    """
+    """The key of `SOURCES` that a word means: the key itself or the paper's short name."""
     names = {slug(name): key for key in SOURCES for name in (key, paper_name(key))}
     if slug(word) not in names:
         raise UserError(f"unknown paper '{word}'{did_you_mean(word, SOURCES)}")
@@ -48,11 +41,7 @@ def find_paper(word: str) -> str:
 
 
 def find_table(source: str, word: str) -> str:
-    """The name of a paper's table, as printed, that a word means: its name, or its number.
-
-    Raises:
-        UserError: the paper has no such table; the message has the nearest.
-    """
+    """The name of a paper's table, as printed, that a word means: its name, or its number."""
     names = [*printed().query("source == @source")["table"].unique()]
     meant = slug(word).replace("-", "")
     found = [name for name in names if slug(name).replace("-", "") in (meant, f"table{meant}")]
@@ -64,18 +53,15 @@ def find_table(source: str, word: str) -> str:
 def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> list[Number]:
     """The numbers of a table's rows.
 
-    Args:
-        source: a key of `SOURCES`.
-        table: its table, as printed.
-        row: name of a row, as printed or as `row_name`; or a method, which means all of its rows.
-        backbone: as printed; by default all.
-
-    Raises:
-        UserError: the table has no such row, or not on this backbone; the message has the nearest.
+    `row` is the name of a row, as printed or as `row_name`, or a method, which means all its rows.
     """
     of_table = [number for number in numbers() if number.label[:2] == (source, table)]
     labels = list(dict.fromkeys(number.label for number in of_table))
-    found = _named(row, labels)
+    # IS-CSE prints a row `DCLR` and a row `+ DCLR`, so a name that differs in signs counts only if
+    # no row and no method has just this name.
+    found = [label for label in labels if row.lower() in map(str.lower, _names(label))]
+    found = found or [label for label in labels if row.lower() == label[2].lower()]
+    found = found or [label for label in labels if slug(row) in map(slug, _names(label))]
     if not found:
         known = {name for label in labels for name in (*_names(label), label[2])}
         raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
@@ -93,21 +79,8 @@ def _names(label: tuple[str, ...]) -> list[str]:
     return list(filter(None, names))
 
 
-def _named(row: str, labels: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The rows that a word means. IS-CSE prints a row `DCLR` and a row `+ DCLR`, so a name that
-    differs in signs counts only if no row and no method has just this name."""
-    exact = [label for label in labels if row.lower() in map(str.lower, _names(label))]
-    method = [label for label in labels if row.lower() == label[2].lower()]
-    alike = [label for label in labels if slug(row) in map(slug, _names(label))]
-    return exact or method or alike
-
-
 def reproduce_command(number: Any) -> str:
-    """The shell command that runs a printed number's row.
-
-    Args:
-        number: as for `address`.
-    """
+    """The shell command that runs a printed number's row."""
     words = [number.source, number.table, "--row", row_name(number.method, number.variant)]
     words += ["--backbone", number.backbone]
     return f"python -m bench reproduce {shlex.join(words)}"

@@ -8,7 +8,6 @@ A failure is final if another attempt would end in the same way. Full memory or 
 or connection, and another process at the same run are not: they are transient.
 """
 
-import datetime
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -40,7 +39,6 @@ class Failure:
     error: str
     attempts: int = 1  # at the stage that failed in a row; a killed one does not count
     final: bool = False
-    date: str = ""  # empty if the process was killed
     traceback: str = ""  # of an error that is not the user's
 
 
@@ -78,7 +76,6 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
                 error=str(error) if is_user else repr(error),
                 attempts=before.attempts + 1 if before and before.stage == stage else 1,
                 final=not is_transient(error),
-                date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 traceback="" if is_user else traceback.format_exc(),
             )
             with suppress(UserError, OSError):  # a full disk, which the error says

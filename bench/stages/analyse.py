@@ -1,8 +1,5 @@
-"""Analyses: measurements of a run's Encoder that are not scores. Definitions and sources:
-docs/analyses.md.
-
-Each analysis takes the Encoder and its `Material` and returns plain JSON data. An analysis that
-does not apply to an Encoder raises `NotApplicable`, which `analyse` records as `{"reason": ...}`.
+"""Analyses: measurements of a run's Encoder that are not scores, as plain JSON data. Definitions
+and sources: docs/analyses.md.
 """
 
 from collections import deque
@@ -71,7 +68,6 @@ class Material:
 
     @cached_property
     def context(self) -> RunContext:
-        """The run's corpora and data, read on first use."""
         return RunContext(self.run, self.suite, self.device)
 
     @cached_property
@@ -83,7 +79,6 @@ class Material:
 
     @property
     def test(self) -> sts.Subset:
-        """The test pairs of STS-B; `NotApplicable` if the data has none."""
         for task in self.tasks:
             if task.split == "test":
                 return task.subsets[0]
@@ -92,18 +87,9 @@ class Material:
     def vectors(
         self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
     ) -> np.ndarray:
-        """Return vectors of n sentences as they are scored, float32 (n, d). Each is encoded once.
-
-        Args:
-            encoder: of the sentences.
-            sentences: with repetitions.
-            where: describes the sentences in messages.
-            task: whether they are STS-B's. A transform that is fitted on each task is then fitted
-                on all of STS-B, else on `sentences`.
-
-        Raises:
-            UserError: a vector is not finite.
-        """
+        """Return finite vectors of n sentences as they are scored, float32 (n, d); each distinct
+        one is encoded once. A transform that is fitted on each task is fitted on all of STS-B for a
+        `task`, else on `sentences`; messages name them by `where`."""
         known = self.encoded.setdefault(encoder, {})
 
         def encode(texts: Sequence[str]) -> np.ndarray:
@@ -124,16 +110,11 @@ class Material:
         return look_up(where, [sentences], final)[0]
 
     def tensor(self, array: np.ndarray) -> Tensor:
-        """Return an array as a float64 tensor on the device."""
         return torch.from_numpy(array).to(self.device).double()
 
 
 def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[str, Any]:
-    """Return the results of analyses by name; `{"reason": text}` for one that does not apply.
-
-    Raises:
-        UserError: data is missing or invalid, or vectors are not finite.
-    """
+    """Return the results of analyses by name; `{"reason": text}` for one that does not apply."""
     results: dict[str, Any] = {}
     for name in names:
         try:
@@ -180,54 +161,44 @@ def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test
-    pairs. The Encoder is a transformer with two special tokens per sentence.
-    """
+    pairs."""
     transformer = _transformer(encoder)
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
-        raise NotApplicable(
-            "the tokenizer does not add one special token before and one after a sentence"
-        )
+        raise NotApplicable("the tokenizer does not add two special tokens to a sentence")
     sentences = material.test.first + material.test.second
     tokens = transformer.tokenize(sentences)
     depth = int(transformer.model.config.num_hidden_layers)
-    similarities = transformer.encode_tokens(
-        tokens, pool=geometry.layer_similarities, width=4 * depth + 2
-    )
+    width = 4 * depth + 2
+    similarities = transformer.encode_tokens(tokens, pool=geometry.layer_similarities, width=width)
     check_finite(sentences, similarities, f"{TASK} test, layers: ")
     # One token and two special ones form no pair.
-    several = np.array([len(row) > 3 for row in tokens])
-    first, mean, without, whole = np.split(
+    has_pair = np.array([len(row) > 3 for row in tokens])
+    setsim_first, setsim_mean, toksim, toksim_special = np.split(
         similarities.astype(np.float64), [depth, 2 * depth, 3 * depth + 1], axis=1
     )
-    setsim = {"cls": first.mean(0).tolist(), "mean": mean.mean(0).tolist()}
+    first, mean = setsim_first.mean(0).tolist(), setsim_mean.mean(0).tolist()
     return {
         "depth": depth,
         "pairs": [[lower, lower + 1] for lower in range(1, depth)],
-        "setsim": {pooling: values[1:] for pooling, values in setsim.items()},
-        "setsim_embedding": {pooling: values[0] for pooling, values in setsim.items()},
+        "setsim": {"cls": first[1:], "mean": mean[1:]},
+        "setsim_embedding": {"cls": first[0], "mean": mean[0]},
         "toksim": {
-            "without_special": without[several].mean(0).tolist(),
-            "with_special": whole.mean(0).tolist(),
+            "without_special": toksim[has_pair].mean(0).tolist(),
+            "with_special": toksim_special.mean(0).tolist(),
         },
         "sentences": len(sentences),
-        "one_token": int((~several).sum()),
+        "one_token": int((~has_pair).sum()),
     }
 
 
 def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
-    """Return the cosines of all tokens of one sentence in the last layer, special tokens included.
-
-    The sentence is the first test sentence, in the order of the file, with 8 to 14 words. The
-    Encoder is a transformer.
-    """
+    """Return the cosines of all tokens of a sentence in the last layer, special tokens included: of
+    the first test sentence, in the order of the file, with 8 to 14 words."""
     transformer = _transformer(encoder)
     texts = chain(*zip(material.test.first, material.test.second, strict=True))
     sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
-        raise NotApplicable(
-            f"no test sentence of {TASK} has {TOKEN_WORDS.start} to {TOKEN_WORDS.stop - 1} words "
-            "to compare"
-        )
+        raise NotApplicable(f"no test sentence of {TASK} has 8 to 14 words to compare")
     (row,) = transformer.tokenize([sentence])
     pieces = [transformer.tokenizer.decode([token]).strip() for token in row]
     width = transformer.model.config.hidden_size
@@ -246,18 +217,14 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 def _transformer(encoder: Encoder) -> TransformerEncoder:
     if not isinstance(encoder, TransformerEncoder):
-        raise NotApplicable(
-            f"an encoder of kind '{encoder.kind}' is not a transformer and has no layers to compare"
-        )
+        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is not a transformer")
     return encoder
 
 
 def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the largest cosines within random batches of the run's corpus, and with as many
-    Gaussian vectors.
-
-    Draws depend only on the size and the repeat, so that runs on one corpus have the same batches.
-    """
+    Gaussian vectors. Draws depend only on the size and the repeat: runs on one corpus have the same
+    batches."""
     corpus = material.corpus
     sentences = material.context.sentences(corpus)
     order = torch.randperm(len(sentences), generator=stream(0, "in-batch")).tolist()
@@ -266,35 +233,24 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     pool = list(islice(distinct, POOL))
     sizes = [size for size in SIZES if size <= len(pool)]
     if not sizes:
-        raise NotApplicable(
-            f"corpus '{corpus}' has {len(pool)} distinct sentences, "
-            f"fewer than a batch of {SIZES[0]}"
-        )
-    vectors = geometry.unit(
-        material.tensor(material.vectors(encoder, pool, f"corpus '{corpus}'"))
-    ).float()
-
+        few = f"{len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
+        raise NotApplicable(f"corpus '{corpus}' has {few}")
+    encoded = material.vectors(encoder, pool, f"corpus '{corpus}'")
+    vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:
-        similarities: dict[str, list[list[float]]] = {"mean": [], "noise": []}
+        near, near_noise = [], []
         for repeat in range(REPEATS):
             rows = torch.randperm(len(pool), generator=stream(0, "in-batch", size, repeat))[:size]
             batch = vectors[rows.to(vectors.device)]
             generator = stream(0, "in-batch noise", size, repeat)
-            drawn = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
-            for kind, others in (("mean", batch), ("noise", geometry.unit(drawn))):
-                nearest = geometry.largest_similarities(batch, others, RANKS)
-                similarities[kind].append(nearest)
-        for kind, values in similarities.items():
-            largest[kind].append(np.mean(values, axis=0).tolist())
-    return {
-        "sizes": sizes,
-        "ranks": RANKS,
-        "repeats": REPEATS,
-        **largest,
-        "corpus": corpus,
-        "pool": len(pool),
-    }
+            noise = torch.randn(size, vectors.shape[1], generator=generator).to(vectors.device)
+            near.append(geometry.largest_similarities(batch, batch, RANKS))
+            near_noise.append(geometry.largest_similarities(batch, geometry.unit(noise), RANKS))
+        largest["mean"].append(np.mean(near, axis=0).tolist())
+        largest["noise"].append(np.mean(near_noise, axis=0).tolist())
+    drawn = {"sizes": sizes, "ranks": RANKS, "repeats": REPEATS}
+    return drawn | largest | {"corpus": corpus, "pool": len(pool)}
 
 
 def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
@@ -309,14 +265,9 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return what the newest sentences would retrieve from IS-CSE's memory (`READING`)."""
     run, step = material.run, material.best_step
     if not run.trained or step is None:
-        raise NotApplicable(
-            "nothing was trained, so there is no training order to fill a memory with"
-        )
-    method = run.build()
-    if type(method).items is not Method.items:
-        raise NotApplicable(
-            f"'{run.parts[0][0]}' does not train on single sentences, which the memory consists of"
-        )
+        raise NotApplicable("nothing was trained, so there is no order to fill a memory with")
+    if type(run.build()).items is not Method.items:
+        raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences")
     sentences = material.context.sentences()
     rows: deque[int] = deque(maxlen=MEMORY)
     for batch in islice(batches(len(sentences), run.recipe, run.seed or 0), step):
@@ -337,9 +288,7 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
 
 def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
     """Return the nearest test sentences of a few queries, among all distinct test sentences.
-
-    Queries are first sentences of pairs at equal distances in the file, which is ordered by source.
-    """
+    Queries are first sentences at equal distances in the file, which is ordered by source."""
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
     vectors = material.vectors(encoder, texts, f"{TASK} test", task=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -80,20 +80,19 @@ class TrainingState:
         return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()} | plain
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Load what `state_dict` returned. Return whether its last steps ran with other code,
-        versions or devices, which `earlier` then lists."""
-        weights: dict[str, Tensor] = {}
+        """Load what `state_dict` returned. Return whether its last steps ran elsewhere, with what
+        `earlier` then lists."""
+
+        def part(prefix: str) -> dict[str, Any]:
+            names = [name for name in state if name.startswith(prefix)]
+            return {name.removeprefix(prefix): state[name] for name in names}
+
         moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in state.items():
-            match name.split("/", 1):
-                case ["weights", rest]:
-                    weights[rest] = value
-                case ["best", rest]:
-                    self.best_weights[rest] = value
-                case ["optimiser", rest]:
-                    index, _, key = rest.partition("/")
-                    moments.setdefault(int(index), {})[key] = value
-        self.modules.load_state_dict(weights)
+        for name, value in part("optimiser/").items():
+            index, _, key = name.partition("/")
+            moments.setdefault(int(index), {})[key] = value
+        self.best_weights = part("best/")
+        self.modules.load_state_dict(part("weights/"))
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
@@ -106,14 +105,6 @@ class TrainingState:
             return False
         self.earlier.append(state["origin"])
         return True
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint file and its state: tensors and plain data by name."""
-
-    path: Path
-    state: dict[str, Any]
 
 
 class Checkpoints:
@@ -130,8 +121,8 @@ class Checkpoints:
         return time.monotonic() - self._last >= self._interval
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Write the checkpoint after `step` steps, then delete the oldest ones. The state is
-        tensors, contiguous and without shared memory, and plain data, by name."""
+        """Write the checkpoint after `step` steps, then delete the oldest ones. `state` has tensors
+        without shared memory and plain data."""
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
         metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
@@ -140,47 +131,34 @@ class Checkpoints:
             save_file(tensors, file, metadata)
             fsync(file)
             os.replace(file, self.folder / f"{step:08d}-{sha256_file(file)}.safetensors")
-        for path in self._newest_first()[GENERATIONS:]:
+        for path in sorted(self.folder.glob("*.safetensors"))[:-GENERATIONS]:
             path.unlink()
         self._last = time.monotonic()
 
-    def newest(self) -> Checkpoint | None:
-        """Return the newest intact checkpoint; `UserError` if it is of another training. Damaged
-        ones are reported on stderr and deleted."""
-        files = self._newest_first()
+    def newest(self) -> tuple[Path, dict[str, Any]] | None:
+        """Return the newest intact checkpoint: its file, and its tensors and plain data by name.
+        Damaged ones are reported on stderr and deleted, those of another training refused."""
+        files = sorted(self.folder.glob("*.safetensors"), reverse=True)
         for path in files:
             if sha256_file(path) == path.stem.partition("-")[2]:
-                return self._read(path)
+                return path, self._read(path)
             warn(f"{path} is damaged and was deleted")
             path.unlink()
         if files:
             warn(f"no checkpoint in {self.folder} is intact; the training starts over")
         return None
 
-    def _newest_first(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"), reverse=True)
-
-    def _read(self, path: Path) -> Checkpoint:
+    def _read(self, path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
-            differences = list(_differences(metadata["origin"], self.origin))
-            if differences:
+            if metadata["origin"] != self.origin:
                 raise UserError(
-                    f"{path} is of another training: {', '.join(differences)}; "
-                    "move its folder away, or name another suite"
+                    f"{path} is of another training, or its corpus has changed; move its folder "
+                    "away, or name another suite"
                 )
             # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
-        return Checkpoint(path, tensors | metadata["facts"])
-
-
-def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    """Yield `field was A, is B` for each field of nested plain data that differs."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
-    elif old != new:
-        yield f"{name} was {json.dumps(old)}, is {json.dumps(new)}"
+        return tensors | metadata["facts"]
 
 
 class Log:
@@ -188,7 +166,6 @@ class Log:
     run."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create a log; `TransientError` if another process is training the run."""
         self.path = path
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,12 +182,12 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    @property
-    def size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
-
-    def cut(self, size: int) -> None:
+    def cut(self, size: int) -> bool:
+        """Cut the log to `size` bytes; return whether it has so many."""
+        if os.fstat(self._file.fileno()).st_size < size:
+            return False
         self._file.truncate(size)
+        return True
 
     def write(self, row: dict[str, Any]) -> None:
         line = json.dumps(row).encode() + b"\n"
@@ -223,4 +200,4 @@ class Log:
         """Flush all rows to disk and return the size in bytes."""
         with disk_errors(self.path):
             os.fsync(self._file.fileno())
-        return self.size
+            return os.fstat(self._file.fileno()).st_size

@@ -1,5 +1,4 @@
-"""The context of a run: its inputs and its backbone, for the method
-(`methods.contract.Context`)."""
+"""The context of a run: its inputs and its backbone, for the method."""
 
 import contextlib
 import copy
@@ -56,8 +55,7 @@ class Head(nn.Sequential):
 
 
 def first_layers(model: Any, count: int) -> Any:
-    """Return a transformer of the first `count` layers of `model`, sharing its weights; call it
-    after `model` was moved to its device."""
+    """The first `count` layers of a transformer, sharing its weights where they are now."""
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     cut = copy.deepcopy(model, weights)  # new modules, the same tensors
     stacks = [module for module in cut.modules() if isinstance(module, nn.ModuleList)]
@@ -68,10 +66,7 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """The context of one run (`methods.contract.Context`). Large inputs are read on first use.
-
-    Reading raises `UserError` if the run's corpus, data or backbone is missing or invalid.
-    """
+    """The context of one run (`methods.contract.Context`). Large inputs are read on first use."""
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
@@ -83,14 +78,11 @@ class RunContext:
         self._corpora: dict[str | None, list[str]] = {}
 
     def corpus_file(self, name: str) -> Path:
-        """Return the file of a corpus; one derived from the data is written."""
         return paths.corpus_file(name, self.suite, self.run.data)
 
     @cached_property
     def data(self) -> Path:
         return paths.data_folder(self.run.data, self.suite)
-
-    # Corpora
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         if corpus not in self._corpora:
@@ -119,21 +111,14 @@ class RunContext:
         folder = paths.tokens_folder(self.suite)
         return tokenized(self.sentences(), self.tokenizer, longest, folder)
 
-    # The backbone
-
-    @property
-    def _folder(self) -> Path:
-        return self.run.pretrained.folder()
-
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        backbone = self.run.pretrained
+        backbone, recipe = self.run.pretrained, self.run.recipe
         if backbone == NO_BACKBONE:
             return None, None
         if backbone.kind == "words":
             return load_words(backbone.table(), backbone.name, backbone.shape.width), None
-        recipe = self.run.recipe
-        model, tokenizer = load_backbone(self._folder, dropout=recipe.dropout)
+        model, tokenizer = load_backbone(backbone.folder(), dropout=recipe.dropout)
         model = model.to(self.device)
         return first_layers(model, recipe.layers) if recipe.layers else model, tokenizer
 
@@ -147,7 +132,6 @@ class RunContext:
 
     @cached_property
     def training_head(self) -> nn.Module:
-        """The training head of the poolers of `HEADED`; the identity for other poolers."""
         recipe, width = self.run.recipe, self.run.pretrained.shape.width
         if recipe.pooler not in HEADED:
             return nn.Identity()
@@ -155,7 +139,7 @@ class RunContext:
         if recipe.pooler in WITH_POOLER:
             # Where the checkpoint stores no pooler (RoBERTa), its weights are random.
             pooler = Head(width, self.seed, name="pooler")
-            stored = stored_pooler(self._folder)
+            stored = stored_pooler(self.run.pretrained.folder())
             if stored:
                 pooler[0].load_state_dict(stored)
             layers += pooler
@@ -165,12 +149,11 @@ class RunContext:
 
     @cached_property
     def scored_backbone(self) -> Any:
-        """The layers of the backbone that are scored; they share the backbone's weights."""
         count = self.run.recipe.scored_layers
         return first_layers(self.backbone, count) if count else self.backbone
 
     def modules(self) -> list[nn.Module]:
-        """Return the modules that are trained in addition to the method itself."""
+        """The modules that are trained beside the method itself."""
         transformer = self.run.pretrained.kind == "transformer"
         return [self.backbone, self.training_head] if transformer else []
 
@@ -198,20 +181,20 @@ class RunContext:
             return model_class(config, **without_pooler(model_class)).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
-        return load_language_head(self._folder, self.backbone).to(self.device)
+        return load_language_head(self.run.pretrained.folder(), self.backbone).to(self.device)
 
     def load_masked_language_model(self, model: str) -> nn.Module:
-        folder = self._folder
-        if model != BACKBONE:
+        if model == BACKBONE:
+            folder = self.run.pretrained.folder()
+        else:
             folder = find_model(model)
             check_vocabulary(model, load_tokenizer(folder), self.tokenizer)
         return load_masked_language_model(folder).requires_grad_(False).to(self.device)
 
     def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
-        config: Any = model.config
         with torch.no_grad(), self.autocast():
-            self.work.count(config, batch.lengths, first_only=False)
+            self.work.count(model.config, batch.lengths, first_only=False)
             return model(input_ids=batch.ids, attention_mask=batch.mask).logits.argmax(dim=-1)
 
     def states(
@@ -273,25 +256,23 @@ class RunContext:
     @property
     def kind(self) -> torch.dtype:
         """The type of products at the recipe's precision."""
-        kinds = {"mixed": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
-        precision = self.run.recipe.precision
-        return kinds["float32" if precision == "mixed" and self.device == "cpu" else precision]
+        mixed = torch.float32 if self.device == "cpu" else torch.float16
+        kinds = {"mixed": mixed, "bfloat16": torch.bfloat16, "float32": torch.float32}
+        return kinds[self.run.recipe.precision]
 
     def autocast(self) -> Any:
-        """Return the autocast of the recipe's precision."""
         if self.kind == torch.float32:
             return contextlib.nullcontext()
         return torch.autocast(self.device.partition(":")[0], dtype=self.kind)
 
     def products(self) -> Any:
-        """Return the context of the products of models in training, forwards and backwards."""
+        """Set the products of models in training, forwards and backwards."""
         return float32_products(TRAINING if self.kind == torch.float32 else ELSEWHERE)
-
-    # Encoders
 
     def encoder(self, pooler: str | None = None) -> Encoder:
         if pooler == "cls":  # the checkpoint's own pooler, which is never trained
-            return TransformerEncoder.load(self._folder, {"pooler": pooler}, device=self.device)
+            folder = self.run.pretrained.folder()
+            return TransformerEncoder.load(folder, {"pooler": pooler}, device=self.device)
         if pooler:
             return self._join(self.backbone, pooler)
         encoder = self._join(self.scored_backbone, self.run.evaluation_pooler)
@@ -303,9 +284,8 @@ class RunContext:
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
         known = self._known if pooler == self.run.evaluation_pooler else None
-        return TransformerEncoder(
-            model, self.tokenizer, pooler, cached_tokens=known, work=self.work
-        )
+        tokenizer, work = self.tokenizer, self.work
+        return TransformerEncoder(model, tokenizer, pooler, cached_tokens=known, work=work)
 
     def remember(self, sentences: Sequence[str]) -> None:
         """Tokenize sentences once that this run's Encoders encode often: those of the dev set."""

@@ -19,7 +19,7 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
     """Return the `count` nearest other rows of each row by cosine, nearest first: int64 (n, count).
 
     Cosines are rounded to 1e-12; ties are ordered by row. A row of zeros has cosine 0 with every
-    other row. `UserError` if there are not so many other rows, or a vector (of n, d) is not finite.
+    other row.
     """
     n, table = len(vectors), torch.from_numpy(vectors).to(device)
     if not 0 < count < n:

@@ -28,7 +28,7 @@ from bench.models.load import save_encoder
 from bench.results.provenance import provenance
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run
-from bench.training.checkpoint import Checkpoint, Checkpoints, Log, TrainingState
+from bench.training.checkpoint import Checkpoints, Log, TrainingState
 from bench.training.context import RunContext
 from bench.training.optimiser import clip_and_step, learning_rate, make_optimiser, set_learning_rate
 from bench.utils import interrupts
@@ -47,8 +47,7 @@ SYNC_EVERY = {"cpu": 1, "cuda": 25}
 
 
 class Diverged(Exception):
-    """A training that cannot continue: its loss, gradient or vectors are not finite, or all vectors
-    are equal."""
+    """A training whose loss, gradient or vectors are not finite, or whose vectors are all equal."""
 
     def __init__(self, reason: str, step: int, batch: Sequence[int]) -> None:
         super().__init__(reason)
@@ -61,9 +60,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     An interrupted training resumes from its newest checkpoint in `folder/checkpoints/`, which is
     deleted at the end. A finished training is not repeated. `suite` is the folder with the inputs.
 
-    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`. `UserError` if the run
-    cannot be trained, another process is training it, its checkpoints are of another run, or memory
-    or disk are full; `Stopped` if a signal arrived.
+    Returns the content of `outcome.json`: `run`, `outcome` and `provenance`.
     """
     file = folder / "outcome.json"
     finished = file.is_file() and read_json(file)["outcome"]["status"] == "finished"
@@ -87,27 +84,23 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
 
 @contextmanager
 def training_settings(run: Run) -> Iterator[None]:
-    """Set what trainings need of torch, in the block; the number of threads also stays after it.
-
-    Kernels that are not deterministic are refused.
-    """
+    """Refuse kernels that are not deterministic, within the block, and set the number of threads,
+    which stays after it."""
     filling: Any = torch.utils.deterministic
-    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
-    cudnn = torch.backends.cuda.cudnn_sdp_enabled()
+    mode, cudnn = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
     # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
     torch.set_deterministic_debug_mode("error")
     # The attention of cuDNN has no deterministic backward pass.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    # No code here reads memory that it has not written.
+    # Not filled with NaN, which has an effect in that mode alone.
     filling.fill_uninitialized_memory = False
     torch.set_num_threads(run.recipe.threads)
     try:
         with float32_products(ELSEWHERE):
             yield
     finally:
-        torch.set_deterministic_debug_mode(before[0])
+        torch.set_deterministic_debug_mode(mode)
         torch.backends.cuda.enable_cudnn_sdp(cudnn)
-        filling.fill_uninitialized_memory = before[1]
 
 
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:
@@ -117,15 +110,14 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
     origin = {key: value for key, value in described.items() if key != "date"}
     training = Training(run, context, origin)
-    state, checkpoint = training.state, checkpoints.newest()
-    if checkpoint and checkpoint.state["log"] > log.size:
+    state, newest = training.state, checkpoints.newest()
+    if not log.cut(newest[1]["log"] if newest else 0):
         raise UserError(
-            f"{log.path} has lost rows since {checkpoint.path} was written; "
-            "delete the folder of the checkpoints to start over"
+            f"{log.path} has lost rows since the checkpoint was written; "
+            f"delete {checkpoints.folder} to start over"
         )
-    log.cut(checkpoint.state["log"] if checkpoint else 0)
-    if checkpoint:
-        training.load(checkpoint)
+    if newest:
+        training.load(*newest)
         warn(f"{run.id} resumes after step {state.step} of {training.total}")
     progress = Progress(training.total, run.id, "step", state.step)
     try:
@@ -167,8 +159,7 @@ class Training:
     """A training in progress."""
 
     def __init__(self, run: Run, context: RunContext, origin: dict[str, Any]) -> None:
-        """Prepare a training at step 0; `origin` is code, versions, device and corpus. `UserError`
-        if the method refuses the corpus or the backbone, or an input is missing or invalid."""
+        """Prepare a training at step 0; `origin` is code, versions, device and corpus."""
         recipe = run.recipe
         self.run, self.context, self.seed = run, context, context.seed
         self.method = run.build()
@@ -197,10 +188,7 @@ class Training:
         self, log: Log | None = None, checkpoints: Checkpoints | None = None
     ) -> Iterator[dict[str, Any]]:
         """Take the remaining steps, until patience is used up, and yield the log row of each.
-
-        `log` gets each row, and `checkpoints` the state when one is due, and after a signal, which
-        then raises `Stopped`.
-        """
+        `checkpoints` gets the state when one is due, and after a signal, which raises `Stopped`."""
         context, method, state, recipe = self.context, self.method, self.state, self.run.recipe
         optimiser, scaler = state.optimiser, state.scaler
         device = context.device.partition(":")[0]
@@ -261,8 +249,7 @@ class Training:
     def _check_step(
         self, row: dict[str, Any], loss: float, norm: float, batch: Sequence[int]
     ) -> None:
-        """Add the loss to a log row; `Diverged` if it or the gradient is not finite, unless the
-        step was skipped.
+        """Add the loss to a log row; `Diverged` if it or the gradient is not finite.
 
         An enabled scaler skips a step whose gradient is not finite and lowers its scale, as in the
         released code. Without one, clipping has turned the gradient into zeros or NaN.
@@ -285,8 +272,8 @@ class Training:
             raise Diverged(reason, row["step"], batch)
 
     def _select(self, row: dict[str, Any], batch: Sequence[int]) -> None:
-        """Score the method's Encoders on dev, add the scores to a log row, and keep the best;
-        of equal ones the earliest (docs/methods.md#selection)."""
+        """Score the method's Encoders on dev, and keep the best, of equal ones the earliest
+        (docs/methods.md#selection)."""
         state, device = self.state, self.context.device
         state.since_best += 1
         for place, encoder in enumerate(self.method.encoders(self.context)):
@@ -339,17 +326,15 @@ class Training:
             "curve": state.curve,
         }
 
-    def load(self, checkpoint: Checkpoint) -> None:
-        """Load a checkpoint; `UserError` if its tensors are not those of this code."""
+    def load(self, path: Path, state: dict[str, Any]) -> None:
+        """Load the state of a checkpoint; refuse one with other tensors than those of this code."""
         try:
-            is_elsewhere = self.state.load_state_dict(checkpoint.state)
+            is_elsewhere = self.state.load_state_dict(state)
         except (RuntimeError, ValueError, KeyError):
             raise UserError(
-                f"{checkpoint.path} does not match the tensors of '{self.run.method}' in this "
+                f"{path} does not match the tensors of '{self.run.method}' in this "
                 "version of the code; delete its folder to start over"
             ) from None
         if is_elsewhere:
-            warn(
-                f"{self.run.id}: earlier steps ran with other code, versions or devices; "
-                "outcome.json lists them"
-            )
+            listed = "outcome.json lists them"
+            warn(f"{self.run.id}: earlier steps ran with other code, versions or devices; {listed}")

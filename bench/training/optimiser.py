@@ -15,11 +15,8 @@ SLANTED_RATIO = 32
 
 
 def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """Return AdamW or RMSProp with the recipe's epsilon and weight decay.
-
-    RMSProp decays its mean by 0.9, as TensorFlow does; Contrastive Tension, the one method that
-    uses it, was written for TensorFlow (docs/methods.md#ct-bert).
-    """
+    """Return AdamW or RMSProp. RMSProp decays its mean by 0.9, as TensorFlow does, for which
+    Contrastive Tension was written (docs/methods.md#ct-bert)."""
     rate, epsilon, decay = recipe.learning_rate, recipe.epsilon, recipe.weight_decay
     groups: list[dict[str, Any]] = [{"params": list(weights)}]
     if not recipe.decay_biases:
@@ -35,8 +32,7 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
 
 
 def learning_rate(index: int, total: int, recipe: Recipe) -> float:
-    """Return the learning rate of the step after `index` of `total`: linear warm-up, then the
-    recipe's schedule."""
+    """The rate of the step after `index` of `total`: linear warm-up, then the schedule."""
     if recipe.schedule == "slanted":
         # AllenNLP's slanted triangle (docs/methods.md#declutr); the largest rate is at step `cut`.
         step, cut = index + 1, int(recipe.warmup * total)
@@ -83,9 +79,7 @@ def clip_and_step(
 ) -> Tensor:
     """Take a step of AdamW on a GPU, with the gradients of a scaled loss clipped to a norm of
     `clip`: it divides by scale and norm while it reads them, which saves two passes over them. An
-    enabled scaler skips a step whose norm is not finite.
-
-    Returns the norm without the scale, before clipping; a scalar on the device.
+    enabled scaler skips a step whose norm is not finite. Returns the norm, unscaled and unclipped.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))

@@ -8,11 +8,8 @@ from contextlib import contextmanager
 
 
 class UserError(Exception):
-    """An error that the user can fix.
-
-    The message says what is wrong, where, and what to do. The command line prints it without a
-    traceback and exits with status 2.
-    """
+    """An error that the user can fix: what is wrong, where, and what to do. The command line prints
+    it without a traceback and exits with status 2."""
 
 
 class TransientError(UserError):
@@ -42,14 +39,12 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     A run with other keys or another setting is preferred to another method. A word also matches the
     initials of a name, and its beginning. A name with another first letter must be much alike.
 
-    >>> suggestion("simsce", ["simcse", "sscl"])
-    "; did you mean 'simcse'?"
+    >>> suggestion("simsce", ["simcse", "sscl"]), suggestion("score", ["more"])
+    ("; did you mean 'simcse'?", '')
     >>> suggestion("dclr", ["dclr[epochs=1]", "sscl"])
     "; did you mean 'dclr[epochs=1]'?"
     >>> suggestion("lr", ["learning_rate", "pooler"])
     "; did you mean 'learning_rate'?"
-    >>> suggestion("", ["paper", "official"]), suggestion("score", ["more"])
-    ('', '')
     """
     names = {name.lower(): name for name in sorted(known)}
     word = word.lower()
@@ -64,20 +59,18 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def _bare(run: str) -> str:
-    """Strip the keys and the setting from the text of a run."""
+    """The text of a run without keys and setting."""
     return re.sub(r"\[[^]]*\]|@.*", "", run)
 
 
 def _initials(name: str) -> str:
-    """The initials of a name of several words, or a single word unchanged."""
     initials = "".join(re.findall(r"(?:^|(?<=[_-]))[a-z]", name))
     return initials if len(initials) > 1 else name
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: the closest match of `word` and the known names.
-
-    They are sorted, plain names before those with keys, ingredients or a setting.
+    """Return the end of an error message: the closest match of `word`, and the known names, plain
+    ones before those with keys, ingredients or a setting.
 
     >>> did_you_mean("simsce", ["simcse", "sscl"])
     "; did you mean 'simcse'? (known: simcse, sscl)"

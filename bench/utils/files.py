@@ -18,7 +18,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_error(path: Path, number: int | None) -> UserError:
-    """Return the error for a path that cannot be written; `number` is the `errno`, if known."""
+    """The error for a path that cannot be written; `number` is the `errno`, if known."""
     if number in DISK_FULL:
         return TransientError(
             f"no space left on the device for {path}; "
@@ -33,8 +33,6 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turn errors of a full or read-only disk, raised while `path` is written, into `UserError`."""
     try:
         yield
-    except UserError:
-        raise
     except Exception as error:
         # safetensors and tokenizers raise exceptions of their own, which end with Rust's OS error.
         match = re.search(r"\(os error (\d+)\)", str(error))
@@ -72,7 +70,6 @@ def staging_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path, whose file replaces `path` on success and is removed else."""
-    path = Path(path)
     with staging_folder(path) as staging:
         if path.is_dir():
             raise UserError(f"{path} is a folder; pass the name of a file")
@@ -83,13 +80,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
-    """Like `atomic_file`, for a folder. An existing folder at `path` is replaced.
-
-    Args:
-        path: the folder to write.
-        keep_others: refuse to replace a folder with files that the new one does not have.
-    """
-    path = Path(path)
+    """Like `atomic_file`, for a folder. An existing folder at `path` is replaced; with
+    `keep_others` not if it has files that the new one lacks."""
     with staging_folder(path) as staging:
         made = staging / path.name
         made.mkdir()
@@ -111,11 +103,9 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def files_together(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder, whose files are moved to the folder `path` on success only.
-
-    They replace files of the same name; other files stay. The folder `path` may be a mount, so the
-    temporary folder is inside it.
-    """
+    """Yield a temporary folder, whose files are moved to the folder `path` on success only. They
+    replace files of the same name; other files stay."""
+    # `path` may be a mount, so the temporary folder is inside it.
     with staging_folder(path / "files") as staging:
         yield staging
         for file in sorted(_files(staging)):
@@ -144,14 +134,10 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not valid JSON")
-
-
 def read_json(path: Path) -> Any:
-    """Read a JSON file. NaN and infinity, which Python would accept, are refused."""
+    """Read a JSON file."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(
             f"{path} does not exist; check the path, or run the command that writes it first"

@@ -13,8 +13,8 @@ _deferred = False
 
 
 class Stopped(BaseException):
-    """A signal stops the work. Not an `Exception`, so that no handler swallows it (as
-    KeyboardInterrupt)."""
+    """A signal stops the work; as KeyboardInterrupt no `Exception`, so that no handler swallows
+    it."""
 
     def __init__(self, name: str, kept: str = "") -> None:
         super().__init__(f"stopped by {name}" + (kept and f": {kept}"))
@@ -47,11 +47,8 @@ def handle_signals() -> Iterator[None]:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Only record signals in the block; the caller polls `pending_signal` where it is safe to stop.
-
-    Raises:
-        Stopped: at the end of the block, if a signal is still pending_signal.
-    """
+    """Only record signals in the block, where the caller polls `pending_signal`; raise `Stopped` at
+    its end."""
     global _deferred
     _deferred = True
     try:

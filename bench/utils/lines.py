@@ -14,7 +14,6 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     Lines end at LF or CRLF only. Other separators (form feed, U+2028) are text, so that line
     numbers match those of an editor.
     """
-    path = Path(path)
     number = 0
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:

@@ -9,23 +9,14 @@ LINES = 5  # lines per task without a terminal
 
 
 class Progress:
-    """Progress of a task, as a context manager.
-
-    Args:
-        total: number of units.
-        title: name of the task.
-        unit: name of a unit, singular.
-        done: units finished in an earlier process; they do not enter the estimate of the time left.
-
-    >>> with Progress(3, "demo", unit="step") as progress:
-    ...     progress.advance(3)
-    """
+    """Progress of a task of `total` units, as a context manager. The `done` units were finished in
+    an earlier process and do not enter the estimate of the time left."""
 
     def __init__(self, total: int, title: str, unit: str, done: int = 0) -> None:
         self.total, self.title, self.unit = total, title, unit
         self.done = self._before = done
         self._started = time.monotonic()
-        self._printed = done * LINES // total if total else 0
+        self._printed = done * LINES // max(total, 1)
         self._bar = None
         if sys.stderr.isatty():
             from tqdm import tqdm
@@ -47,11 +38,10 @@ class Progress:
                 self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(units)
             return
-        share = self.done / self.total if self.total else 1.0
-        if share * LINES >= self._printed + 1:
-            self._printed = int(share * LINES)
-            advanced = self.done - self._before
-            each = (time.monotonic() - self._started) / advanced if advanced else 0.0
-            left = f"{each * (self.total - self.done):.0f} s left{f', {note}' if note else ''}"
+        lines = self.done * LINES // self.total
+        if lines > self._printed:
+            self._printed = lines
+            each = (time.monotonic() - self._started) / (self.done - self._before)
+            left = f"{each * (self.total - self.done):.0f} s left"
             done = f"{self.title}: {self.done}/{self.total} {self.unit}s"
-            print(f"{done}, {left}", file=sys.stderr, flush=True)
+            print(", ".join(filter(None, (done, left, note))), file=sys.stderr, flush=True)

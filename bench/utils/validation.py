@@ -1,8 +1,5 @@
-"""Models of what enters from outside, and their errors in one sentence.
-
-Configurations, runs, JSON documents and the files of printed numbers are checked here and nowhere
-else: code that receives a model trusts its values.
-"""
+"""Models of what enters from outside, and their errors in one sentence. Code that receives a model
+trusts its values."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,10 +22,10 @@ class Model(BaseModel):
     @classmethod
     def _only_known_fields(cls, values: Any) -> Any:
         if cls.model_config.get("extra") == "forbid" and isinstance(values, dict):
-            for name in values:
-                if name not in cls.model_fields:
-                    hint = did_you_mean(str(name), cls.model_fields)
-                    raise PydanticCustomError("unknown_field", f"unknown key '{name}'{hint}")
+            unknown = [str(name) for name in values if name not in cls.model_fields]
+            if unknown:
+                hint = did_you_mean(unknown[0], cls.model_fields)
+                raise PydanticCustomError("unknown_field", f"unknown key '{unknown[0]}'{hint}")
         return values
 
     def changed(self, **values: Any) -> Self:
@@ -54,17 +51,8 @@ def validated(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
 
 
 def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> AnyModel:
-    """Read a JSON file.
-
-    Args:
-        path: the file.
-        model: what it holds.
-        noun: what the file should be, for the message.
-        remedy: what to do if it is not.
-
-    Raises:
-        UserError: the file is missing or does not fit; the message names the field.
-    """
+    """Read a JSON file. The `UserError` for a file that does not fit says that it is not `noun`,
+    which field is wrong, and the `remedy`."""
     try:
         return model.model_validate(read_json(path))
     except ValidationError as error:
@@ -72,13 +60,8 @@ def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> 
 
 
 def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
-    """Return the outermost error of a validation as one sentence without an end.
-
-    Args:
-        error: what pydantic raised.
-        known: names of the fields, for the suggestion where one is unknown and the model is not a
-            `Model`.
-    """
+    """Return the outermost error of a validation as one sentence without an end; `known` are the
+    fields of a model that is not a `Model`, for the suggestion."""
     first = min(error.errors(include_url=False), key=lambda item: len(item["loc"]))
     place = ".".join(map(str, first["loc"]))
     kind, message, value = first["type"], first["msg"], first["input"]

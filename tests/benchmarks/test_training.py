@@ -17,7 +17,8 @@ import pytest
 import torch
 
 import bench.training.loop
-from bench.datasets.corpora import corpus_path, read_sentences
+from bench.datasets.corpora import read_sentences
+from bench.download import corpus_path
 from bench.registry.backbones import backbone
 from bench.runs.resolve import resolve
 from bench.training.checkpoint import Log

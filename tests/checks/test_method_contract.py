@@ -4,6 +4,7 @@ breach is noticed."""
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.checks import method_contract as contract
-from bench.checks.method_trial import Fault, Trial, advance
+from bench.checks.method_contract import Trial
 from bench.datasets import sts
 from bench.models.from_name import FunctionEncoder
 from bench.models.load import load_encoder
@@ -29,8 +30,6 @@ from bench.utils.errors import UserError
 from bench.utils.files import sha256_file, write_text
 from methods.base import Method
 from tests.support.tiny_suite import tiny_run
-
-pytest_plugins = ["pytester"]
 
 # A method that draws, remembers and learns, and so can break every clause.
 SOURCE = '''
@@ -147,13 +146,6 @@ LOSS = "return super().loss(views, step)"
 DRAW = 'torch.randn(anchors.shape, generator=step.generator("noise"))'
 
 
-@pytest.mark.slow
-def test_a_sound_method_keeps_every_clause(trial):
-    found = list(contract.clauses(trial(SOURCE)))
-    assert [clause.fault for clause in found] == [""] * len(contract.CHECKS)
-    assert all(str(clause).startswith("ok     queue: ") for clause in found)
-
-
 # An encoder of the method's own: another one's vectors, shifted.
 ENCODER = """    def encoder(self, context):
         return Shifted(super().encoder(context), 2.0)
@@ -260,57 +252,60 @@ MARKED = [
 
 @pytest.mark.parametrize(("edits", "clause", "said"), MARKED)
 def test_a_breach_is_noticed_by_its_clause(edits, clause, said, trial):
-    with pytest.raises((Fault, UserError), match=said) as raised:
-        getattr(contract, f"check_{clause}")(trial(changed(*edits)))
+    with pytest.raises(pytest.fail.Exception, match=said) as raised:
+        getattr(contract, f"test_{clause}")(trial(changed(*edits)))
     assert "\n" not in str(raised.value)
 
 
+CLAUSES = [name.removeprefix("test_") for name in vars(contract) if name.startswith("test_")]
+
+
 def test_every_clause_has_a_breach():
-    assert {clause for _, clause, _ in BREACHES} == {check.name for check in contract.CHECKS}
-
-
-def test_what_rests_on_a_broken_clause_is_left_out(trial, tmp_path):
-    source = changed((LOSS, "return 1 / 0"))
-    found = list(contract.clauses(trial(source)))
-    assert [bool(clause.fault) for clause in found] == [False, False, False, True]
-    line = source.splitlines().index("        return 1 / 0") + 1
-    assert str(found[-1]) == (
-        "FAIL   queue: the loss of a batch is a finite scalar with a gradient: it fails "
-        f"(ZeroDivisionError in {tmp_path / 'queue.py'}, line {line}: division by zero); fix it"
-    )
-
-
-PYTEST_FILE = """
-from bench.checks.method_contract import parametrize_with_checks
-
-@parametrize_with_checks(["queue", "broken-queue"])
-def test_method(method, check):
-    check(method)
-"""
+    assert {clause for _, clause, _ in BREACHES} == {*CLAUSES}
 
 
 @pytest.mark.slow
-def test_parametrize_with_checks_gives_a_test_per_method_and_check(write, pytester, monkeypatch):
-    broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
-    folder = write(name="my_methods/queue.py").parent
-    write(broken, "my_methods/broken.py")
-    monkeypatch.setenv("BENCH_METHODS", str(folder))
-    monkeypatch.setenv("PYTHONPATH", str(Path(contract.__file__).parents[2]))
-    pytester.makepyfile(PYTEST_FILE)
-    result = pytester.runpytest_subprocess("-v", "-k", "text or single_item")
-    result.assert_outcomes(passed=3, failed=1, deselected=2 * (len(contract.CHECKS) - 2))
-    outcomes = ["queue-text[]] PASSED*", "queue-single_item_batch[]] PASSED*"]
-    outcomes += ["broken-queue-text[]] PASSED*", "broken-queue-single_item_batch[]] FAILED*"]
-    claim = "a batch of one item has a finite loss: the loss is *; the last batch*"
-    result.stdout.fnmatch_lines(
-        [f"*::test_method[[]{told}" for told in outcomes]
-        + [f"*AssertionError: broken-queue: {claim}"]
+def test_a_sound_method_keeps_every_clause(write, capsys):
+    assert main(["check-method", str(write())]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(CLAUSES)
+    assert all(line.startswith("ok     queue: ") for line in lines[2:])
+    assert last == "all hold"
+
+
+def test_what_rests_on_a_broken_clause_is_left_out(write, capsys):
+    path = write(changed((LOSS, "return 1 / 0")))
+    assert main(["check-method", str(path)]) == 1
+    *lines, fault, last = capsys.readouterr().out.splitlines()
+    assert [line[:6] for line in lines] == ["ok    "] * 5
+    line = path.read_text().splitlines().index("        return 1 / 0") + 1
+    assert fault == (
+        "FAIL   queue: the loss of a batch is a finite scalar with a gradient: it fails "
+        f"(ZeroDivisionError in {path}, line {line}: division by zero); fix it"
     )
+    assert last == "1 fault"
 
 
-def test_parametrize_with_checks_refuses_an_unknown_method():
-    with pytest.raises(UserError, match="unknown method 'nothing'"):
-        contract.parametrize_with_checks(["nothing"])
+@pytest.mark.slow
+def test_the_contract_is_a_module_of_tests(write, tmp_path):
+    """With the option of the installed package, as an entry point gives it."""
+    broken = changed(('"queue"', '"broken-queue"'), (LOSS, LOSS + " / (len(views.vectors[0]) - 1)"))
+    paths = [write(name="mine/queue.py"), write(broken, "mine/broken.py")]
+    words = [sys.executable, "-m", "pytest", "-p", "bench.checks.pytest_option", "--pyargs"]
+    words += ["bench.checks.method_contract", "-v", "-k", "text or single_item"]
+    words += [word for path in (*paths, "simcse") for word in ("--method", str(path))]
+    root = Path(contract.__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "1 failed, 5 passed" in done.stdout
+    for name in ("text[queue]", "single_item_batch[queue]", "text[simcse]"):
+        assert f"::test_{name} PASSED" in done.stdout
+    claim = "broken-queue: a batch of one item has a finite loss: the loss is "
+    assert f"\n{claim}" in done.stdout
+    words[-1] = "simces"
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "unknown method 'simces'; did you mean 'simcse'?" in done.stdout
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
 
 
 def test_the_command_names_what_cannot_be_imported(write, capsys):
@@ -383,7 +378,7 @@ LENGTH, HYPER = "length: int = Field(4, ge=1)", "Hyper = QueueHyper"
         ("from . import other", r"imported \(ImportError in HERE 1: attempted relative import"),
         ("x = 1", "queue.py has no method; write a class with a name that extends"),
         ("from methods.simcse import SimCSE", "queue.py has no method"),
-        (changed(('name = "queue"', 'name = "My Queue"')), "use lower-case letters"),
+        (changed(('name = "queue"', 'name = "My Queue"')), "'name' should match pattern"),
         (changed(('    title = "Queue"\n', "")), "class Queue: 'title' is missing"),
         (changed(('"Queue"', '"Que\\nue"')), "class Queue: 'title' should match"),
         (changed(('"a test"', "2010")), "'reference' should be a valid string, not 2010"),
@@ -542,8 +537,7 @@ def test_hyper_parameters_may_have_plain_types(write):
 
 
 def test_an_encoder_that_a_file_brings_is_loaded_again(trial, tmp_path):
-    training = trial(changed(*SHIFTED)).training()
-    advance(training, 3)
+    training = trial(changed(*SHIFTED)).training(steps=3)
     training.finish(tmp_path / "encoder")
     loaded = load_encoder(tmp_path / "encoder")
     assert (loaded.kind, loaded.by) == ("shifted", 2.0)

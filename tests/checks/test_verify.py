@@ -47,11 +47,12 @@ def words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
 def kept(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A suite's folder with one training, scored."""
     suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
+    job = ["job", "--run", "simcse", *words, "--suite", str(suite)]
     with torch.random.fork_rng(devices=[]):
-        assert main(["train", "simcse", *words, "--suite", str(suite)]) == 0
+        assert main([*job, "--stages", "train"]) == 0
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(threads)
-    assert main(["score", "simcse", *words, "--suite", str(suite), "--tasks", *TASKS]) == 0
+    assert main([*job, "--tasks", *TASKS]) == 0
     return suite
 
 
@@ -92,7 +93,8 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def scored(method: str, words: list[str], suite: Path, *tasks: str) -> Path:
     """The file of scores of a run that is not trained."""
-    assert main(["score", method, *words[:-3], "--suite", str(suite), "--tasks", *tasks]) == 0
+    job = ["job", "--run", method, *words[:-3], "--suite", str(suite), "--tasks", *tasks]
+    assert main(job) == 0
     (result,) = (suite / "scores").iterdir()
     return result
 
@@ -368,8 +370,7 @@ def test_a_run_without_scores_is_one_sentence(status, words, tmp_path, monkeypat
     monkeypatch.setattr(
         SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
     )
-    for command in ("train", "score"):
-        assert main([command, method, *words, "--suite", str(tmp_path)]) == 0
+    assert main(["job", "--run", method, *words, "--suite", str(tmp_path)]) == 0
     capsys.readouterr()
     (result,) = (tmp_path / "scores").iterdir()
     reason = "layer 11 is not an intermediate layer" if skipped else "the loss became nan"

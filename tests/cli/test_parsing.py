@@ -13,7 +13,7 @@ import pytest
 
 from bench.__main__ import main as main_of_module
 from bench.cli import main
-from bench.cli.program import CONTEXT, commands
+from bench.cli.program import commands
 from bench.utils.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,8 @@ OUT = ["--suite", "s", "--out", "o"]
 
 def parsed(*words: str) -> dict[str, Any]:
     """The values that a command line gives to its command."""
-    return commands().commands[words[0]].make_context(words[0], list(words[1:]), **CONTEXT).params
+    command, settings = commands().commands[words[0]], commands().context_settings
+    return command.make_context(words[0], list(words[1:]), **settings).params
 
 
 def bench(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -95,17 +95,17 @@ def test_damaged_files(tmp_path: Path) -> None:
 def test_a_corpus_is_found_by_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = write(tmp_path / "world.txt", "a\n")
     packed = write(tmp_path / "wiki1m_for_simcse.txt.gz", "a\n")
-    assert corpora.corpus_path("world", tmp_path) == plain
+    assert download.corpus_path("world", tmp_path) == plain
     for known in ("wiki1m", "wiki1m_for_simcse"):
-        assert corpora.corpus_path(known, tmp_path) == packed
-    assert corpora.corpus_path(str(plain), tmp_path / "elsewhere") == plain
+        assert download.corpus_path(known, tmp_path) == packed
+    assert download.corpus_path(str(plain), tmp_path / "elsewhere") == plain
     unknown = r"'wrld' is not in .*did you mean 'world'\? \(known: wiki1m, .*\); name another"
     with pytest.raises(UserError, match=unknown):
-        corpora.corpus_path("wrld", tmp_path)
+        download.corpus_path("wrld", tmp_path)
     monkeypatch.chdir(tmp_path)  # a bare name would identify a run, whatever is in the file later
-    assert corpora.corpus_path("./world.txt", tmp_path / "elsewhere") == Path("world.txt")
+    assert download.corpus_path("./world.txt", tmp_path / "elsewhere") == Path("world.txt")
     with pytest.raises(UserError, match=r"a text file by its path, as \./FILE\.txt"):
-        corpora.corpus_path("world.txt", tmp_path)
+        download.corpus_path("world.txt", tmp_path)
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ SENTENCES = ["One thing.", "Another .", "A third", 'He said, "yes".', "The last 
 def test_an_nli_table_is_read_row_by_row(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, TABLE)
     for known in ("nli", "nli_for_simcse"):
-        assert corpora.corpus_path(known, tmp_path) == path
+        assert download.corpus_path(known, tmp_path) == path
     assert corpora.read_sentences(path) == SENTENCES
     assert corpora.read_sentences(path, 2) == SENTENCES[:2]
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -233,7 +233,7 @@ def test_another_file_does_not_pass_for_the_nli_table(tmp_path: Path) -> None:
     """A run's identity holds the corpus's name, so that name means one file alone."""
     write(tmp_path / "nli.txt", "a\n")
     with pytest.raises(UserError, match=rf"corpus 'nli' is not in {tmp_path}; name another"):
-        corpora.corpus_path("nli", tmp_path)
+        download.corpus_path("nli", tmp_path)
 
 
 def test_the_nli_table_comes_from_bench_data_else_from_the_hub(
@@ -258,7 +258,7 @@ def test_the_real_corpora() -> None:
     for name, rows in {"wiki1m_fallback": 1_000_000, "wiki1m_for_simcse.head11914": 11_914}.items():
         if not (folder / f"{name}.txt.gz").is_file():
             continue
-        path = corpora.corpus_path(name, folder)
+        path = download.corpus_path(name, folder)
         assert corpora.corpus_identity(path)["rows"] == rows  # and its pinned sum
         sentences = corpora.read_sentences(path)
         assert len(sentences) == rows

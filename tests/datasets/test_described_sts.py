@@ -104,7 +104,7 @@ def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
         ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
         ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
         ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),
-        ({"sts": {"sts:german": {"tset": 2}}}, "unknown split 'tset'; did you mean 'test'"),
+        ({"sts": {"sts:german": {"tset": 2}}}, "has no sts:german test"),
         ({"sts": {"sts:germna": {"test": 2}}}, "does not describe the files of sts:germna"),
         ({"sts": {"german": {"test": 2}}}, "a set of your own is called sts:NAME"),
         ({"sts": {"STS-b": {"test": 2}}}, "has an unknown task 'STS-b'; did you mean 'STS-B'?"),

@@ -15,7 +15,6 @@ from bench.evaluation import classifier, protocols
 from bench.evaluation.classifier import MODES, Fitted, Fold, Settings, fit
 from bench.evaluation.heads import Head, Optimiser, initial
 from bench.evaluation.protocols import Part, Split
-from bench.utils.errors import UserError
 from tests.oracles import senteval as literal
 
 PROTOCOL_MODES = [(MODES["test"], literal.TEST_MODE), (MODES["dev"], literal.DEV_MODE)]
@@ -283,19 +282,6 @@ def test_fused_adam_is_adam() -> None:
             optimiser.step(own, [gradient.clone() for gradient in gradients])
     for one, other in zip(*weights, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("samples", "enough"), [(19, False), (20, True)])
-def test_the_held_out_part_needs_a_sample(samples: int, enough: bool) -> None:
-    features, labels = data(12, samples, 3, 2)
-    train, ours = part(features, labels), small(*PROTOCOL_MODES[0])[0]
-    if enough:
-        assert 0 <= protocols.kfold(train, train, 2, ours).test <= 100
-        return
-    with pytest.raises(
-        UserError, match="holds out 5% of its training part, which is less than one of 19 samples"
-    ):
-        protocols.kfold(train, train, 2, ours)
 
 
 @pytest.mark.parametrize("file", ["classifier.py", "heads.py", "protocols.py"])

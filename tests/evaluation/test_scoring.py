@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from bench.__main__ import main
-from bench.cli.score_tables import compared, tables
+from bench.cli.score_tables import score_tables
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import (
     PROBING_TASKS,
@@ -431,7 +431,7 @@ def test_scores_record_the_checksums_of_their_data(
 def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:
     records = score(read_tasks(["STS-B", "MRPC", "MR", "Tense"], data), look_up)
     found = cells(records)
-    blocks = [block.splitlines() for block in tables(records).split("\n\n")]
+    blocks = [block.splitlines() for block in score_tables({"a": records}).split("\n\n")]
     assert [block[0].split() for block in blocks] == [["STS-B"], ["MR", "MRPC"], ["Tense"]]
     accuracies = {
         split: [f"{found[task, split, 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")]
@@ -455,10 +455,9 @@ def test_described_sets_have_a_table_of_their_own() -> None:
         common | {"task": task, "value": value}
         for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
     ]
-    assert [block.split() for block in tables(records).split("\n\n")] == [
+    assert [block.split() for block in score_tables({"a": records}).split("\n\n")] == [
         ["STS-B", "spearman", "test", "70.00"],
         ["sts:mine", "spearman", "test", "12.50"],
     ]
-    assert [
-        block.split()[-2:] for block in compared({"a": records, "b": records}).split("\n\n")
-    ] == [["b", "70.00"], ["b", "12.50"]]
+    blocks = score_tables({"a": records, "b": records}).split("\n\n")
+    assert [block.split()[-2:] for block in blocks] == [["b", "70.00"], ["b", "12.50"]]

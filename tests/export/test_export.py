@@ -31,13 +31,13 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
         result = read_json(folder / f"{name}.json")
         assert result["task_name"] == name
         assert result["dataset_revision"] == provenance["tasks"][task][split]
-        ((found,),) = result["scores"].values()
+        ((scores,),) = result["scores"].values()
         assert list(result["scores"]) == [split]
-        assert found["main_score"] == found["cosine_spearman"] == values[task, split, "all"] / 100
-        assert found["languages"] == ["eng-Latn"]
-        assert "not mteb's task of this name" in found["protocol"]
-        assert "not comparable with any paper" in found["protocol"]
-    assert found["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
+        assert scores["main_score"] == scores["cosine_spearman"] == values[task, split, "all"] / 100
+        assert scores["languages"] == ["eng-Latn"]
+        assert "not mteb's task of this name" in scores["protocol"]
+        assert "not comparable with any paper" in scores["protocol"]
+    assert scores["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
 
 
 @pytest.mark.slow
@@ -92,11 +92,11 @@ def test_other_tasks_in_mteb_s_shape(
 def test_every_record_is_a_row_with_its_provenance(
     suite: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:
-    found = {
+    analysis = {
         "alignment": {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "ok": True},
         "layers": [0.25, None],
     }
-    content = {"analyses": {"alignment": found}, "provenance": {}}
+    content = {"analyses": {"alignment": analysis}, "provenance": {}}
     write_json(paths.analyses_file(suite, trained[1]), content)
     out = exported(suite, tmp_path / "out", "table")
     provenance, records = read_scores(paths.scores_file(suite, trained[1]))

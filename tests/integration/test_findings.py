@@ -539,9 +539,9 @@ def wiki_mini() -> list[str]:
         (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
         said.append(minus(pair))
     ((steps, precision),) = {
-        (one["sentences"] // one["batch_size"], one["precision"])
+        (run.plan.recipe.sentences // run.plan.recipe.batch_size, run.plan.recipe.precision)
         for run in suite.runs
-        if run.plan.method == "simcse" and (one := run.plan.recipe)
+        if run.plan.method == "simcse"
     }
     return [*said, f"{steps} steps in {precision}", *filter(None, [suite.partial])]
 

@@ -296,7 +296,7 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     assert failure is not None
     assert (f"error: {failure.error}", failure.attempts, failure.final) == (last, 1, True)
     assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
-    render(suite, tmp_path / "partial")
+    render(suite, tmp_path / "partial", tmp_path / "figures")
     (table,) = (tmp_path / "partial" / "tables").glob("sts.md")
     assert "Partial: 1 of 2 runs have been made, 1 failed." in (text := table.read_text())
     assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
@@ -310,7 +310,7 @@ def test_the_runs_beside_a_failed_one_in_its_job_are_scored(
     found = status(suite := tmp_path / "results" / "tiny")
     assert found.done == {"finished": 2}
     assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2
-    render(suite, tmp_path / "partial")
+    render(suite, tmp_path / "partial", tmp_path / "figures")
     text = (tmp_path / "partial" / "tables" / "sts.md").read_text()
     assert "Partial: 2 of 4 runs have been made, 2 failed." in text
 

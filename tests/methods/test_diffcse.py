@@ -208,7 +208,7 @@ def test_its_generators_dropout_does_not_shift_the_backbones(runs: Runs) -> None
 def test_a_generator_of_another_vocabulary_is_refused(
     runs: Runs, tiny_bert: Path, tiny_roberta: Path
 ) -> None:
-    other = tiny_bert if "roberta" in runs.backbone.name else tiny_roberta
+    other = tiny_bert if "roberta" in str(runs.backbone) else tiny_roberta
     with pytest.raises(Refusal, match="has another vocabulary than the backbone"):
         runs.start(f"diffcse[generator={other}]")
 

@@ -177,7 +177,7 @@ def table(tmp_path: Path) -> Path:
 def test_a_table_is_scored(table: Path, tiny_data: Path, tmp_path: Path) -> None:
     run = run_of("glove", table, data=tiny_data)
     assert (run.seed, run.setting) == (None, "official")
-    assert run.backbone == "vectors"
+    assert (run.pretrained.shape.width, run.backbone) == (6, "vectors")
     out = [tmp_path / "scores" / f"{number}.json" for number in range(2)]
     for path in out:
         score_run(run, tmp_path, ["sts"], "test", path, "cpu")

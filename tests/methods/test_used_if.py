@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from bench.checks.method_contract import weight_sums
-from bench.checks.method_trial import Trial
+from bench.checks.method_contract import STEPS, Trial
+from bench.checks.verify import computing
 from bench.registry.methods import method_class, method_classes
 from bench.runs.run import Run
 from tests.methods.outside import of_methods
@@ -45,8 +46,11 @@ def test_every_entry_has_its_case() -> None:
 @pytest.mark.parametrize(("name", "key"), CASES)
 def test_without_effect_it_changes_no_weight(name: str, key: str, inputs: Path) -> None:
     off, *values = CASES[name, key]
-    found = [weight_sums(Forced(name, inputs, f"{name}[{off}]", key, value)) for value in values]
-    assert found[0] == found[1]
+    trials = [Forced(name, inputs, f"{name}[{off}]", key, value) for value in values]
+    with computing(1, deterministic=True):
+        first, second = (trial.training(steps=STEPS).modules.state_dict() for trial in trials)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.parametrize(("name", "key"), CASES)

@@ -139,7 +139,7 @@ def test_spoilt_transformers(copy: Path, name: str) -> None:
         ({"pooler": "cls_mlp"}, "unknown pooler 'cls_mlp'"),
         ({"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
         ({}, "stores no pooler; choose one with --pooler (cls, "),
-        ({"pooler": "avg", "prompt": "query"}, "--pooler uses only the transformer of"),
+        ({"pooler": "avg", "prompt": "query"}, "or --pooler leaves them out; omit --prompt"),
     ],
 )
 def test_options_that_a_folder_does_not_have(

@@ -90,11 +90,11 @@ STACKS: dict[str, tuple[list[dict[str, Any]], bool]] = {
     "mean": ([pooling(**MEAN)], True),
     "today's mean": ([pooling(pooling_mode="mean", include_prompt=True)], True),
     "cls": ([pooling(pooling_mode="cls")], True),
-    "dense": ([pooling(**MEAN), dense(32, 8, 1)], True),
-    "dense without bias": ([pooling(**CLS), dense(32, 40, 2, tanh=False, bias=False)], True),
+    "dense": ([pooling(**MEAN), dense(32, 8, 1)], False),
+    "dense without bias": ([pooling(**CLS), dense(32, 40, 2, tanh=False, bias=False)], False),
     "normalised between": (
         [pooling(**MEAN), NORMALIZE, dense(32, 8, 3), dense(8, 5, 4, tanh=False)],
-        True,
+        False,
     ),
     "a mean of layers": (
         [{"kind": "WeightedLayerPooling", "config": MIXING, "tensors": MIXED}, pooling(**MEAN)],
@@ -116,7 +116,7 @@ def library(folder: Path) -> Any:
 
 def is_ours(encoder: Any) -> bool:
     """Whether our forward pass runs the transformer of an encoder."""
-    return isinstance(encoder, TransformerEncoder) or isinstance(encoder.base, TransformerEncoder)
+    return isinstance(encoder, TransformerEncoder)
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -179,7 +179,7 @@ def test_a_prompt_is_prepended_to_each_sentence(copy: Path) -> None:
     for name, text in {None: "a dog sees ", **texts}.items():
         encoder = load_encoder(copy, prompt=name)
         wanted = plain.encode([text + sentence for sentence in SENTENCES])
-        assert np.array_equal(encoder.encode(SENTENCES), wanted)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), wanted, **CLOSE)
         np.testing.assert_allclose(wanted, literal(copy, SENTENCES, text), **CLOSE)
     identities = {load_encoder(copy, prompt=name).identity for name in ("query", "document", "")}
     assert len(identities) == 3

@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.audit import frame, report, write
-from bench.reported import COLUMNS, printed
-from bench.reported.audit import (
-    FINDING_KINDS,
-    Claim,
-    Finding,
-    attainable,
-    findings,
-    items,
-    load_claims,
-    majority,
-)
+from bench.reported import COLUMNS, claims, printed
+from bench.reported.audit import FINDING_KINDS, SIZES, Finding, attainable, findings, majority
 from bench.utils.errors import UserError
 from tests.support.audit_tables import STYLES, consistent, half_up, mean, truncated
 
@@ -104,15 +95,8 @@ def test_statements_about_a_sweep(values, told):
     variants = dict(zip(("M=0.5x", "M=1x", "M=2x", "M=10x"), map(float, values), strict=True))
     rows = [table_of([("x", "A", "Avg", value, "")]) for value in variants.values()]
     rows = [row.assign(variant=name) for row, name in zip(rows, variants, strict=True)]
-    claim = Claim(
-        source=["x"],
-        where="Text",
-        quote="q",
-        table="Table 1",
-        parameter="M",
-        rising=["0.5x", "1x", "2x"],
-        falling=["2x", "10x"],
-    )
+    claim = {"source": ["x"], "where": "Text", "quote": "q", "table": "Table 1", "parameter": "M"}
+    claim |= {"rising": ["0.5x", "1x", "2x"], "falling": ["2x", "10x"]}
     found = findings(pd.concat(rows[::-1]), [claim])  # in any order of print
     assert [one.kind for one in found] == (["statement"] if told else [])
     assert all(told in one.text for one in found)
@@ -120,15 +104,23 @@ def test_statements_about_a_sweep(values, told):
 
 def test_every_statement_names_rows_of_its_table():
     numbers = printed()
-    for claim in load_claims():
-        table = numbers[numbers["source"].isin(claim.source) & (numbers["table"] == claim.table)]
-        methods = {*claim.above, *claim.above.values()} | ({claim.method} - {""})
+    known = {"source", "where", "quote", "table", "above"}
+    known |= {"parameter", "rising", "falling", "method"}
+    for claim in claims.load():
+        assert claim.keys() <= known
+        table = numbers[
+            numbers["source"].isin(claim["source"]) & (numbers["table"] == claim["table"])
+        ]
+        above = claim.get("above", {})
+        methods = {*above, *above.values(), claim.get("method", "")} - {""}
         assert methods <= set(table["method"])
-        assert claim.quote
-        assert claim.where
-        settings = {*claim.rising, *claim.falling}
-        assert {f"{claim.parameter}={setting}" for setting in settings} <= set(table["variant"])
-        assert bool(claim.above) != bool(settings)
+        assert claim["quote"]
+        assert claim["where"]
+        settings = [*claim.get("rising", []), *claim.get("falling", [])]
+        assert {f"{claim.get('parameter')}={setting}" for setting in settings} <= set(
+            table["variant"]
+        )
+        assert bool(above) != bool(settings)
 
 
 def test_own_rows_between_two_prints_of_a_baseline_are_named():
@@ -186,14 +178,14 @@ def test_attainable_on_500_questions(value, runs, able):
 
 
 def test_sizes_and_majorities():
-    sizes = {task: items(task) for task in TRANSFER_TASKS if items(task)}
+    sizes = {task: SIZES[task]["test"] for task in TRANSFER_TASKS if "test" in SIZES[task]}
     assert sizes == {"SST2": 1821, "TREC": 500, "MRPC": 1725}
     shares = {task: round(float(majority(task)), 2) for task in TRANSFER_TASKS}
     assert shares == {
         "MR": 50.0, "CR": 63.76, "SUBJ": 50.0, "MPQA": 68.77,
         "SST2": 50.08, "TREC": 27.6, "MRPC": 66.49,
     }  # fmt: skip
-    assert all(0 < majority(task) <= 50 and items(task) == 10000 for task in PROBING_TASKS)
+    assert all(0 < majority(task) <= 50 and SIZES[task]["test"] == 10000 for task in PROBING_TASKS)
     assert majority("Avg") == majority("STS-B") == 0
 
 
@@ -205,7 +197,7 @@ def test_majorities_are_those_of_the_files(task):
     splits = read(task, Path(os.environ["BENCH_DATA"])).splits
     counts = Counter(list((splits.get("test") or splits["all"]).labels)).values()
     assert majority(task) == Fraction(100 * max(counts), sum(counts))
-    assert items(task) == (sum(counts) if "test" in splits else None)
+    assert SIZES[task].get("test") == (sum(counts) if "test" in splits else None)
 
 
 # An average may be 1.5 hundredths from the mean of its row, and no further.

@@ -36,7 +36,7 @@ def test_known_tasks_are_listed_groups_first():
     told = "unknown task 'STSb'; did you mean 'STS-B'? (known: "
     listed = str(caught.value).removeprefix(told).removesuffix(")")
     groups, *kinds = (part.split(", ") for part in listed.split("; "))
-    assert groups == ["sts", "transfer", "probing", "all", "xprobe", "chinese"]
+    assert groups == ["sts", "transfer", "probing", "xprobe", "chinese", "all"]
     assert kinds == [list(STS_TASKS), list(tasks.TRANSFER_TASKS), list(tasks.PROBING_TASKS)]
 
 

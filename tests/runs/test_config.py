@@ -285,22 +285,6 @@ def test_the_baseline_may_be_written_as_the_methods_are(baseline: str) -> None:
     assert runs(methods=methods, compare={"baseline": baseline})
 
 
-@pytest.mark.parametrize(
-    ("tasks", "compare", "stem"),
-    [
-        (["sts", "transfer"], BASELINE, "compare"),
-        (["MR", "TREC"], BASELINE, "compare_transfer"),
-        (["probing"], BASELINE, "compare_probing"),
-        (["sts"], None, ""),
-    ],
-)
-def test_the_comparison_is_of_the_first_board_that_it_has(
-    tasks: list[str], compare: Any, stem: str
-) -> None:
-    made = suite(methods=["simcse", "sscl"], tasks=tasks, compare=compare)
-    assert suites.comparison(made, suites.planned(made)) == stem
-
-
 def test_reseeded_runs_have_only_the_new_seeds() -> None:
     made = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
     reseeded = suites.planned(suites.reseeded(made, range(1, 4)))

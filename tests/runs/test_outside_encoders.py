@@ -131,7 +131,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
          "'SimCSE' has the name of a method; give it another 'label'"),
         ([{"model": "{model}", "pooler": "mean"}], "'pooler' should be 'cls', "),
         ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
-         "'pooler' uses only the transformer of {model}, without prompts; omit 'prompt'"),
+         "has no prompts, or 'pooler' leaves them out; omit 'prompt'"),
         (["bert-base-uncasd"], "did you mean 'bert-base-uncased'"),
         (["run:simcse"], "'run:simcse' is neither a folder, a model of the hub"),
         (["{parent}/none"], "model folder {parent}/none does not exist"),

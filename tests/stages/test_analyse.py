@@ -26,7 +26,7 @@ from bench.stages.jobs import analyse_run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from methods.base import stream
-from methods.whitening import Whitened, fitted
+from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import make_sentences
 from tests.evaluation.test_geometry import (
@@ -106,8 +106,8 @@ def write_pairs(tmp_path: Path) -> Callable[..., Path]:
 
 def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: Path) -> None:
     encoder = Letters()
-    found = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
-    assert list(found) == ["dev", "test", "all"]
+    analysed = analyse(encoder, material_of(), ["alignment"])["alignment"]["STS-B"]
+    assert list(analysed) == ["dev", "test", "all"]
     read = {
         split: sts.read("STS-B", tiny_data, split).subsets[0] for split in ("train", "dev", "test")
     }
@@ -131,22 +131,22 @@ def test_alignment_of_each_split_and_of_all(material_of: Materials, tiny_data: P
             value = alignment_by_loop(vectors[: len(first)], vectors[len(first) :], gold)
             near_value = pytest.approx(value, abs=1e-6)
             expected |= dict.fromkeys(("alignment", "alignment_dclr"), near_value)
-        assert {key: value for key, value in found[name].items() if key in expected} == expected
-        assert set(found[name]) == set(expected) | {"alignment", "alignment_dclr"}
-    assert found["all"]["pairs"] > 0
-    assert found["all"]["distinct"] < found["all"]["sentences"]
+        assert {key: value for key, value in analysed[name].items() if key in expected} == expected
+        assert set(analysed[name]) == set(expected) | {"alignment", "alignment_dclr"}
+    assert analysed["all"]["pairs"] > 0
+    assert analysed["all"]["distinct"] < analysed["all"]["sentences"]
 
 
 def test_without_positive_pairs_there_is_no_alignment(
     material_of: Materials, write_pairs: Any
 ) -> None:
     data = write_pairs(test=[("a dog", "a cat", 4.0), ("the man", "the man", 0.5)])
-    found = analyse(Letters(), material_of(data=data), ["alignment"])["alignment"]["STS-B"]
-    assert list(found) == ["test", "all"]
-    assert found["test"]["alignment"] is None
-    assert found["test"]["alignment_dclr"] > 0  # whose positive pairs begin at 4
-    assert found["test"] == found["all"]
-    assert found["test"]["distinct"] == 3
+    analysed = analyse(Letters(), material_of(data=data), ["alignment"])["alignment"]["STS-B"]
+    assert list(analysed) == ["test", "all"]
+    assert analysed["test"]["alignment"] is None
+    assert analysed["test"]["alignment_dclr"] > 0  # whose positive pairs begin at 4
+    assert analysed["test"] == analysed["all"]
+    assert analysed["test"]["distinct"] == 3
 
 
 # layers and tokens
@@ -167,7 +167,7 @@ def test_layers_equal_one_sentence_at_a_time(
     """The pooler that is scored changes nothing."""
     encoder = load_encoder(tiny_backbone, pooler=pooler)
     assert isinstance(encoder, TransformerEncoder)
-    found = analyse(encoder, material_of(), ["layers"])["layers"]
+    analysed = analyse(encoder, material_of(), ["layers"])["layers"]
     (pairs,) = sts.read("STS-B", tiny_data, "test").subsets
     states = [states_of(encoder, text) for text in pairs.first + pairs.second]
     firsts = [[layer[0].tolist() for layer in layers] for layers in states]
@@ -176,15 +176,15 @@ def test_layers_equal_one_sentence_at_a_time(
         adjacent = np.mean(
             [[cosine(one[i], one[i + 1]) for i in range(4)] for one in vectors], axis=0
         )
-        assert found["setsim_embedding"][pooling] == pytest.approx(adjacent[0], abs=1e-5)
-        assert found["setsim"][pooling] == pytest.approx(adjacent[1:], abs=1e-5)
+        assert analysed["setsim_embedding"][pooling] == pytest.approx(adjacent[0], abs=1e-5)
+        assert analysed["setsim"][pooling] == pytest.approx(adjacent[1:], abs=1e-5)
     whole = [[token_similarity_by_loop(layer.tolist()) for layer in layers] for layers in states]
     cut = [[layer[1:-1] for layer in layers] for layers in states]
     inner = [[token_similarity_by_loop(layer.tolist()) for layer in layers] for layers in cut]
-    assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
-    assert found["toksim"]["without_special"] == pytest.approx(np.mean(inner, axis=0), abs=1e-5)
-    assert (found["depth"], found["pairs"]) == (4, [[1, 2], [2, 3], [3, 4]])
-    assert (found["sentences"], found["one_token"]) == (24, 0)
+    assert analysed["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
+    assert analysed["toksim"]["without_special"] == pytest.approx(np.mean(inner, axis=0), abs=1e-5)
+    assert (analysed["depth"], analysed["pairs"]) == (4, [[1, 2], [2, 3], [3, 4]])
+    assert (analysed["sentences"], analysed["one_token"]) == (24, 0)
 
 
 def test_a_sentence_of_one_token_has_no_pair_of_tokens(
@@ -193,17 +193,17 @@ def test_a_sentence_of_one_token_has_no_pair_of_tokens(
     encoder = load_encoder(tiny_bert, pooler="avg")
     assert isinstance(encoder, TransformerEncoder)
     data = write_pairs(test=[("dog", "the big red house", 1.0), ("dog", "cat", 3.0)])
-    found = analyse(encoder, material_of(data=data), ["layers"])["layers"]
-    assert (found["sentences"], found["one_token"]) == (4, 3)
+    analysed = analyse(encoder, material_of(data=data), ["layers"])["layers"]
+    assert (analysed["sentences"], analysed["one_token"]) == (4, 3)
     layers = states_of(encoder, "the big red house")
     alone = [token_similarity_by_loop(layer[1:-1].tolist()) for layer in layers]
-    assert found["toksim"]["without_special"] == pytest.approx(alone, abs=1e-5)
+    assert analysed["toksim"]["without_special"] == pytest.approx(alone, abs=1e-5)
     texts = ["dog", "dog", "the big red house", "cat"]
     whole = [
         [token_similarity_by_loop(layer.tolist()) for layer in states_of(encoder, text)]
         for text in texts
     ]
-    assert found["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
+    assert analysed["toksim"]["with_special"] == pytest.approx(np.mean(whole, axis=0), abs=1e-5)
 
 
 def test_tokens_of_the_first_sentence_of_a_middle_length(
@@ -214,15 +214,15 @@ def test_tokens_of_the_first_sentence_of_a_middle_length(
     short, long = "a dog runs in the house today", " ".join(["dog"] * 15)  # 7 and 15 words
     chosen = "the old man near the river sees birds"
     data = write_pairs(test=[(short, long, 1.0), (short, chosen, 2.0), ("a " + short, short, 3.0)])
-    found = analyse(encoder, material_of(data=data), ["tokens"])["tokens"]
-    assert found["sentence"] == chosen
+    analysed = analyse(encoder, material_of(data=data), ["tokens"])["tokens"]
+    assert analysed["sentence"] == chosen
     words = chosen.removesuffix("birds").split()
-    assert found["tokens"] == ["[CLS]", *words, "bird", "##s", "[SEP]"]
+    assert analysed["tokens"] == ["[CLS]", *words, "bird", "##s", "[SEP]"]
     last = states_of(encoder, chosen)[-1].tolist()
     expected = [[cosine(a, b) for b in last] for a in last]
-    assert np.array(found["cosines"]) == pytest.approx(np.array(expected), abs=1e-5)
-    assert np.diag(found["cosines"]) == pytest.approx(1, abs=1e-12)
-    assert found["layer"] == 4
+    assert np.array(analysed["cosines"]) == pytest.approx(np.array(expected), abs=1e-5)
+    assert np.diag(analysed["cosines"]) == pytest.approx(1, abs=1e-12)
+    assert analysed["layer"] == 4
 
 
 # in-batch similarity
@@ -236,17 +236,17 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_batches")
 def test_in_batch_equals_the_loop(material_of: Materials, tiny_corpus: Path) -> None:
-    found = analyse(Letters(), material_of(), ["in-batch"])["in-batch"]
+    analysed = analyse(Letters(), material_of(), ["in-batch"])["in-batch"]
     texts = read_sentences(tiny_corpus)
     order = torch.randperm(len(texts), generator=stream(0, "in-batch")).tolist()
     pool: list[str] = []
     for row in order:
         if texts[row].strip() and texts[row] not in pool:
             pool.append(texts[row])
-    assert len(pool) == found["pool"] < len(texts)
-    assert found["sizes"] == [8, 16, 32]  # there are not 64 of them
-    assert (found["ranks"], found["repeats"], found["corpus"]) == (4, 3, str(tiny_corpus))
-    for place, size in enumerate(found["sizes"]):
+    assert len(pool) == analysed["pool"] < len(texts)
+    assert analysed["sizes"] == [8, 16, 32]  # there are not 64 of them
+    assert (analysed["ranks"], analysed["repeats"], analysed["corpus"]) == (4, 3, str(tiny_corpus))
+    for place, size in enumerate(analysed["sizes"]):
         mean, noise = [], []
         for repeat in range(3):
             draws = stream(0, "in-batch", size, repeat)
@@ -258,8 +258,8 @@ def test_in_batch_equals_the_loop(material_of: Materials, tiny_corpus: Path) -> 
                 for i, one in enumerate(batch):
                     near = (cosine(one, other) for j, other in enumerate(others) if j != i)
                     kept.append(sorted(near, reverse=True)[:4])
-        assert found["mean"][place] == pytest.approx(np.mean(mean, axis=0), abs=1e-5)
-        assert found["noise"][place] == pytest.approx(np.mean(noise, axis=0), abs=1e-5)
+        assert analysed["mean"][place] == pytest.approx(np.mean(mean, axis=0), abs=1e-5)
+        assert analysed["noise"][place] == pytest.approx(np.mean(noise, axis=0), abs=1e-5)
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -278,8 +278,8 @@ def test_a_large_corpus_is_a_pool_of_limited_size(
     corpus = tmp_path / "large.txt"
     corpus.write_text("".join(f"{text}\n" for text in make_sentences(300, seed=5)))
     encoder = Letters()
-    found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
-    assert (found["pool"], found["sizes"]) == (40, [16, 32])
+    analysed = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
+    assert (analysed["pool"], analysed["sizes"]) == (40, [16, 32])
     assert len(encoder.given) == len(set(encoder.given)) == 40
     assert {"a" in text for text in encoder.given} == {True, False}
     assert encoder.given != read_sentences(corpus)[:40]
@@ -297,9 +297,9 @@ def assert_scored(cosines: dict[str, Any], encoder: Any, data: Path) -> None:
 
 def test_cosines_give_the_score(material_of: Materials, tiny_bert: Path, tiny_data: Path) -> None:
     encoder = load_encoder(tiny_bert, pooler="avg")
-    found = analyse(encoder, material_of(), ["cosines"])["cosines"]
-    assert_scored(found, encoder, tiny_data)
-    assert (found["task"], found["split"], len(found["gold"])) == ("STS-B", "test", 12)
+    analysed = analyse(encoder, material_of(), ["cosines"])["cosines"]
+    assert_scored(analysed, encoder, tiny_data)
+    assert (analysed["task"], analysed["split"], len(analysed["gold"])) == ("STS-B", "test", 12)
 
 
 def texts_of(split: str, data: Path) -> list[str]:
@@ -322,7 +322,7 @@ def test_a_map_of_each_task_is_fitted_as_for_its_score(
     near = results["alignment"]["STS-B"]
     (pairs,) = sts.read("STS-B", tiny_data, "dev").subsets
     whole = [text for split in sts.SPLITS for text in texts_of(split, tiny_data)]
-    fixed = Whitened(base, 8, fitted(base.encode(whole), 8))
+    fixed = encoder.fitted(whole, base.encode)
     vectors = fixed.encode(pairs.first + pairs.second)
     expected = uniformity_by_loop(vectors.tolist())
     assert near["dev"]["uniformity"] == pytest.approx(expected, abs=1e-6)
@@ -339,18 +339,18 @@ def test_memory_holds_the_newest_of_the_training_order(
     monkeypatch.setattr(module, "MEMORY", 20)
     encoder = Letters()
     material = material_of("simcse", best_step=step, seed=10, batch_size=8, epochs=2)
-    found = analyse(encoder, material, ["memory"])["memory"]
+    analysed = analyse(encoder, material, ["memory"])["memory"]
     epochs = [
         torch.randperm(44, generator=stream(10, "order", epoch)).tolist() for epoch in range(2)
     ]
     seen = [epoch[start : start + 8] for epoch in epochs for start in range(0, 44, 8)][:step]
     texts = read_sentences(tiny_corpus)
     rows = [texts[row] for batch in seen for row in batch][-held:]
-    assert (found["rows"], found["step"]) == (held, step)
+    assert (analysed["rows"], analysed["step"]) == (held, step)
     assert sorted(encoder.given) == sorted(set(rows))
     places = [place for place in range(held - 1, -1, -1) if len(rows[place].split()) >= 4][:2]
-    assert [query["sentence"] for query in found["query"]] == [rows[place] for place in places]
-    for query, place in zip(found["query"], places, strict=True):
+    assert [query["sentence"] for query in analysed["query"]] == [rows[place] for place in places]
+    for query, place in zip(analysed["query"], places, strict=True):
         others = {
             j: cosine(Letters.vector(rows[place]), Letters.vector(rows[j]))
             for j in range(held)
@@ -361,7 +361,7 @@ def test_memory_holds_the_newest_of_the_training_order(
         assert [one["cosine"] for one in query["retrieved"]] == pytest.approx(
             [others[j] for j in expected], abs=1e-6
         )
-    assert "without dropout" in found["reading"]
+    assert "without dropout" in analysed["reading"]
 
 
 def test_memory_is_of_the_sentences_that_were_trained_on(
@@ -369,19 +369,19 @@ def test_memory_is_of_the_sentences_that_were_trained_on(
 ) -> None:
     encoder = Letters()
     material = material_of("simcse", best_step=3, sentences=10, batch_size=4)
-    found = analyse(encoder, material, ["memory"])["memory"]
-    assert found["rows"] == 10
+    analysed = analyse(encoder, material, ["memory"])["memory"]
+    assert analysed["rows"] == 10
     assert set(encoder.given) == set(read_sentences(tiny_corpus)[:10])
 
 
 def test_nearest_equals_brute_force(material_of: Materials, tiny_data: Path) -> None:
-    found = analyse(Letters(), material_of(), ["nearest"])["nearest"]
+    analysed = analyse(Letters(), material_of(), ["nearest"])["nearest"]
     (pairs,) = sts.read("STS-B", tiny_data, "test").subsets
     texts = list(dict.fromkeys(pairs.first + pairs.second))
-    assert (found["among"], found["of"]) == (len(texts), "STS-B")
-    queries = [query["sentence"] for query in found["queries"]]
+    assert (analysed["among"], analysed["of"]) == (len(texts), "STS-B")
+    queries = [query["sentence"] for query in analysed["queries"]]
     assert queries == [pairs.first[row] for row in (0, 4, 8)]
-    for query in found["queries"]:
+    for query in analysed["queries"]:
         own = Letters.vector(query["sentence"])
         others = {
             text: cosine(own, Letters.vector(text)) for text in texts if text != query["sentence"]
@@ -404,12 +404,12 @@ def test_every_result_is_plain_json(
 ) -> None:
     monkeypatch.setattr(module, "REPEATS", 2)
     material = material_of("simcse", best_step=2, batch_size=8)
-    found = analyse(load_encoder(tiny_bert, pooler="avg"), material, NAMES)
-    assert tuple(found) == NAMES
-    assert not any("reason" in result for result in found.values())
-    write_json(tmp_path / "analyses.json", found)  # refuses NaN and numpy's types
+    analysed = analyse(load_encoder(tiny_bert, pooler="avg"), material, NAMES)
+    assert tuple(analysed) == NAMES
+    assert not any("reason" in result for result in analysed.values())
+    write_json(tmp_path / "analyses.json", analysed)  # refuses NaN and numpy's types
     material = material_of("simcse", best_step=2, batch_size=8)
-    assert analyse(load_encoder(tiny_bert, pooler="avg"), material, NAMES) == found
+    assert analyse(load_encoder(tiny_bert, pooler="avg"), material, NAMES) == analysed
 
 
 def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
@@ -419,8 +419,8 @@ def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
     assert len(encoder.given) == len(set(encoder.given))
     material = material_of()
     one, other = Letters(), BagOfWords(64)
-    found = analyse(one, material, ["cosines"])
-    assert found != analyse(other, material, ["cosines"])  # not another's vectors
+    analysed = analyse(one, material, ["cosines"])
+    assert analysed != analyse(other, material, ["cosines"])  # not another's vectors
 
 
 @pytest.mark.parametrize(
@@ -436,10 +436,10 @@ def test_a_sentence_is_encoded_once(material_of: Materials) -> None:
 def test_what_cannot_be_measured_says_why(
     material_of: Materials, text: str, step: int | None, name: str, reason: str
 ) -> None:
-    found = analyse(Letters(), material_of(text, best_step=step), ["cosines", name])
-    assert list(found[name]) == ["reason"]
-    assert found[name]["reason"].startswith(reason)
-    assert "gold" in found["cosines"]
+    analysed = analyse(Letters(), material_of(text, best_step=step), ["cosines", name])
+    assert list(analysed[name]) == ["reason"]
+    assert analysed[name]["reason"].startswith(reason)
+    assert "gold" in analysed["cosines"]
 
 
 def test_other_data(
@@ -448,22 +448,22 @@ def test_other_data(
     encoder = load_encoder(tiny_bert, pooler="avg")
     rows = [("dog", "cat", 1.0), ("man", "cat", 2.0)]
     data = write_pairs(dev=rows, test=rows)
-    found = analyse(encoder, material_of(data=data), ["tokens"])
-    assert found["tokens"]["reason"] == "no test sentence of STS-B has 8 to 14 words to compare"
+    analysed = analyse(encoder, material_of(data=data), ["tokens"])
+    assert analysed["tokens"]["reason"] == "no test sentence of STS-B has 8 to 14 words to compare"
     write_json(data / "manifest.json", {"name": "own", "sts": {"STS-B": {"dev": 2}}})
-    found = analyse(encoder, material_of(data=data), ["alignment", "cosines"])
-    assert list(found["alignment"]["STS-B"]) == ["dev", "all"]
+    analysed = analyse(encoder, material_of(data=data), ["alignment", "cosines"])
+    assert list(analysed["alignment"]["STS-B"]) == ["dev", "all"]
     no_test = f"the data of '{data}' has no test pairs of STS-B"
-    assert found["cosines"]["reason"] == no_test
+    assert analysed["cosines"]["reason"] == no_test
     write_json(data / "manifest.json", {"name": "own", "sts": {"STS12": {"a": 2}}})
-    found = analyse(encoder, material_of(data=data), ["alignment", "nearest", "layers"])
-    reasons = [result["reason"] for result in found.values()]
+    analysed = analyse(encoder, material_of(data=data), ["alignment", "nearest", "layers"])
+    reasons = [result["reason"] for result in analysed.values()]
     assert reasons == [f"the data of '{data}' has no STS-B", no_test, no_test]
     corpus = tmp_path / "short.txt"
     corpus.write_text("a dog\na dog\n \na cat\n")
-    found = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
+    analysed = analyse(encoder, material_of(corpus=corpus), ["in-batch"])["in-batch"]
     why = f"corpus '{corpus}' has 2 distinct sentences, fewer than a batch of 16"
-    assert found["reason"] == why
+    assert analysed["reason"] == why
 
 
 def test_mistakes_are_not_reasons(material_of: Materials, write_pairs: Any) -> None:

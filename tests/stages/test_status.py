@@ -72,16 +72,16 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
-def seeds(found: list[Any]) -> list[str]:
-    return [run.id.split("_")[3] for run in found]
+def seeds(runs: list[Any]) -> list[str]:
+    return [run.id.split("_")[3] for run in runs]
 
 
 def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     second = read_plan(suite / "plan.json").runs[1].id
     with working(suite, second, "train"):
-        found = status(suite)
-    assert found.done == {"finished": 1}
-    by_state = {state: found.of_state(state) for state in ("running", "failed", "left")}
+        suite_status = status(suite)
+    assert suite_status.done == {"finished": 1}
+    by_state = {state: suite_status.of_state(state) for state in ("running", "failed", "left")}
     assert {state: seeds(runs) for state, runs in by_state.items()} == {
         "running": ["s2"], "failed": ["s3", "s4"], "left": ["s5", "s6"],
     }  # fmt: skip
@@ -92,17 +92,17 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     assert Path(failed.log).read_text().startswith("error: memory")
     assert (killed.stage, killed.failure.error, killed.log) == ("score", KILLED, "")
     # Seed 2 has half its training left, 3, 5 and 6 a whole one; all five are scored.
-    assert (found.device, found.unknown) == (DEVICE, 0)
-    assert found.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
+    assert (suite_status.device, suite_status.unknown) == (DEVICE, 0)
+    assert suite_status.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
 def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
     first, second = (run.id for run in read_plan(suite / "plan.json").runs[:2])
     shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
     write_text(paths.scores_file(suite, first), '{"provenance": {"run"')
-    found = status(suite)
-    assert found.done == {}
-    damaged, copied, *_ = found.open
+    suite_status = status(suite)
+    assert suite_status.done == {}
+    damaged, copied, *_ = suite_status.open
     assert [(run.state, run.stage) for run in (damaged, copied)] == [("failed", "score")] * 2
     assert f"{first}.json" in damaged.failure.error
     assert f"it holds the scores of {first}" in copied.failure.error
@@ -118,9 +118,9 @@ def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFix
     assert "train, 2 attempts: memory is full; use less\n" in text
     assert f"  OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
     assert main(["status", "--suite", str(suite), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [run["state"] for run in found["open"]] == ["left", "failed", "failed", "left", "left"]
-    assert found["steps"] == {f"{suite}/logs/corpus-wiki1m.log": "OSError: x"}
+    content = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in content["open"]] == ["left", "failed", "failed", "left", "left"]
+    assert content["steps"] == {f"{suite}/logs/corpus-wiki1m.log": "OSError: x"}
 
 
 def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
@@ -158,9 +158,9 @@ def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(
 
 
 def failure(suite: Path, name: str) -> Failure:
-    found = last_failure(suite, name)
-    assert found is not None
-    return found
+    last = last_failure(suite, name)
+    assert last is not None
+    return last
 
 
 def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Path) -> None:
@@ -179,9 +179,9 @@ def test_a_killed_attempt_and_an_error_in_the_code(suite: Path) -> None:
     assert failure(suite, last).error == KILLED
     with pytest.raises(ValueError, match="a bug"), working(suite, last, "train"):
         raise ValueError("a bug")
-    found = failure(suite, last)
-    assert (found.attempts, found.final, found.error) == (1, True, "ValueError('a bug')")
-    assert found.traceback.startswith("Traceback (most recent call last)")
+    bug = failure(suite, last)
+    assert (bug.attempts, bug.final, bug.error) == (1, True, "ValueError('a bug')")
+    assert bug.traceback.startswith("Traceback (most recent call last)")
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ def test_a_failed_run_does_not_stop_the_others(
     monkeypatch.setattr(jobs, "train_run", failing(1, error))
     assert main(["job", "--suite", str(suite)]) == 2
     assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
-    found = status(suite)
-    assert found.done == {"finished": 1}
-    (failed,) = found.open
+    suite_status = status(suite)
+    assert suite_status.done == {"finished": 1}
+    (failed,) = suite_status.open
     assert (failed.state, failed.stage) == ("failed", "train")
     assert failed.failure is not None
     assert (failed.failure.attempts, failed.failure.final) == (1, True)
@@ -257,7 +257,7 @@ def test_a_failed_run_does_not_stop_the_others(
         alone = ["job", "--suite", str(suite), failed.id, "--attempt", "2"]
         assert main(alone) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.failure.error}"
-    assert status(suite) == found
+    assert status(suite) == suite_status
     # Its next start.
     assert main(["job", "--suite", str(suite)]) == 0
     assert status(suite).done == {"finished": 2}
@@ -273,8 +273,8 @@ def test_a_job_scores_what_it_trained_beside_a_failed_run(
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train_run", failing(2, UserError("it is broken; mend it")))
         assert main(job) == 2
-    found = status(suite)
-    assert found.done == {"finished": 2}
-    assert [(run.state, run.stage) for run in found.open] == [("failed", "train")]
+    suite_status = status(suite)
+    assert suite_status.done == {"finished": 2}
+    assert [(run.state, run.stage) for run in suite_status.open] == [("failed", "train")]
     assert main(job) == 0  # a job without failures leaves the scoring to its own
     assert [(run.state, run.stage) for run in status(suite).open] == [("left", "score")]

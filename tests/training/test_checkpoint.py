@@ -289,7 +289,7 @@ def test_what_a_killed_process_left_is_removed(
     assert_left(folder, unstopped(run))
 
 
-OTHER = "is of another training: run.recipe.clip was 1.0, is 0.5, run.seed was 1, is 2; move"
+OTHER = "is of another training, or its corpus has changed; move its folder away"
 
 
 def other_tensors(folder: Path, patch: Patch) -> None:

@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from bench.datasets import sts
-from bench.datasets.labelled import SPLIT, LabelledTask, Samples
+from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.manifest import Vectors
+from bench.datasets.tasks import SPLIT
 from bench.evaluation.scoring import read_tasks, score, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
