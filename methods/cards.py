@@ -1,6 +1,6 @@
-"""CARDS: a positive with switched capitals, and negatives retrieved from the whole corpus."""
+"""CARDS: a positive with switched capitals, and negatives retrieved from the whole corpus; after a
+`+` only the negatives (docs/methods.md#cards)."""
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -21,9 +21,6 @@ from methods.base import (
 
 
 class CARDS(Contrastive):
-    """Switched capitals in the second view, and one near neighbour of each sentence as a negative
-    of every anchor; after a `+` only the negatives (docs/methods.md#cards)."""
-
     name = "cards"
     title = "CARDS"
     reference = "Wang et al. 2022, arXiv 2206.02457; code alibaba/SimCSE-with-CARDS@8e038a0"
@@ -72,12 +69,12 @@ class CARDS(Contrastive):
         numbers = {text: number for number, text in enumerate(rows)}
         self._numbers = [numbers[text] for text in sentences]
         self._rows = list(rows.values())
-        encoder = context.encoder(self.hyper.retrieval)
-        vectors = context.encode_tokens(encoder, [corpus[row] for row in self._rows])
+        distinct = [corpus[row] for row in self._rows]
+        vectors = context.encode_tokens(context.encoder(self.hyper.retrieval), distinct)
         # Not a buffer: it is recomputed from the same corpus and backbone.
         self._nearest: Any = context.neighbours(vectors, self.hyper.neighbours)
 
-    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         if self.hyper.switch == 0:
             return tokens, tokens
         tokenizer, generator = self._context.tokenizer, step.generator("switch-case")
@@ -86,7 +83,6 @@ class CARDS(Contrastive):
         return tokens, self._context.tokenize([self._switch(text, generator) for text in texts])
 
     def _switch(self, text: str, generator: torch.Generator) -> str:
-        """Return the sentence with the case of some words' first letter switched."""
         words = [word for word in text.split(" ") if word]
         if self.hyper.words == "each":
             draws = torch.rand(len(words), generator=generator)
@@ -103,15 +99,14 @@ class CARDS(Contrastive):
         """Return a drawn neighbour of each item, as an index into the distinct sentences."""
         # Drawn from a named stream, so `extras` and `negatives` get the same neighbours.
         size, generator = (len(step.rows),), step.generator("retrieval")
-        ranks = torch.randint(self.hyper.neighbours, size, generator=generator).tolist()
-        numbers = step.take(self._numbers)
-        return [int(self._nearest[row, rank]) for row, rank in zip(numbers, ranks, strict=True)]
+        ranks = torch.randint(self.hyper.neighbours, size, generator=generator).numpy()
+        return self._nearest[step.take(self._numbers), ranks].tolist()
 
-    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         if self.hyper.neighbours == 0:
             return ()
         corpus = self._context.tokens()
-        return [[corpus[self._rows[number]] for number in self._retrieved(step)]]
+        return ([corpus[self._rows[number]] for number in self._retrieved(step)],)
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:
         if self.hyper.neighbours == 0:

@@ -9,8 +9,7 @@ from methods.transform import Transform
 
 
 def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
-    """Build a method from classes with hyper-parameters; the first determines pairs and recipe.
-    Raises `Refusal` if they cannot be combined."""
+    """Build a method from classes with hyper-parameters; the first has the pairs and the recipe."""
     refuse_composition(parts)
     first, *added = [cls(hyper, shape) for cls, hyper in parts]
     for part in added:

@@ -1,4 +1,5 @@
-"""ConSERT: two views of a sentence by cutoff or shuffling of its embeddings."""
+"""ConSERT: NT-Xent between two views by cutoff or shuffling of the embeddings, trained on the
+sentences of the seven STS sets, **test sets included** (docs/methods.md#consert)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,6 @@ Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dr
 
 
 class ConSERT(Method):
-    """NT-Xent between two augmented views of the embedding layer's output, trained on the sentences
-    of the seven STS sets, **test sets included** (docs/methods.md#consert)."""
-
     name = "consert"
     title = "ConSERT"
     own_corpus_note = "has seen the STS test sentences"
@@ -92,8 +90,7 @@ def shuffled(lengths: Sequence[int], padded: int, generator: torch.Generator) ->
 def cutoff_mask(
     name: str, lengths: Sequence[int], padded: int, width: int, rate: float, generator: Any
 ) -> Tensor | None:
-    """Return a mask of ones and zeros for embeddings (n, padded, width); None if `name` is neither
-    a cutoff nor dropout."""
+    """Return a mask for embeddings (n, padded, width); None if `name` is no cutoff or dropout."""
     # A feature is cut from all tokens of a sentence, and a token with all its features.
     cuts = {"feature_cutoff": (1, width), "token_cutoff": (padded, 1), "dropout": (padded, width)}
     if name not in cuts:
@@ -115,8 +112,7 @@ def augmented(
     rate: float,
     generators: Sequence[torch.Generator],
 ) -> Iterator[None]:
-    """Augment the backbone's embeddings during the block; the views of a sentence are consecutive
-    rows."""
+    """Augment the backbone's embeddings; the views of a sentence are consecutive rows."""
     # Hooks inside the embedding layer: a shuffle exchanges the position vectors of a sentence
     # before they are added to its words, a cutoff masks the sums.
     count, views = len(lengths), list(zip(names, generators, strict=True))

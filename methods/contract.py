@@ -1,9 +1,8 @@
-"""The contract of a method: what the training loop calls, and what a method may use.
+"""The contract of a method: what the training loop calls, and what a method may use."""
 
-State that a method keeps is a registered buffer, and what it learns is a parameter. Checkpoints,
-selection and optimisation therefore need no special case. A method never casts its input: it
-computes in the dtype of the vectors it is given.
-"""
+# State that a method keeps is a registered buffer, and what it learns is a parameter. Checkpoints,
+# selection and optimisation therefore need no special case. A method never casts its input: it
+# computes in the dtype of the vectors it is given.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,8 +39,7 @@ LANGUAGE_MODEL = {**MODEL, "language": True}
 
 
 def transformer_with(pooler: str) -> dict[str, Any]:
-    """Return the mark of a transformer for `frozen_model`, with a pooler: a name of `POOLERS`, or
-    the hyper-parameter that has it."""
+    """Return the mark of a transformer for `frozen_model`; `pooler` may be a hyper-parameter."""
     return {**MODEL, "pooler": pooler}
 
 
@@ -91,8 +89,8 @@ class Step:
 
 @contextmanager
 def separate_dropout(step: Step, name: str, device: str | torch.device) -> Iterator[None]:
-    """Draw the dropout of a second model from the step's stream `name`: it must not shift that of
-    the backbone, which draws from the same global generator."""
+    """Draw the dropout of a second model from the step's stream `name`."""
+    # It must not shift the backbone's dropout, which draws from the same global generator.
     device = torch.device(device)
     with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
         seed_torch(stream_seed(step.seed, name, step.index), device)
@@ -101,25 +99,19 @@ def separate_dropout(step: Step, name: str, device: str | torch.device) -> Itera
 
 @dataclass(frozen=True)
 class Views:
-    """The vectors of one batch of n sentences.
+    """The vectors of one batch of n sentences."""
 
-    Attributes:
-        vectors: (n, d) per view: the last layer, pooled and passed through the training head.
-        at_layer: returns the same vectors of a lower layer (1 to depth - 1).
-        extras: vectors of the sequences that a part asked for (`Contrastive.extras`), by its name.
-        quiet: the same of `Contrastive.quiet`, encoded without dropout.
-        states: hidden states of all layers, as `Context.states` returns them; rows are interleaved.
-    """
-
-    vectors: Sequence[Tensor]
-    at_layer: Callable[[int], Sequence[Tensor]]
+    vectors: Sequence[Tensor]  # (n, d) per view: the last layer, pooled, after the training head
+    at_layer: Callable[[int], Sequence[Tensor]]  # the same of a lower layer, 1 to depth - 1
+    # Vectors of the sequences that a part asked for (`Contrastive.extras`), by its name.
     extras: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
+    # Hidden states of all layers, as `Context.states` returns them; rows are interleaved.
     states: Sequence[Tensor] = ()
+    # Those of `Contrastive.quiet`, encoded without dropout.
     quiet: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
 
     def split(self, count: int) -> "list[Views]":
-        """Return the views of `count` equal parts of the batch, without `states`; fewer parts where
-        a batch is too short, as `torch.chunk` cuts it."""
+        """Return the views of `count` parts of the batch, without `states`, as `torch.chunk`."""
 
         def part(rows: Tensor) -> Views:
             def cut(lists: Sequence[Tensor]) -> list[Tensor]:
@@ -137,7 +129,7 @@ class Views:
 
 
 class Context(Protocol):
-    """What a method may use before, during and after training, without importing the trainer."""
+    """What a method may use of a run (docs/your-method.md#the-context)."""
 
     seed: int
     shape: Shape
@@ -145,11 +137,11 @@ class Context(Protocol):
 
     @property
     def backbone(self) -> Any:
-        """The transformer, trained in place, or a table of word vectors: an object with `words`
-        (a list) and `vectors` (float32 numpy). None for a method without a backbone."""
+        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
 
     @property
-    def tokenizer(self) -> Any: ...
+    def tokenizer(self) -> Any:
+        """The backbone's tokenizer, of transformers."""
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
@@ -169,16 +161,9 @@ class Context(Protocol):
     def states(
         self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
     ) -> tuple[Sequence[Tensor], Tensor]:
-        """Run a forward pass at the recipe's precision; gradients follow the caller's grad mode.
-
-        Args:
-            tokens: n token sequences.
-            model: a transformer in place of the backbone.
-            inputs: further inputs, e.g. `position_ids`; `positions` pads to that length and
-                computes the states of padding, too.
-
-        Returns the states (n, length, width) of the embeddings and all layers, and the mask.
-        """
+        """Return the states (n, length, width) of the embeddings and all layers, and the mask, of
+        `model` or the backbone. `inputs` are further ones, e.g. `position_ids`; `positions` pads to
+        that length and computes the states of padding, too."""
 
     def embed(
         self,
@@ -188,15 +173,9 @@ class Context(Protocol):
         whole: bool = False,
         dropout: bool = True,
     ) -> Views:
-        """Encode a batch in one forward pass, with the recipe's pooler and head, in float32.
-
-        Args:
-            views: one list of n token sequences per view; none if there are extras.
-            extras: additional lists of n token sequences, by name.
-            model: a transformer in place of the backbone.
-            whole: compute all tokens of the last layer, even if the pooler reads only the first.
-            dropout: whether a model in training mode uses it; without it nothing is drawn.
-        """
+        """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
+        in float32. `whole` computes all tokens of the last layer, even if the pooler reads only the
+        first; without `dropout` nothing is drawn."""
 
     def head(self, vectors: Tensor) -> Tensor:
         """Apply the training head to vectors (n, d), if the pooler has one."""
@@ -226,8 +205,7 @@ class Context(Protocol):
         prompt: str | None = None,
         normalize: bool = False,
     ) -> Any:
-        """Load another, frozen Encoder: a backbone by name, a hub id or a folder; None takes the
-        model's own pooler or prompt, "" no prompt."""
+        """Load another, frozen Encoder, by default with its own pooler and prompt ("": none)."""
 
     def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
@@ -240,10 +218,7 @@ class Context(Protocol):
 
 
 class HyperParameters(BaseModel):
-    """Base class of a method's hyper-parameters, each with a type, a default and its limits.
-
-    A value may be text, as in the text of a run: "3e-5", "true", or "none" where None is allowed.
-    """
+    """Base class of a method's hyper-parameters; a value may be text: "3e-5", "true", "none"."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
@@ -295,11 +270,6 @@ class Method(nn.Module):
         self.shape = shape
         self.parts: Any = nn.ModuleList()  # methods that are joined to it with `+`
         self.transforms: list[Any] = []
-
-    @classmethod
-    def joins(cls) -> bool:
-        """Return whether it may be written after a `+`."""
-        return False
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
@@ -364,8 +334,7 @@ def fingerprint(kind: str, described: str, arrays: Mapping[str, Tensor]) -> str:
 
 
 def frozen_model(context: Context, name: str, pooler: str) -> Any:
-    """Return the transformer of another encoder with the backbone's vocabulary, or a copy of the
-    "backbone", without gradient."""
+    """Return the transformer of another encoder, or a copy of the "backbone", without gradient."""
     if name == "backbone":
         return context.copy_backbone().requires_grad_(False)
     encoder = context.load_encoder(name, pooler)

@@ -4,8 +4,7 @@
     e^{s(h_i,n_imk)/t} ) + sum_t a_t L_t
 
 s is the cosine and t the temperature. A method overrides slots: `pairs` (h and h+), `weights` (w),
-`negatives` (n with l) and `terms` (a_t L_t). Methods that override slots can be combined with `+`;
-the first one determines the pairs and the recipe.
+`negatives` (n with l) and `terms` (a_t L_t).
 """
 
 import math
@@ -25,8 +24,7 @@ Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar
 
 @dataclass(frozen=True)
 class Negatives:
-    """Additional negatives: vectors, whose cosines with the anchors count, or ready cosines of any
-    other pairs."""
+    """Additional negatives: vectors to compare with the anchors, or cosines of any other pairs."""
 
     vectors: Tensor | None = None  # (m, d), shared by all anchors, or (n, m, d), one set per anchor
     weight: float = 1.0  # l_m of the formula, at least 0
@@ -39,8 +37,7 @@ class Negatives:
         temperature: float,
         similarity: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return their logits (n, m) for anchors (n, d), weights included; `similarity` maps the
-        cosines before the temperature divides them."""
+        """Return their logits (n, m) for anchors (n, d); `similarity` maps the cosines before."""
         cosines: Any = self.cosines
         if self.vectors is not None:
             cosines = cosine(anchors, self.vectors)
@@ -63,8 +60,7 @@ def weighted(logits: Tensor, weights: Tensor | None) -> Tensor:
 
 
 def cosine(rows: Tensor, columns: Tensor) -> Tensor:
-    """Return cosines (n, m) of rows (n, d) with all columns (m, d), or with one set of columns per
-    row (n, m, d)."""
+    """Return cosines (n, m) of rows (n, d) with columns (m, d), or with a set per row (n, m, d)."""
     rows, columns = F.normalize(rows, dim=-1), F.normalize(columns, dim=-1)
     return rows @ columns.T if columns.dim() == 2 else torch.einsum("nd,nmd->nm", rows, columns)
 
@@ -76,10 +72,8 @@ def info_nce(
     negatives: Iterable[Negatives] = (),
     weights: Tensor | None = None,
 ) -> Tensor:
-    """Return the InfoNCE loss in one direction, a scalar, of anchors and positives (n, d).
-
-    `weights` are w_ij of the formula, (n, n) and at least 0, with a positive diagonal; None: ones.
-    """
+    """Return the InfoNCE loss in one direction of anchors and positives (n, d)."""
+    # `weights` are w_ij of the formula, (n, n) and at least 0, with a positive diagonal.
     logits = cosine(anchors, positives) / temperature
     columns = [weighted(logits, weights)]
     columns += [group.logits(anchors, temperature) for group in negatives]
@@ -92,8 +86,7 @@ def pair_loss(logits: Tensor) -> Tensor:
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float, reduction: str = "mean") -> Tensor:
-    """Return the NT-Xent loss: each of 2n vectors against its partner, the same row of the other
-    view (n, d), among the 2n - 1 others."""
+    """Return the NT-Xent loss of two views (n, d): each of 2n vectors against the others."""
     vectors = torch.cat([first, second])
     logits = cosine(vectors, vectors) / temperature
     # A vector is no candidate for itself.
@@ -115,19 +108,18 @@ class Contrastive(Method):
 
     @classmethod
     def joins(cls) -> bool:
+        """Return whether it may be written after a `+`: whether it fills a slot that adds."""
         slots = ("extras", "quiet", "negatives", "weights", "terms")
         return any(getattr(cls, slot) is not getattr(Contrastive, slot) for slot in slots)
 
     @classmethod
     def fixed_positive(cls, hyper: Any) -> str | None:
-        """Return the setting with which the positive is not the dropout view, so that the method
-        can only be written first; else None."""
+        """Return the setting with which the positive is no dropout view, if it must be first."""
         return None
 
     @classmethod
     def in_parts(cls, hyper: Any) -> str | None:
-        """Return the setting with which parts of a batch contrast alone (`Views.split`), so that
-        nothing can be added; else None."""
+        """Return the setting with which parts of a batch contrast alone; nothing can be added."""
         return None
 
     @property
@@ -208,8 +200,7 @@ class Contrastive(Method):
 
 
 class Queued(Contrastive):
-    """Base class of methods with a first-in-first-out queue of vectors: `rows` (length, d), the
-    newest last."""
+    """Base class of methods with a queue of vectors: `rows` (length, d), the newest last."""
 
     rows: Tensor
 

@@ -1,7 +1,7 @@
-"""CoT-BERT: PromptBERT with templates of two steps, and one that says the opposite."""
+"""CoT-BERT: PromptBERT's vectors at the second mask of templates in two steps, less those around
+padding, with a negative template (docs/methods.md#cot-bert)."""
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
@@ -14,15 +14,11 @@ _OPPOSITE = f"does not mean {MASK} , so it cannot be summarized as {MASK} ."
 
 
 class CoTBERT(PromptBERT):
-    """PromptBERT's vectors at the second mask of templates in two steps, less those around padding,
-    with a negative template (docs/methods.md#cot-bert)."""
-
     name = "cot-bert"
     title = "CoT-BERT"
     reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"
 
     class Hyper(PromptBERT.Hyper):
-        most_masks: ClassVar = 2
         # Templates of BERT (RoBERTa: below), from the released script: of the anchor and of
         # scoring, of the positive, and of the negative (None: no negative).
         template: str = Field(
@@ -82,7 +78,7 @@ class CoTBERT(PromptBERT):
     def in_parts(cls, hyper: Hyper) -> str | None:
         return f"split={hyper.split}" if hyper.split > 1 else None
 
-    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         return () if self.hyper.template_3 is None else (tokens,)
 
     def _template_alone(

@@ -1,4 +1,5 @@
-"""Cropping: two crops of one document are a positive pair, without or beside dropout."""
+"""Cropping: InfoNCE over two crops of a document or sentence, drawn anew in each epoch; the
+released code has other data, so there is no `official` (docs/methods.md#cropping)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +12,6 @@ from methods.base import Context, Contrastive, Field, Refusal, Step
 
 
 class Cropping(Contrastive):
-    """InfoNCE over two crops of a document or sentence, drawn anew in each epoch; the released code
-    has other data, so there is no `official` (docs/methods.md#cropping)."""
-
     name = "cropping"
     title = "Cropping"
     reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"

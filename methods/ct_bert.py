@@ -1,8 +1,7 @@
-"""CT-BERT: Contrastive Tension between two encoders, whose vectors agree only for equal
-sentences."""
+"""CT-BERT, Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence", and
+the better encoder is kept; `batch_size` counts positive pairs (docs/methods.md#ct-bert)."""
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,9 +12,6 @@ from methods.base import Context, Field, HyperParameters, Method, Step, to_devic
 
 
 class CTBERT(Method):
-    """Contrastive Tension: f1(a) . f2(b) is a logit for "a and b are the same sentence", and the
-    better encoder is kept; `batch_size` counts positive pairs (docs/methods.md#ct-bert)."""
-
     name = "ct-bert"
     title = "CT-BERT"
     version = 2  # 5,000 steps, boundaries of the learning rate, draws of the released code
@@ -86,7 +82,7 @@ class CTBERT(Method):
         same[:, 0] = 1
         return F.binary_cross_entropy_with_logits(logits, same)
 
-    def encoders(self, context: Context) -> Sequence[Any]:
+    def encoders(self, context: Context) -> list[Any]:
         first = context.encoder()
         second = copy.copy(first)
         second.model = self.second

@@ -1,7 +1,7 @@
-"""DCLR: likely false negatives are masked, and adversarial noise vectors are added as negatives."""
+"""DCLR: likely false negatives get weight 0, and Gaussian vectors that ascend the loss are
+negatives; the released loss multiplies logits by 0 (docs/methods.md#dclr)."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -34,9 +34,6 @@ _SIMCSE_BERT, _SIMCSE_ROBERTA = _SIMCSE + "bert-base-uncased", _SIMCSE + "robert
 
 
 class DCLR(Contrastive):
-    """Likely false negatives get weight 0, and Gaussian vectors that ascend the loss are negatives;
-    the released loss multiplies logits by 0 (docs/methods.md#dclr)."""
-
     name = "dclr"
     title = "DCLR"
     reference = "Zhou et al. 2022, arXiv 2205.00656; code RUCAIBox/DCLR@e2c3430"
@@ -114,7 +111,7 @@ class DCLR(Contrastive):
         if self.hyper.phi <= 1:
             self.complement = frozen_model(context, self.hyper.complement, "cls")
 
-    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         tokens = self._as_read(tokens)
         return tokens, tokens
 
@@ -198,8 +195,7 @@ def directions(vectors: Tensor) -> Tensor:
 
 
 def one_vs_rest(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells (n, m), p the softmax of a
-    row; `labels` (n) are the candidates with y = 1."""
+    """Return the mean of -[y log p + (1 - y) log(1 - p)] over all cells, p = softmax(row)."""
     shares = logits.log_softmax(dim=1)
     is_pair = F.one_hot(labels, logits.shape[1]).bool()
     # If p is near 1, 1 - p loses precision; it is then computed as the sum of the other shares.

@@ -1,4 +1,5 @@
-"""DeCLUTR: contrastive learning of spans of a document, with a masked-language loss."""
+"""DeCLUTR: NT-Xent between a span of a document and the mean of spans near it, plus masked-language
+loss; an item is a document of at least `document` word pieces (docs/methods.md#declutr)."""
 
 from collections.abc import Iterator
 from typing import Any, Self
@@ -29,9 +30,6 @@ MASKED, REPLACED = 0.8, 0.1
 
 
 class DeCLUTR(Method):
-    """NT-Xent between a span of a document and the mean of spans near it, plus masked-language
-    loss; an item is a document of at least `document` word pieces (docs/methods.md#declutr)."""
-
     name = "declutr"
     title = "DeCLUTR"
     version = 2  # word pieces, optimiser, schedule and last batch of the released code
@@ -44,9 +42,8 @@ class DeCLUTR(Method):
         shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
         # Maximal word pieces of a span, section 3.2; at least one between two special ones.
         longest: int = Field(512, ge=3)
-        document: int = (
-            2048  # minimal word pieces of a document, section 4.1: 2 * anchors * longest
-        )
+        # Minimal word pieces of a document, section 4.1: 2 * anchors * longest.
+        document: int = 2048
         # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
         masked: float = Field(0.15, gt=0, lt=1)
         # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
@@ -151,8 +148,8 @@ class DeCLUTR(Method):
 def masked_pieces(
     tokens: Tokens, tokenizer: Any, share: float, step: Step
 ) -> tuple[list[list[int]], Tensor, Tensor]:
-    """Mask tokens that are not special, each with chance `share`; return the masked sequences, all
-    original tokens (m) one sequence after another, and which of them are masked (m)."""
+    """Mask tokens that are not special, each with chance `share`; return the masked sequences, the
+    original tokens of all (m), and which of them are predicted (m)."""
     # On the host, beside draws of a stream; the caller moves what it needs.
     pieces = torch.tensor([token for row in tokens for token in row])
     count = len(pieces)

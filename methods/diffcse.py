@@ -1,4 +1,5 @@
-"""DiffCSE: the sentence vector helps to find which words of the sentence were replaced."""
+"""DiffCSE: InfoNCE plus the detection of a generator's tokens by a second transformer, which reads
+the sentence vector in place of its first embedding (docs/methods.md#diffcse)."""
 
 import math
 from collections.abc import Sequence
@@ -28,9 +29,6 @@ IGNORED = -100  # label of padding, which torch's cross-entropy leaves out
 
 
 class DiffCSE(Contrastive):
-    """InfoNCE plus the detection of a generator's tokens by a second transformer, which reads the
-    sentence vector in place of its first embedding (docs/methods.md#diffcse)."""
-
     name = "diffcse"
     title = "DiffCSE"
     reference = "Chuang et al. 2022, arXiv 2204.10298; code voidism/DiffCSE@f724b2c"
@@ -51,11 +49,7 @@ class DiffCSE(Contrastive):
         "roberta-large": _roberta,
     }
     official = {**paper, "*": {**paper["*"], "padded": True}}
-    used_if = {
-        "generator": lambda hyper: hyper.weight > 0,
-        "masked": lambda hyper: hyper.weight > 0,
-        "padded": lambda hyper: hyper.weight > 0,
-    }
+    used_if = dict.fromkeys(("generator", "masked", "padded"), lambda hyper: hyper.weight > 0)
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:

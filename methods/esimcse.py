@@ -1,5 +1,5 @@
-"""ESimCSE: word repetition in the second view, and a queue of momentum vectors as additional
-negatives."""
+"""ESimCSE: the second view repeats some tokens; a queue of vectors of a momentum encoder are
+negatives, which is all that it adds after a `+` (docs/methods.md#esimcse)."""
 
 from typing import Any
 
@@ -13,9 +13,6 @@ PAPER_RANGE = 2  # paper: dup_len may always reach 2
 
 
 class ESimCSE(Queued):
-    """The second view repeats some tokens; a queue of vectors of a momentum encoder are negatives,
-    which is all that it adds after a `+` (docs/methods.md#esimcse)."""
-
     name = "esimcse"
     title = "ESimCSE"
     reference = "Wu et al. 2022, arXiv 2109.04380; code caskcsg/sentemb@5eeec55"

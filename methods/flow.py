@@ -1,8 +1,9 @@
-"""BERT-flow: an invertible map that is trained to make vectors standard normal."""
+"""BERT-flow: the embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
+(docs/methods.md#bert-flow)."""
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
@@ -14,8 +15,6 @@ from torch import Tensor
 from methods.base import Context, Field, Shape, fingerprint, stream, stream_seed
 from methods.glow import Glow, possible_levels
 from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks
-
-Draw = Callable[[Sequence[str], int], np.ndarray]  # sentences, step -> vectors (n, d)
 
 
 class BertAdam:
@@ -83,19 +82,6 @@ def pair_batches(pairs: int, hyper: "Flow.Hyper", seed: int) -> Iterator[Tensor]
     yield from torch.cat(orders).split(size)[:steps]
 
 
-def fitted(
-    draw: Draw, sentences: Sequence[str], hyper: "Flow.Hyper", seed: int, device: str
-) -> Glow:
-    """Fit a flow to sentences, of which two in a row are a pair; an odd last one is left out."""
-
-    def batches() -> Iterator[Tensor]:
-        for step, pairs in enumerate(pair_batches(len(sentences) // 2, hyper, seed)):
-            texts = [sentences[2 * pair + side] for pair in pairs.tolist() for side in (0, 1)]
-            yield torch.from_numpy(np.ascontiguousarray(draw(texts, step))).to(device)
-
-    return learn_flow(batches(), hyper, seed)
-
-
 class Flowed(Mapped):
     """An Encoder that maps another one's vectors with a flow, or with one fitted on each task."""
 
@@ -110,7 +96,8 @@ class Flowed(Mapped):
         device: str = "cpu",
     ) -> None:
         self.base, self.hyper, self.seed, self.device = base, hyper, seed, device
-        self.glow, self.fixed = glow, glow is not None
+        self.glow: Any = glow
+        self.fixed = glow is not None
         self.arrays: dict[str, Tensor] = glow.state_dict() if glow else {}
 
     @property
@@ -119,20 +106,24 @@ class Flowed(Mapped):
         return fingerprint(self.kind, described, self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        glow: Any = self.glow
-        return in_chunks(vectors, lambda chunk: glow(chunk)[0], self.device)
+        return in_chunks(vectors, lambda chunk: self.glow(chunk)[0], self.device)
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Flowed":
         # Vectors with dropout, if the Encoder has any: the released code runs BERT in training mode
         # (run_siamese.py:148-150, 314).
         noisy = getattr(self.base, "encode_with_dropout", None)
 
-        def draw(texts: Sequence[str], step: int) -> np.ndarray:
-            if noisy is None:
-                return vectors(texts)
-            return noisy(texts, stream_seed(self.seed, "flow", "dropout", step))
+        def batches() -> Iterator[Tensor]:
+            # Two sentences in a row are a pair; an odd last one is left out.
+            for step, pairs in enumerate(pair_batches(len(sentences) // 2, self.hyper, self.seed)):
+                texts = [sentences[2 * pair + side] for pair in pairs.tolist() for side in (0, 1)]
+                if noisy is None:
+                    drawn = vectors(texts)
+                else:
+                    drawn = noisy(texts, stream_seed(self.seed, "flow", "dropout", step))
+                yield torch.from_numpy(np.ascontiguousarray(drawn)).to(self.device)
 
-        glow = fitted(draw, sentences, self.hyper, self.seed, self.device)
+        glow = learn_flow(batches(), self.hyper, self.seed)
         return Flowed(self.base, self.hyper, self.seed, glow, self.device)
 
     def save(self, folder: Any) -> dict[str, Any]:
@@ -151,9 +142,6 @@ class Flowed(Mapped):
 
 
 class Flow(Transform):
-    """The embedding is f^-1(u) of Glow, trained by maximum likelihood on frozen vectors u
-    (docs/methods.md#bert-flow)."""
-
     name = "flow"
     title = "Flow"
     version = 2

@@ -1,4 +1,5 @@
-"""Focal-InfoNCE: cosines are modulated by themselves, so that hard negatives weigh more."""
+"""Focal-InfoNCE: InfoNCE of s_ii^2 and s_ij (s_ij + m), of added negatives too, with gradient
+through the factors (docs/methods.md#focal-infonce)."""
 
 import torch
 from torch import Tensor
@@ -7,9 +8,6 @@ from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, cosine, p
 
 
 class FocalInfoNCE(Contrastive):
-    """InfoNCE of s_ii^2 and s_ij (s_ij + m), of added negatives too, with gradient through the
-    factors (docs/methods.md#focal-infonce)."""
-
     name = "focal-infonce"
     title = "Focal-InfoNCE"
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"

@@ -1,4 +1,4 @@
-"""GloVe: the mean of a sentence's word vectors."""
+"""GloVe: the mean of word vectors, by default without stop words (docs/methods.md#glove)."""
 
 import hashlib
 import string
@@ -47,8 +47,9 @@ class AverageOfWords:
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def rows(self, sentence: str) -> Iterator[int]:
-        """Yield the row of each known word. It is looked up as written, then without punctuation at
-        both ends, then in lower case, and dropped if a stop word is the first of these forms."""
+        """Yield the row of each known word."""
+        # It is looked up as written, then without punctuation at both ends, then in lower case, and
+        # dropped if a stop word is the first of these forms.
         for word in sentence.split():
             bare = word.strip(string.punctuation)
             for form in (word, bare, bare.lower()):
@@ -77,8 +78,6 @@ class AverageOfWords:
 
 
 class GloVe(Method):
-    """The mean of word vectors, by default without stop words (docs/methods.md#glove)."""
-
     name = "glove"
     title = "GloVe"
     reference = (

@@ -1,7 +1,6 @@
-"""Glow on vectors: the invertible map of BERT-flow (docs/methods.md#bert-flow).
+"""Glow on vectors: the invertible map of BERT-flow (docs/methods.md#bert-flow)."""
 
-Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
-"""
+# Line numbers are of flow/glow_ops_1x1.py in bohanli/BERT-flow@7fa8f6d.
 
 import math
 from typing import Any
@@ -26,9 +25,9 @@ class ActNorm(nn.Module):
             for weights in (self.shift, self.log_scale):
                 nn.init.uniform_(weights, -bound, bound, generator=generator)
 
-    @torch.no_grad()
-    def start(self, u: Tensor) -> None:
+    def start(self, inputs: tuple[Tensor]) -> None:
         """Give a batch (n, d) mean 0 and standard deviation 1 per dimension (:145, :176)."""
+        (u,) = inputs
         self.shift.copy_(-u.mean(0))
         deviation = (u + self.shift).square().mean(0).sqrt()
         self.log_scale.copy_(-torch.log(deviation + 1e-6) / FACTOR)
@@ -59,14 +58,6 @@ class Coupling(nn.Module):
         nn.init.zeros_(last.weight)
         self.network = nn.Sequential(*layers, last, ActNorm(width - self.cut, None))
 
-    def start(self, u: Tensor) -> None:
-        """Initialise the hidden layers from a first batch."""
-        x = u[:, : self.cut]
-        for layer in list(self.network)[:-1]:
-            if isinstance(layer, ActNorm):
-                layer.start(x)
-            x = layer(x)
-
     def forward(self, u: Tensor) -> Tensor:
         first, second = u[:, : self.cut], u[:, self.cut :]
         return torch.cat([first, second + self.network(first)], dim=1)
@@ -86,16 +77,8 @@ class FlowStep(nn.Module):
         self.register_buffer("order", order)
         self.coupling = Coupling(width, hyper.hidden, generator)
 
-    def start(self, u: Tensor) -> None:
-        """Initialise from a first batch (n, d)."""
-        self.scale.start(u)
-        self.coupling.start(self._ordered(u))
-
-    def _ordered(self, u: Tensor) -> Tensor:
-        return self.scale(u)[:, self.order]
-
     def forward(self, u: Tensor) -> Tensor:
-        return self.coupling(self._ordered(u))
+        return self.coupling(self.scale(u)[:, self.order])
 
 
 def possible_levels(levels: int, width: int) -> int:
@@ -104,8 +87,9 @@ def possible_levels(levels: int, width: int) -> int:
 
 
 class Glow(nn.Module):
-    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width; after each level half of the
-    dimensions are final, and the smaller half of an odd width continues."""
+    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width."""
+
+    # After each level half of the dimensions are final; the smaller half of an odd width continues.
 
     def __init__(self, width: int, hyper: Any, seed: int) -> None:
         super().__init__()
@@ -119,11 +103,15 @@ class Glow(nn.Module):
     @torch.no_grad()
     def start(self, u: Tensor) -> None:
         """Initialise every `ActNorm` but those of output layers from a first batch (n, d)."""
-        for steps in self.levels:
-            for step in steps:
-                step.start(u)
-                u = step(u)
-            u = u[:, : u.shape[1] // 2]
+        outputs = [step.coupling.network[-1] for steps in self.levels for step in steps]
+        norms = [module for module in self.modules() if isinstance(module, ActNorm)]
+        # Each one starts from what the layers before it, which have started, make of the batch.
+        hooks = [
+            norm.register_forward_pre_hook(ActNorm.start) for norm in norms if norm not in outputs
+        ]
+        self(u)
+        for hook in hooks:
+            hook.remove()
 
     def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Return z and log |det dz/du|, one number: only the scales change the volume."""
@@ -139,8 +127,7 @@ class Glow(nn.Module):
         return torch.cat([u, *reversed(final)], dim=1), torch.stack(log_scales).sum()
 
     def cost(self, u: Tensor) -> Tensor:
-        """Return the mean of -(log p_Z(f^-1(u)) + log |det df^-1/du|) in bits per dimension; p_Z
-        is N(0, I)."""
+        """Return the mean of -(log N(z; 0, I) + log |det dz/du|) in bits per dimension."""
         z, log_determinant = self(u)
         surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
         return (surprise - log_determinant) / (math.log(2) * self.width)

@@ -1,4 +1,4 @@
-"""GS-InfoNCE: Gaussian vectors as additional negatives."""
+"""GS-InfoNCE: M vectors of N(0, std^2) a step are negatives (docs/methods.md#gs-infonce)."""
 
 import torch
 from torch import Tensor
@@ -7,8 +7,6 @@ from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Step, Vie
 
 
 class GSInfoNCE(Contrastive):
-    """M vectors drawn from N(0, std^2) at each step are negatives (docs/methods.md#gs-infonce)."""
-
     name = "gs-infonce"
     title = "GS-InfoNCE"
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"

@@ -1,4 +1,5 @@
-"""IS-BERT: mutual information between a sentence vector and the local features of its tokens."""
+"""IS-BERT: convolutions on the backbone's last layer; the loss maximises the mutual information of
+their mean, the sentence vector, with those of its own tokens (docs/methods.md#is-bert)."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -94,9 +95,6 @@ class LocalMean:
 
 
 class ISBERT(Method):
-    """Convolutions on the backbone's last layer; the loss maximises the mutual information of their
-    mean, the sentence vector, with those of its own tokens (docs/methods.md#is-bert)."""
-
     name = "is-bert"
     title = "IS-BERT"
     reference = "Zhang et al. 2020, arXiv 2009.12061; code yanzhangnlp/IS-BERT@ea6622c"

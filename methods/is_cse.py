@@ -1,5 +1,5 @@
-"""IS-CSE: a second positive, smoothed by its neighbours or its cluster in a buffer of earlier
-positives."""
+"""IS-CSE: L_instance + alpha L_smoothing, whose positive h^{s+} = softmax(h+ K^T / beta) K is
+smoothed by neighbours in a buffer of earlier positives (docs/methods.md#is-cse)."""
 
 import math
 from typing import Literal, Self
@@ -25,9 +25,6 @@ MOST_ROUNDS = 20  # of K-means per step; starting at the centres of the previous
 
 
 class ISCSE(Queued):
-    """L_instance + alpha L_smoothing, L_smoothing with h^{s+} = softmax(h+ K^T / beta) K
-    (docs/methods.md#is-cse)."""
-
     name = "is-cse"
     title = "IS-CSE"
     reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"

@@ -1,4 +1,5 @@
-"""MixCSE: mixtures of a positive and another sentence are additional, harder negatives."""
+"""MixCSE: lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
+(docs/methods.md#mixcse)."""
 
 from typing import Literal
 
@@ -6,21 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import (
-    SHARED_RECIPE,
-    Contrastive,
-    Field,
-    Negatives,
-    Step,
-    Views,
-    cosine,
-)
+from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Step, Views, cosine
 
 
 class MixCSE(Contrastive):
-    """lambda z'_j + (1 - lambda) z'_{j+1}, without gradient, are negatives of every anchor
-    (docs/methods.md#mixcse)."""
-
     name = "mixcse"
     title = "MixCSE"
     reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"

@@ -1,6 +1,6 @@
-"""Linear projection of vectors to fewer dimensions, and the affine Encoder, of heads too."""
+"""Projection on leading directions of a corpus, or on random ones (docs/methods.md#sscl), and the
+affine Encoder, of heads too."""
 
-from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -69,8 +69,6 @@ def random_directions(width: int, dimensions: int, seed: int) -> Tensor:
 
 
 class Projection(Transform):
-    """Projection on leading directions of a corpus, or on random ones (docs/methods.md#sscl)."""
-
     name = "projection"
     title = "Projection"
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"
@@ -103,7 +101,7 @@ class Projection(Transform):
         return hyper.model_copy(update=changes)
 
     @classmethod
-    def corpora(cls, hyper: Hyper) -> Sequence[str]:
+    def corpora(cls, hyper: Hyper) -> tuple[str, ...]:
         return () if hyper.kind == "random" else super().corpora(hyper)
 
     def transform(self, encoder: Any, context: Context) -> Affine:

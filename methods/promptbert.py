@@ -1,26 +1,18 @@
-"""PromptBERT: the backbone's state at the mask of a template that contains the sentence."""
+"""PromptBERT: SimCSE's loss between the mask states of two templates around one sentence, each less
+that of the template alone at the same positions (docs/methods.md#promptbert)."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
+from pydantic import model_validator
 from torch import Tensor
 
-from methods.base import (
-    Context,
-    Contrastive,
-    Field,
-    Step,
-    Tokens,
-    Views,
-    fingerprint,
-    model_validator,
-    to_device,
-)
+from methods.base import Context, Contrastive, Field, Step, Tokens, Views, fingerprint, to_device
 
 SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
@@ -142,15 +134,11 @@ class PromptEncoder:
 
 
 class PromptBERT(Contrastive):
-    """SimCSE's loss between the mask states of two templates around one sentence, each less that of
-    the template alone at the same positions (docs/methods.md#promptbert)."""
-
     name = "promptbert"
     title = "PromptBERT"
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
 
     class Hyper(Contrastive.Hyper):
-        most_masks: ClassVar[int] = 1  # of a template
         # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
         # scoring, and of the second view. They are too long for a label.
         template: str = Field(
@@ -176,11 +164,9 @@ class PromptBERT(Contrastive):
         def _check_templates(self) -> Self:
             for template in self.templates:
                 before, *behind = template.split(SENTENCE)
-                masks = sum(text.count(MASK) for text in behind)
-                if len(behind) != 1 or MASK in before or not 1 <= masks <= self.most_masks:
-                    times = "once" if self.most_masks == 1 else f"1 to {self.most_masks} times"
+                if len(behind) != 1 or MASK in before or MASK not in behind[0]:
                     raise ValueError(
-                        f"a template needs {SENTENCE} once, then {MASK} {times}, not '{template}'"
+                        f"a template needs {SENTENCE} once, then {MASK}, not '{template}'"
                     )
             return self
 

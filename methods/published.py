@@ -1,22 +1,13 @@
-"""Published checkpoints."""
+"""Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
 from typing import Any, Self
 
-from methods.base import (
-    LABEL,
-    MODEL,
-    Context,
-    Field,
-    HyperParameters,
-    Method,
-    Pooler,
-    model_validator,
-)
+from pydantic import model_validator
+
+from methods.base import LABEL, MODEL, Context, Field, HyperParameters, Method, Pooler
 
 
 class Published(Method):
-    """A checkpoint as its authors trained it, without a backbone (docs/methods.md#published)."""
-
     name = "published"
     title = "Published checkpoint"
     reference = "the checkpoint's authors"

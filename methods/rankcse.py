@@ -1,7 +1,7 @@
-"""RankCSE: the order of a batch's similarities, learnt from frozen teachers."""
+"""RankCSE: InfoNCE plus a divergence between both directions plus a ranking by teachers, of a
+community implementation, perceptiveshawty/RankCSE@17c5226 (docs/methods.md#rankcse)."""
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -27,9 +27,6 @@ _TEACHER = transformer_with("teacher_pooler")
 
 
 class RankCSE(Contrastive):
-    """InfoNCE plus a divergence between both directions plus a ranking by teachers, of a community
-    implementation, perceptiveshawty/RankCSE@17c5226 (docs/methods.md#rankcse)."""
-
     name = "rankcse"
     title = "RankCSE"
     reference = "Liu et al. 2023, arXiv 2305.16726"
@@ -56,13 +53,10 @@ class RankCSE(Contrastive):
         "roberta-base": _roberta,
         "roberta-large": _roberta,
     }
+    _of_ranking = ("teacher", "teacher_2", "teacher_pooler", "ranking", "tau2")
     used_if = {
-        "teacher": lambda hyper: hyper.gamma > 0,
-        "teacher_2": lambda hyper: hyper.gamma > 0,
-        "teacher_pooler": lambda hyper: hyper.gamma > 0,
+        **dict.fromkeys(_of_ranking, lambda hyper: hyper.gamma > 0),
         "alpha": lambda hyper: hyper.gamma > 0 and hyper.teacher_2 is not None,
-        "ranking": lambda hyper: hyper.gamma > 0,
-        "tau2": lambda hyper: hyper.gamma > 0,
         "tau3": lambda hyper: hyper.gamma > 0 and hyper.ranking == "listnet",
         "rank_epsilon": lambda hyper: hyper.gamma > 0 and hyper.ranking == "listmle",
         "consistency": lambda hyper: hyper.beta > 0,
@@ -88,7 +82,7 @@ class RankCSE(Contrastive):
         )
 
     @torch.no_grad()
-    def extras(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def extras(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         """Ask the teachers about the batch; the backbone encodes nothing more."""
         shares = [self.hyper.alpha, 1 - self.hyper.alpha] if len(self.teachers) == 2 else [1.0]
         cosines = []

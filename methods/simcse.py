@@ -1,7 +1,4 @@
-"""SimCSE: two dropout views of a sentence are a positive pair, other sentences of the batch are
-negatives."""
-
-from collections.abc import Sequence
+"""SimCSE: plain InfoNCE over two dropout views (docs/methods.md#shared-recipe)."""
 
 import torch
 
@@ -9,8 +6,6 @@ from methods.base import SHARED_RECIPE, Context, Contrastive, Step, Tokens, stre
 
 
 class SimCSE(Contrastive):
-    """Plain InfoNCE over two dropout views (docs/methods.md#shared-recipe)."""
-
     name = "simcse"
     title = "SimCSE"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
@@ -32,10 +27,9 @@ class SimCSE(Contrastive):
             # The recipe's length if a sentence was truncated to it; else nothing is truncated.
             self.shorter = context.tokenize(texts, max(map(len, context.tokens())))
 
-    def views(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
-        if self.hyper.delete_word:
-            return tokens, step.take(self.shorter)
-        return super().views(tokens, step)
+    def views(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
+        second = step.take(self.shorter) if self.hyper.delete_word else tokens
+        return tokens, second
 
 
 def without_a_word(sentence: str, seed: int, row: int) -> str:

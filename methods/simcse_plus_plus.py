@@ -1,6 +1,5 @@
-"""SimCSE++: negatives without dropout noise, and a contrast of feature dimensions."""
-
-from collections.abc import Sequence
+"""SimCSE++: negatives are cosines of sentences encoded without dropout, and a second loss tells the
+dimensions of both views apart (docs/methods.md#simcse)."""
 
 import torch
 from torch import Tensor
@@ -22,9 +21,6 @@ from methods.base import (
 
 
 class SimCSEPlusPlus(Contrastive):
-    """Negatives are cosines of sentences encoded without dropout, and a second loss tells the
-    dimensions of both views apart (docs/methods.md#simcse)."""
-
     name = "simcse-plus-plus"
     title = "SimCSE++"
     reference = "Xu et al. 2023, arXiv 2305.13192; code Jiahao004/SimCSE-plus-plus@32cf66a"
@@ -39,18 +35,15 @@ class SimCSEPlusPlus(Contrastive):
     paper = official = SHARED_RECIPE
     used_if = {"feature_temperature": lambda hyper: hyper.weight > 0}
 
-    def quiet(self, tokens: Tokens, step: Step) -> Sequence[Tokens]:
+    def quiet(self, tokens: Tokens, step: Step) -> tuple[Tokens, ...]:
         return (tokens,) if self.hyper.off_dropout else ()
 
     def weights(self, anchors: Tensor, positives: Tensor, step: Step) -> Tensor | None:
-        """Leave only the positive of the in-batch candidates, at e^{p s/t} = e^{(p - 1) s/t}
-        e^{s/t}."""
+        # Of the in-batch candidates only the positive stays: e^{p s/t} = e^{(p - 1) s/t} e^{s/t}.
         if not self.hyper.off_dropout:
             return None
-        factors = anchors.new_ones(len(anchors))
-        if self.hyper.positive_factor != 1:
-            cosines = cosine(anchors, positives.unsqueeze(1)).squeeze(1)
-            factors = ((self.hyper.positive_factor - 1) * cosines / self.hyper.temperature).exp()
+        cosines = cosine(anchors, positives.unsqueeze(1)).squeeze(1)
+        factors = ((self.hyper.positive_factor - 1) * cosines / self.hyper.temperature).exp()
         return factors.diag()
 
     def negatives(self, anchors: Tensor, views: Views, step: Step) -> list[Negatives]:

@@ -1,4 +1,5 @@
-"""Skip-thought: a sentence vector must predict the neighbouring sentences."""
+"""Skip-thought: a GRU encodes a sentence; two more predict the previous and the next sentence from
+its state: the uni-skip part of the published system (docs/methods.md#skip-thought)."""
 
 import re
 from collections import Counter
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.base import Context, Field, HyperParameters, Method, Refusal, Step, fingerprint, stream
 
@@ -30,12 +32,9 @@ def uniform(generator: torch.Generator, *shape: int) -> nn.Parameter:
 
 def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
     """Return word ids padded with zeros, (n, length) with length >= 1, and the lengths (n)."""
-    lengths = [len(row) for row in rows]
-    # On the host: filled row by row and moved at once.
-    ids = torch.zeros(len(rows), max(1, *lengths), dtype=torch.long)
-    for line, row in zip(ids, rows, strict=True):
-        line[: len(row)] = torch.tensor(row, dtype=torch.long)
-    return ids.to(device), torch.tensor(lengths, device=device)
+    # On the host: moved at once. A sentence without words has one id, which its length leaves out.
+    ids = pad_sequence([torch.tensor(row or [END]) for row in rows], batch_first=True)
+    return ids.to(device), torch.tensor([len(row) for row in rows], device=device)
 
 
 class GRU(nn.Module):
@@ -66,13 +65,12 @@ class GRU(nn.Module):
         self.candidate = nn.Parameter(square[2])
         self.sentence = uniform(draw("sentence"), 3 * units, units) if conditioned else None
 
-    def forward(self, words: Tensor, sentence: Tensor | None = None) -> Tensor:
+    def forward(self, words: Tensor, sentence: Any = None) -> Tensor:
         """Return states (n, length, units) of word vectors (n, length, width)."""
         units = len(self.candidate)
         inputs = F.linear(words, self.words, self.bias)
         state = words.new_zeros(len(words), units)
         if self.sentence is not None:
-            assert sentence is not None
             inputs = inputs + F.linear(sentence, self.sentence).unsqueeze(1)
         elif sentence is not None:
             state = sentence
@@ -145,7 +143,7 @@ class SkipThoughtEncoder:
 
     @property
     def arrays(self) -> dict[str, Tensor]:
-        return {name: tensor.detach() for name, tensor in self.reader.state_dict().items()}
+        return self.reader.state_dict()
 
     @property
     def identity(self) -> str:
@@ -180,9 +178,6 @@ class SkipThoughtEncoder:
 
 
 class SkipThought(Method):
-    """A GRU encodes a sentence; two more predict the previous and the next sentence from its state:
-    the uni-skip part of the published system (docs/methods.md#skip-thought)."""
-
     name = "skip-thought"
     title = "Skip-thought"
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"

@@ -1,25 +1,15 @@
-"""SSCL: vectors of lower layers are additional negatives."""
+"""SSCL: vectors of intermediate layers, with the same pooling and head, are additional negatives
+(docs/methods.md#sscl)."""
 
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from methods.base import (
-    SHARED_RECIPE,
-    Contrastive,
-    Field,
-    Negatives,
-    Shape,
-    Step,
-    Views,
-)
+from methods.base import SHARED_RECIPE, Contrastive, Field, Negatives, Shape, Step, Views
 
 
 class SSCL(Contrastive):
-    """Intermediate-layer vectors, with the same pooling and head, are additional negatives
-    (docs/methods.md#sscl)."""
-
     name = "sscl"
     title = "SSCL"
     reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"

@@ -1,5 +1,4 @@
-"""Named random streams: every draw has its own generator, so no draw shifts the stream of
-another."""
+"""Named random streams: every draw has its own generator, so none shifts another."""
 
 import hashlib
 
@@ -8,15 +7,13 @@ from torch import Tensor
 
 
 def stream_seed(seed: int, *names: object) -> int:
-    """Return the 63-bit seed of the random stream `names` under `seed`: the first bits of the
-    SHA-256 of "seed/name/...", the same on every machine."""
+    """Return the first 63 bits of the SHA-256 of "seed/name/...", the same on every machine."""
     text = "/".join(map(str, (seed, *names)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def stream(seed: int, *names: object, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return a new generator for the stream `names` under `seed`; another kind of device draws
-    other numbers."""
+    """Return a new generator for the stream `names`; another kind of device draws others."""
     return torch.Generator(device).manual_seed(stream_seed(seed, *names))
 
 

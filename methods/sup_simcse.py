@@ -1,4 +1,5 @@
-"""Supervised SimCSE: entailments are positives and contradictions negatives, from labelled NLI."""
+"""Supervised SimCSE: InfoNCE over premises, entailments and, as negatives, contradictions. It
+trains on **human labels**, so it is a control (docs/methods.md#supervised-simcse)."""
 
 from dataclasses import replace
 
@@ -8,9 +9,6 @@ from methods.base import Context, Contrastive, Field, Negatives, Step, Views
 
 
 class SupSimCSE(Contrastive):
-    """InfoNCE over premises, entailments and, as negatives, contradictions; it trains on **human
-    labels**, so it is a control (docs/methods.md#supervised-simcse)."""
-
     name = "sup-simcse"
     title = "SimCSE, trained with labels"
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
@@ -34,10 +32,6 @@ class SupSimCSE(Contrastive):
     @classmethod
     def reads(cls, hyper: Hyper) -> str:
         return "triples"
-
-    @classmethod
-    def joins(cls) -> bool:
-        return False  # its negatives are those of its pairs
 
     @classmethod
     def fixed_positive(cls, hyper: Hyper) -> str | None:
@@ -64,8 +58,6 @@ class SupSimCSE(Contrastive):
         if not self.hyper.contradictions:
             return []
         (contradictions,) = views.extras[self.name]
-        if self.hyper.own_weight == 1:
-            return [Negatives(contradictions)]
         weights = anchors.new_ones(len(anchors), len(anchors))
         weights.fill_diagonal_(self.hyper.own_weight)
         return [Negatives(contradictions, weights=weights)]

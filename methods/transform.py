@@ -36,10 +36,7 @@ def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
 
 
 class Mapped:
-    """An Encoder that maps the vectors of another one, `base`.
-
-    If the map is not `fixed`, it is fitted on the sentences of each task.
-    """
+    """An Encoder that maps the vectors of `base`; if not `fixed`, by a map fitted on each task."""
 
     base: Any
     fixed: bool
@@ -48,8 +45,7 @@ class Mapped:
         """Map vectors (n, d) by a fixed map."""
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Any:
-        """Return this Encoder with a map fitted on sentences, two in a row a pair; `vectors` are
-        the finished ones of `base`."""
+        """Return this Encoder with a map fitted on sentences, two in a row a pair."""
 
     @property
     def adapt(self) -> Callable[[Sequence[str], Vectors], Vectors] | None:
@@ -85,7 +81,7 @@ class Transform(Method):
         return hyper.model_copy(update={"sentences": None}) if hyper.source == TARGET else hyper
 
     @classmethod
-    def corpora(cls, hyper: Any) -> Sequence[str]:
+    def corpora(cls, hyper: Any) -> tuple[str, ...]:
         return () if hyper.source == TARGET else (hyper.source,)
 
     def prepare(self, context: Context) -> None:

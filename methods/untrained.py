@@ -1,4 +1,4 @@
-"""The untrained backbone with any pooler."""
+"""A pooler on the raw checkpoint, without training (docs/methods.md#vectors, #untrained)."""
 
 from typing import Any
 
@@ -6,8 +6,6 @@ from methods.base import LABEL, Context, Field, HyperParameters, Method, Pooler
 
 
 class Untrained(Method):
-    """A pooler on the raw checkpoint, without training (docs/methods.md#vectors, #untrained)."""
-
     name = "untrained"
     title = "Untrained"
     reference = "Gao, Yao and Chen 2021, Table 5; princeton-nlp/SimCSE issue 285"

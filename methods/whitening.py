@@ -1,4 +1,5 @@
-"""BERT-whitening: a linear map that makes the covariance of vectors the identity."""
+"""BERT-whitening: x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to
+length 1 (docs/methods.md#bert-whitening)."""
 
 import warnings
 from collections.abc import Sequence
@@ -61,7 +62,9 @@ class Whitened(Mapped):
         return in_chunks(vectors, lambda chunk: whiten(chunk.double(), **arrays), self.device)
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Whitened":
-        arrays = fitted(vectors(sentences), self.dimensions, self.device)
+        rows = torch.from_numpy(np.ascontiguousarray(vectors(sentences))).to(self.device)
+        mean, matrix = fit_whitening(rows, self.dimensions)
+        arrays = {"mean": mean, "matrix": matrix.contiguous()}
         return Whitened(self.base, self.dimensions, arrays, self.device)
 
     def save(self, folder: Any) -> dict[str, Any]:
@@ -74,17 +77,7 @@ class Whitened(Mapped):
         return cls(base, stored["dimensions"], arrays or {}, device)
 
 
-def fitted(vectors: np.ndarray, dimensions: int | None, device: str = "cpu") -> dict[str, Tensor]:
-    """Return the arrays of a whitening fitted on vectors (n, d), by sums on a device."""
-    rows = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
-    mean, matrix = fit_whitening(rows, dimensions)
-    return {"mean": mean, "matrix": matrix.contiguous()}
-
-
 class Whitening(Transform):
-    """x~ = (x - mu) W with W = U S^(-1/2) of the covariance U S U^T, normalised to length 1
-    (docs/methods.md#bert-whitening)."""
-
     name = "whitening"
     title = "Whitening"
     version = 2

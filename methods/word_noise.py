@@ -1,4 +1,5 @@
-"""SimCSE with discrete noise: words are swapped or deleted before encoding."""
+"""SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted
+(docs/methods.md#word-noise)."""
 
 import re
 from functools import cache
@@ -24,9 +25,6 @@ CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 class WordNoise(Method):
-    """SimCSE with one in ten sentences edited, once: two words swapped, or one word deleted
-    (docs/methods.md#word-noise)."""
-
     name = "word-noise"
     title = "SimCSE+noise"
     reference = (

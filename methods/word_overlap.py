@@ -1,4 +1,4 @@
-"""Word overlap: the cosine of two bags of words, a lower bound for encoders."""
+"""Word overlap: the cosine of word counts, without a backbone; a lower bound for encoders."""
 
 import hashlib
 import math
@@ -49,8 +49,6 @@ class BagOfWords:
 
 
 class WordOverlap(Method):
-    """Cosine of word counts, without a backbone."""
-
     name = "word-overlap"
     title = "Word overlap"
     version = 2  # means of unit vectors instead of sums of signs

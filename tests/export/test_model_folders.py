@@ -25,7 +25,7 @@ from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from methods.projection import Affine
-from methods.whitening import Whitened, fitted
+from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
 from tests.export.conftest import exported
@@ -73,7 +73,7 @@ def mapped(base: TransformerEncoder, name: str) -> Any:
         return Affine(Normalised(base), weight, torch.randn(8, generator=draw))
     # Far from the origin, with scales 1 to 100: a map in one step would lose digits.
     vectors = torch.randn(400, 32, generator=draw) * torch.logspace(-1, 1, 32) + 20
-    return Whitened(base, 16, fitted(vectors.numpy(), 16))
+    return Whitened(base, 16, {}).fitted([], lambda texts: vectors.numpy())
 
 
 @pytest.fixture

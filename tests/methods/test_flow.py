@@ -13,7 +13,7 @@ from torch import Tensor
 import methods.flow as flow
 import methods.glow as glow_module
 from methods.base import Refusal, Shape, compose
-from methods.flow import BertAdam, Flow, Flowed, fitted, learn_flow, pair_batches
+from methods.flow import BertAdam, Flow, Flowed, learn_flow, pair_batches
 from methods.glow import ActNorm, Coupling, Glow
 from methods.simcse import SimCSE
 from tests.methods.fixed import Vectors
@@ -308,15 +308,15 @@ def test_a_step_is_32_pairs_and_a_rest_is_dropped(
 
 
 def test_both_sentences_of_a_pair_are_in_one_step() -> None:
-    asked: list[tuple[list[str], int]] = []
+    asked: list[list[str]] = []
 
-    def draw(texts: Sequence[str], step: int) -> np.ndarray:
-        asked.append((list(texts), step))
-        return np.random.default_rng(step).normal(size=(len(texts), 4)).astype(np.float32)
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        asked.append(list(texts))
+        return np.random.default_rng(len(asked)).normal(size=(len(texts), 4)).astype(np.float32)
 
-    fitted(draw, [str(row) for row in range(141)], Flow.Hyper(), 0, "cpu")
-    assert [(len(texts), step) for texts, step in asked] == [(64, 0), (64, 1)]
-    rows = [int(text) for texts, _ in asked for text in texts]
+    Flowed(None, Flow.Hyper(), 0).fitted([str(row) for row in range(141)], vectors)
+    assert [len(texts) for texts in asked] == [64, 64]
+    rows = [int(text) for texts in asked for text in texts]
     assert all(first % 2 == 0 and second == first + 1 for first, second in pairwise_of(rows))
 
 

@@ -38,11 +38,10 @@ REFUSED = [
       for method, words in OUT_OF_LIMITS for word in words.split()),
     ("cot-bert[denoise_scored=true]", "padding cannot be subtracted from"),
     ("cot-bert[template_3=<sentence> is]", "a template needs <sentence> once"),
-    ("cot-bert[template=<sentence> <mask> <mask> <mask>]", "then <mask> 1 to 2 times"),
     *((f"promptbert[{name}={template}]", "a template needs <sentence> once")
       for name in ("template", "template_2")
       for template in ("a <mask>", "<sentence> is", "<mask> is <sentence>",
-                       "<sentence> is <mask> <mask>", "<sentence><sentence><mask>")),
+                       "<sentence><sentence><mask>")),
     ("published[model=a/b,prompt=query]", "a pooler uses only the transformer of 'a/b'"),
     ("simcse+focal-infonce", "'focal-infonce' adds nothing to another method"),
     ("untrained+projection[source=target]", "one map for all tasks"),

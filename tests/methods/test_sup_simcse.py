@@ -189,7 +189,7 @@ def test_what_joins_it_and_what_it_joins() -> None:
     run_of("sup-simcse+gs-infonce@paper")
     with pytest.raises(UserError, match="with labelled pairs has none"):
         run_of("sup-simcse+is-cse@paper")
-    with pytest.raises(UserError, match="'sup-simcse' adds nothing to another method"):
+    with pytest.raises(UserError, match="with labelled pairs defines its own positive"):
         run_of("simcse+sup-simcse")
 
 

@@ -12,7 +12,7 @@ import methods.whitening as whitening
 from methods.base import Refusal, Shape, compose
 from methods.simcse import SimCSE
 from methods.untrained import Untrained
-from methods.whitening import Whitened, Whitening, fit_whitening, fitted, whiten
+from methods.whitening import Whitened, Whitening, fit_whitening, whiten
 from tests.methods.fixed import Vectors, correlated
 from tests.methods.outside import Patch
 from tests.oracles import transforms as oracle
@@ -156,9 +156,14 @@ def test_equal_vectors_become_zero_and_broken_ones_stay_broken() -> None:
     assert whiten(broken, *fit_whitening(broken)).isnan().all()
 
 
+def fitted(base: Vectors, dimensions: int | None, rows: slice = slice(None)) -> Whitened:
+    texts = [str(row) for row in range(len(base.vectors))][rows]
+    return Whitened(base, dimensions, {}).fitted(texts, base.encode)
+
+
 def test_the_encoder_maps_in_float64_and_gives_float32() -> None:
     base = Vectors(correlated(30))
-    encoder = Whitened(base, 4, fitted(base.vectors, 4))
+    encoder = fitted(base, 4)
     assert encoder.adapt is None
     found = encoder.encode(["3", "1"])
     assert found.dtype == np.float32
@@ -176,7 +181,7 @@ def test_per_task_is_fitted_on_what_it_is_given() -> None:
     texts = [str(row) for row in range(60)]
     for rows in (slice(30), slice(30, 60)):
         found = per_task.adapt(texts[rows], per_task.encode)
-        fixed = Whitened(base, None, fitted(base.vectors[rows], None))
+        fixed = fitted(base, None, rows)
         assert np.array_equal(found(["3", "40"]), fixed.encode(["3", "40"]))
     whole = per_task.adapt(texts, per_task.encode)
     assert not np.array_equal(whole(["3"]), per_task.adapt(texts[:30], per_task.encode)(["3"]))
@@ -187,13 +192,13 @@ def test_identities_differ_where_vectors_do() -> None:
     encoders = [
         Whitened(base, None, {}),
         Whitened(base, 3, {}),
-        Whitened(base, None, fitted(base.vectors, None)),
-        Whitened(base, 3, fitted(base.vectors, 3)),
-        Whitened(base, None, fitted(other.vectors, None)),
+        fitted(base, None),
+        fitted(base, 3),
+        Whitened(base, None, fitted(other, None).arrays),
     ]
     encoders.append(Whitened(Vectors(correlated(30), "another"), None, {}))
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
-    assert encoders[2].identity == Whitened(base, None, fitted(base.vectors, None)).identity
+    assert encoders[2].identity == fitted(base, None).identity
 
 
 def test_hyper_parameters() -> None:

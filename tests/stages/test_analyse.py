@@ -26,7 +26,7 @@ from bench.stages.jobs import analyse_run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from methods.base import stream
-from methods.whitening import Whitened, fitted
+from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import make_sentences
 from tests.evaluation.test_geometry import (
@@ -322,7 +322,7 @@ def test_a_map_of_each_task_is_fitted_as_for_its_score(
     near = results["alignment"]["STS-B"]
     (pairs,) = sts.read("STS-B", tiny_data, "dev").subsets
     whole = [text for split in sts.SPLITS for text in texts_of(split, tiny_data)]
-    fixed = Whitened(base, 8, fitted(base.encode(whole), 8))
+    fixed = encoder.fitted(whole, base.encode)
     vectors = fixed.encode(pairs.first + pairs.second)
     expected = uniformity_by_loop(vectors.tolist())
     assert near["dev"]["uniformity"] == pytest.approx(expected, abs=1e-6)
