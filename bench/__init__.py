@@ -52,7 +52,7 @@ def score(
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate
 
-    folder, known = paths.data_folder(data, Path()), Model(model, pooler, prompt, normalize)
+    folder, known = paths.data_folder(data), Model(model, pooler, prompt, normalize)
     with (
         lease() as device,
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,

@@ -76,7 +76,7 @@ def own_data_sums(wildcards):
     """Sums of data without a pin; when its files change, all runs are scored again."""
     if config["data"] == "senteval":
         return ""
-    folder = data_folder(config["data"], Path(RESULTS))
+    folder = data_folder(config["data"])
     return json.dumps(
         [manifest(folder).model_dump(exclude_unset=True), data_sums(folder)],
         sort_keys=True,

@@ -27,8 +27,7 @@ from bench.models.encoder import Encoder
 from bench.models.from_name import Model
 from bench.models.load import load_encoder
 from bench.results.provenance import provenance
-from bench.results.readers import read_trained
-from bench.results.records import CellKey, Record, cell_key, read_scores
+from bench.results.records import CellKey, Record, cell_key, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
@@ -132,7 +131,7 @@ def verify(
     suite = suite or result.absolute().parent.parent
     scored_on = described["run"]["data"] if "run" in described else described["data"]["folder"]
     try:
-        folder = paths.data_folder(data or scored_on, suite)
+        folder = paths.data_folder(data or scored_on)
     except UserError as error:
         raise UserError(
             f"the data of {result} were not found ({error}); name their folder with --data"

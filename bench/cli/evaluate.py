@@ -47,7 +47,7 @@ def evaluate(
     models = [Model.read(word, common) for word in model]
     if len(models) == 1:  # score_models checks each of several
         models[0].check()
-    folder = paths.data_folder(data, Path("."))  # after the check, since it may download
+    folder = paths.data_folder(data)  # after the check, since it may download
     task_names = read_tasks(tasks)
     with lease() as device:
         if len(models) == 1:

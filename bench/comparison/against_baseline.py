@@ -20,8 +20,8 @@ from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
 from bench.results.records import is_outside
 from bench.results.suite_results import RunResults, SuiteResults, diverged
-from bench.runs.labels import OUTSIDE
-from bench.runs.names import named
+from bench.runs.plan import named
+from bench.runs.run import OUTSIDE
 from bench.utils.errors import UserError, did_you_mean, errors_of
 
 
@@ -71,7 +71,7 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 
 
 def find(suite: SuiteResults, text: str) -> Candidate:
-    """The planned method that a text names (`bench.runs.names`); without `@`, its official setting
+    """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
     if that is planned."""
     planned = {(candidate.method, candidate.setting): candidate for candidate in candidates(suite)}
     plans = [runs[0].plan for candidate in planned.values() for runs in candidate.runs.values()]

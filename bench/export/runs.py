@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.registry.backbones import backbone
-from bench.results.readers import read_trained
-from bench.results.records import Record, read_scores
+from bench.results.records import Record, read_scores, read_trained
 from bench.results.suite_results import deviations
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun

@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bench.export.runs import ExportedRun
-from bench.results.readers import read_analyses
-from bench.results.records import COLUMNS
+from bench.results.records import COLUMNS, read_analyses
 from bench.runs import paths
 
 LIBRARIES = (

@@ -19,8 +19,7 @@ from bench.datasets.tasks import (
     boards_of,
     expand_tasks,
 )
-from bench.results.readers import read_analyses
-from bench.results.records import FAILURE, Record, read_scores
+from bench.results.records import FAILURE, Record, read_analyses, read_scores
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError

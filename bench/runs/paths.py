@@ -22,11 +22,21 @@ def corpus_stamp(suite_dir: Path, name: str) -> Path:
 
 
 def run_folder(suite_dir: Path, run_id: str) -> Path:
-    """Checkpoints of a training.
-
-    Not a declared output of the workflow, so Snakemake never deletes it.
-    """
+    """Checkpoints and encoder of a training; no declared output of the workflow, which would delete
+    it when the job starts again."""
     return suite_dir / "runs" / run_id
+
+
+def trained_file(suite_dir: Path, run_id: str) -> Path:
+    return suite_dir / "trained" / f"{run_id}.json"
+
+
+def scores_file(suite_dir: Path, run_id: str) -> Path:
+    return suite_dir / "scores" / f"{run_id}.json"
+
+
+def analyses_file(suite_dir: Path, run_id: str) -> Path:
+    return suite_dir / "analyses" / f"{run_id}.json"
 
 
 def tokens_folder(suite_dir: Path) -> Path:
@@ -39,27 +49,7 @@ def comparison_stem(board: str) -> str:
     return "compare" if board == "sts" else f"compare_{board}"
 
 
-def trained_file(suite_dir: Path, run_id: str) -> Path:
-    """Outcome of a training with its provenance (`trained.json` of a run)."""
-    return suite_dir / "trained" / f"{run_id}.json"
-
-
-def scores_file(suite_dir: Path, run_id: str) -> Path:
-    """Scores of a run with their provenance."""
-    return suite_dir / "scores" / f"{run_id}.json"
-
-
-def analyses_file(suite_dir: Path, run_id: str) -> Path:
-    """Analyses of a run with their provenance."""
-    return suite_dir / "analyses" / f"{run_id}.json"
-
-
-def scoring_folder(suite_dir: Path, run_id: str) -> Path:
-    """Intermediate results of a scoring. Deleted once the scores are written."""
-    return suite_dir / "runs" / run_id / "scoring"
-
-
-def data_folder(name: str, suite_dir: Path) -> Path:
+def data_folder(name: str) -> Path:
     """The folder of evaluation data: "world" (the embedded world), "senteval" (from BENCH_DATA,
     else downloaded), or a path, whose layout is checked."""
     if name == "senteval":
@@ -67,14 +57,11 @@ def data_folder(name: str, suite_dir: Path) -> Path:
     if name == "world":
         return world.data_folder()
     folder = Path(name)
-    if not folder.is_dir():
+    if not (folder / "downstream").is_dir():
+        what = "holds no downstream/" if folder.is_dir() else "does not exist"
         remedy = suggestion(name, ("world", "senteval"))
         remedy = remedy or "; name a folder in SentEval's layout, world or senteval"
-        raise UserError(f"data folder {folder} does not exist{remedy}")
-    if not (folder / "downstream").is_dir():
-        raise UserError(
-            f"data folder {folder} holds no downstream/; name a folder in SentEval's layout"
-        )
+        raise UserError(f"data folder {folder} {what}{remedy}")
     return folder
 
 
@@ -90,7 +77,7 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
         return world.data_folder() / corpora.WORLDS[name]
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
-        sentences = corpora.MADE[name](data_folder(data_name, suite_dir))
+        sentences = corpora.MADE[name](data_folder(data_name))
         text = "".join(f"{sentence}\n" for sentence in sentences)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
@@ -109,20 +96,17 @@ def data_sums(folder: Path) -> dict[str, Any]:
 def describe_input(
     kind: str, name: str, suite_dir: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
 ) -> dict[str, Any]:
-    """Download or build an input of a suite if needed and return its checksums, the content of
-    `inputs/*.json`.
+    """Download or build an input of a suite if needed, check it, and return its checksums, the
+    content of `inputs/*.json`.
 
     Args:
         kind: "data", "corpus" or "backbone".
         name: of the data, corpus or backbone.
-        tasks: tasks to score, for `kind="data"`. Their probing files are downloaded.
-        data_name: as in `corpus_file`, for `kind="corpus"`.
-
-    Raises:
-        UserError: the input does not exist, cannot be downloaded, or fails its checks.
+        tasks: of data, the tasks that are scored; their probing files are downloaded.
+        data_name: of a corpus, as in `corpus_file`.
     """
     if kind == "data":
-        folder, names = data_folder(name, suite_dir), expand_tasks(tasks)
+        folder, names = data_folder(name), expand_tasks(tasks)
         check_listed(names, folder)
         for task in names:
             if task in PROBING_TASKS:

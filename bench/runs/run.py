@@ -26,6 +26,15 @@ from bench.utils.files import sha256_file
 from bench.utils.validation import Document
 from methods.base import Method, Shape, Transform, compose
 
+# The end of the label of an encoder that a configuration lists, which the suite has not trained.
+OUTSIDE = " (outside encoder)"
+
+
+def is_outside(label: str) -> bool:
+    """Whether a row of this label is of an outside encoder, which has no setting."""
+    return label.endswith(OUTSIDE)
+
+
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
 # scores.
 LOOP_VERSION = 2

@@ -23,8 +23,7 @@ from bench.registry.encoders import hub_repository
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error
 from bench.results.provenance import provenance
-from bench.results.readers import read_analyses, read_trained
-from bench.results.records import Record, read_scores, write_scores
+from bench.results.records import Record, read_analyses, read_scores, read_trained, write_scores
 from bench.runs import STAGES, paths
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun, Run, identity_of
@@ -102,8 +101,8 @@ def score_run(
         write_scores(out, described, [])
         return
     encoder = run_encoder(run, suite, device)
-    read = read_tasks(tasks, paths.data_folder(run.data, suite))
-    work = paths.scoring_folder(suite, run.id)
+    read = read_tasks(tasks, paths.data_folder(run.data))
+    work = paths.run_folder(suite, run.id) / "scoring"
     records = score_encoder(encoder, read, mode, device, work, paths.tokens_folder(suite))
     described |= _commits(run) | {
         "encoder": encoder.identity,
@@ -162,7 +161,7 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
     its outcome. The corpora `read` are read now, not only by the training.
     """
-    folder, ended = paths.data_folder(run.data, suite), _ended(run, suite)
+    folder, ended = paths.data_folder(run.data), _ended(run, suite)
     # Not from the workflow's stamp, which may be older than the files.
     data = {"name": manifest(folder).name, **paths.data_sums(folder)}
     described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}

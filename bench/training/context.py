@@ -82,7 +82,7 @@ class RunContext:
 
     @cached_property
     def data(self) -> Path:
-        return paths.data_folder(self.run.data, self.suite)
+        return paths.data_folder(self.run.data)
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
         if corpus not in self._corpora:

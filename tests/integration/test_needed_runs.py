@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from bench.models.load import load_encoder
-from bench.results.readers import read_trained
+from bench.results.records import read_trained
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs import paths

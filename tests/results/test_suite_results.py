@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.results.readers import read_trained
+from bench.results.records import read_trained
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
