@@ -35,9 +35,8 @@ from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.registry import plugins
 from bench.registry.backbones import backbone
-from bench.registry.methods import method_class, method_classes
+from bench.registry.methods import format_value, method_class, method_classes
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
-from bench.registry.values import format_value
 from bench.runs.resolve import resolve, valid_row
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints

@@ -28,9 +28,8 @@ from bench.results.records import read_scores
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, counted
 from bench.utils.files import read_json, sha256_text, write_json
-from bench.utils.text import counted
 
 COVERAGE = 0.999
 ROOM = 2.0  # factor on measured changes

@@ -18,9 +18,9 @@ from typing import Any
 import pandas as pd
 import torch
 
+from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.datasets.sts import StsTask
-from bench.datasets.sums import task_sums
 from bench.datasets.tasks import AVERAGED, NESTED
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from bench.utils import interrupts
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import DISK_FULL
-from bench.utils.memory import is_memory_full
 from bench.utils.version import __version__
 
 # cuBLAS is deterministic only with this setting.

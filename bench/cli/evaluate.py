@@ -1,11 +1,136 @@
 """Commands that score any encoder, and that confirm or cross-check scores."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from bench.cli.parameters import Mode, OptionalSuite, Tasks, arg, command, one_of, opt, read_tasks
-from bench.utils.errors import UserError
+from bench.cli.parameters import (
+    Mode,
+    OptionalSuite,
+    Suite,
+    Tasks,
+    arg,
+    command,
+    exactly_one,
+    one_of,
+    opt,
+    read_tasks,
+)
+from bench.datasets.tasks import (
+    CHINESE_TASKS,
+    PROBING_TASKS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    XPROBE_TASKS,
+)
+from bench.results.records import Record
+from bench.utils.errors import UserError, counted
+
+
+@command()
+def reference(
+    suite: Suite,
+    reference: Annotated[
+        Path | None, opt("By default results/reference/<suite>.json.", "FILE.json")
+    ] = None,
+    check: Annotated[
+        bool, opt("Check that the suite is within the reference.", name="--check")
+    ] = False,
+    arithmetics: Annotated[
+        list[Path] | None,
+        opt("Update the reference with the suite and these, one per arithmetic.", "FOLDER ..."),
+    ] = None,
+) -> None:
+    """Check a suite against a reference, or update one.
+
+    A reference is a distribution of scores over seeds and processors. An update keeps the runs that
+    the reference already has. Exactly one of --check and --arithmetics is needed.
+    """
+    from bench.checks import regression
+
+    exactly_one(check=check, arithmetics=arithmetics or None)
+    if not reference:
+        reference = Path("results", "reference", f"{suite.resolve().name}.json")
+        if not reference.is_file():
+            raise UserError(f"{reference} does not exist; name another file with --reference")
+    if not arithmetics:
+        print(regression.check(suite, reference))
+    else:
+        regression.write(suite, arithmetics, reference)
+
+
+@command("check-method")
+def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
+    """Check a file of methods against their contract.
+
+    Prints one line per clause. The exit status is 1 if one does not hold.
+    """
+    from bench.checks.method_contract import check
+
+    faults = check(file)
+    print(counted(faults, "fault") if faults else "all hold")
+    return int(faults > 0)
+
+
+GROUPS = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
+
+Row = dict[str, float]  # scores by task
+
+
+def score_tables(by_label: Mapping[str, Sequence[Record]]) -> str:
+    """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
+
+    One encoder has a table per group, with a row per metric and split; several have one per group
+    and metric on the test split, with a row each.
+
+    Args:
+        by_label: records of each encoder by its label.
+    """
+    scored = dict.fromkeys(record["task"] for records in by_label.values() for record in records)
+    grouped = {task for tasks in GROUPS for task in tasks}
+    # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
+    own_tasks = [task for task in scored if task not in grouped]
+    tables = []
+    for tasks in (*GROUPS, own_tasks):
+        rows: dict[str, dict[str, Row]] = {}  # by title (metric, split, aggregation), by label
+        for label, records in by_label.items():
+            for title, row in _rows(records, tasks).items():
+                rows.setdefault(title, {})[label] = row
+        if len(by_label) > 1:
+            # Without an aggregation: each test score, not the mean of its parts.
+            tables += [_table(title, rows[title], tasks) for title in rows if title[-4:] == "test"]
+        elif rows:
+            (label,) = by_label
+            tables.append(_table("", {title: rows[title][label] for title in rows}, tasks))
+    return "\n\n".join(tables)
+
+
+def _rows(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, Row]:
+    """The scores of an encoder on tasks, by metric, split and aggregation."""
+    inside = [record for record in records if record["task"] in tasks]
+    # The average of another group of tasks has another metric.
+    metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
+    rows: dict[str, Row] = {}
+    for record in inside:
+        if record["metric"] in metrics:
+            title = f"{record['metric']} {record['split']} {record['aggregation']}"
+            row = rows.setdefault(title.removesuffix(" all"), {})
+            row[record["task"]] = record["value"]
+    return rows
+
+
+def _table(title: str, rows: Mapping[str, Row], tasks: Sequence[str]) -> str:
+    """Rows of scores under their tasks; tasks without a score are left out."""
+    columns = [task for task in tasks if any(task in row for row in rows.values())]
+    margin = max(len(name) for name in (title, *rows)) + 1
+    widths = {task: max(8, len(task) + 2) for task in columns}
+    lines = [title.ljust(margin) + "".join(task.rjust(widths[task]) for task in columns)]
+    for name, row in rows.items():
+        texts = [f"{row[task]:.2f}" if task in row else "" for task in columns]
+        cells = [text.rjust(widths[task]) for task, text in zip(columns, texts, strict=True)]
+        lines.append(name.ljust(margin) + "".join(cells))
+    return "\n".join(lines)
 
 
 @command()
@@ -35,7 +160,7 @@ def evaluate(
     ] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records."""
-    from bench.cli.score_tables import score_tables
+    from bench.cli.evaluate import score_tables
     from bench.evaluation import scoring
     from bench.models.from_name import Model
     from bench.runs import paths

@@ -15,7 +15,7 @@ from bench.cli.parameters import app
 from bench.utils.errors import UserError
 
 # They declare the commands, in the order of --help.
-from bench.cli import runs, evaluate, printed, report, checks  # noqa: F401 # isort: skip
+from bench.cli import runs, evaluate, report  # noqa: F401 # isort: skip
 
 CONSOLE_COMMAND = "sentbench"  # [project.scripts] in pyproject.toml
 COMPLETION = "_SENTBENCH_COMPLETE"  # set by the shell's completion script; typer derives the name

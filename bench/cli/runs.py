@@ -20,8 +20,7 @@ from bench.cli.parameters import (
     read_tasks,
 )
 from bench.runs import ANALYSES, STAGES
-from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.text import counted
+from bench.utils.errors import UserError, counted, did_you_mean, errors_of
 
 if TYPE_CHECKING:
     from bench.runs.plan import Plan

@@ -16,7 +16,7 @@ from bench.comparison.cell import Cell, grouped
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
 from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults
-from bench.utils.text import counted
+from bench.utils.errors import counted
 
 FEWEST_ROWS = 3  # two rows have one order or the other
 DRAWS = 2000  # of the bootstrap

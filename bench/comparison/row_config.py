@@ -15,8 +15,7 @@ from bench.reported.number import Number
 from bench.runs import config
 from bench.runs.config import LONGEST_NAME, Suite
 from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError
-from bench.utils.text import listed
+from bench.utils.errors import UserError, listed
 
 
 def row_config(

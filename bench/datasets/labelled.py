@@ -4,6 +4,7 @@
 `bench.datasets.tasks` describes the files, the manifest of the data folder their sizes.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.datasets import sts
 from bench.datasets.manifest import (
     Vectors,
     bad,
@@ -18,12 +20,40 @@ from bench.datasets.manifest import (
     clean,
     listed_task,
     look_up,
+    manifest,
     rows,
     table_rows,
 )
-from bench.datasets.tasks import SPLITS, Task, task_of
+from bench.datasets.sts import StsTask
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, SPLITS, Task, task_of
 from bench.download import probing_file, read_lines
 from bench.utils.errors import UserError, did_you_mean
+
+
+def check_own(tasks: Iterable[str], data: Path) -> None:
+    """Read the described sets among some tasks: a mistake in them shows before a training."""
+    for task in tasks:
+        if task.startswith(OWN_STS):
+            for split in sts.scored_splits(task, data):
+                sts.read(task, data, split)
+        elif task.startswith(OWN_PROBING):
+            read(task, data)
+
+
+def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:
+    """Check the dev sets on which trainings select their weights, and read them if `present`."""
+    listed = manifest(data)
+    with_dev = [task for task, parts in listed.sts.items() if "dev" in parts]
+    for task in tasks:
+        if task not in with_dev:
+            known = " or ".join(with_dev) or "a set that has one"
+            raise UserError(
+                f"the data set {listed.name} has no dev set of {task}, on which trainings "
+                f"select their weights; set 'select_on' in 'recipe' to {known}"
+            )
+        if present:
+            sts.read(task, data, "dev")
+
 
 _CODES = {"tr": "train", "va": "dev", "te": "test"}
 Row = tuple[list[str], str]  # one or two sentences, words joined by single spaces; label
@@ -136,3 +166,29 @@ def _row(task: Task, path: Path, number: int, texts: list[str], label: str) -> R
         hint = did_you_mean(label, task.labels)
         raise bad(path, number, f"unknown label {label[:20]!r}{hint}")
     return texts, label
+
+
+def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, str]]:
+    """Checksums of tasks by name and split: sentences and gold scores or labels, in order."""
+    sums: dict[str, dict[str, str]] = {}
+    for task in tasks:
+        of_task = sums.setdefault(task.name, {})
+        if isinstance(task, StsTask):
+            parts = [
+                (pairs.name, (pairs.first, pairs.second), pairs.gold) for pairs in task.subsets
+            ]
+            of_task[task.split] = _digest(parts)
+        else:
+            for split, samples in task.splits.items():
+                of_task[split] = _digest([(split, samples.columns, samples.labels)])
+    return sums
+
+
+def _digest(parts: Iterable[tuple[str, Sequence[Sequence[str]], np.ndarray]]) -> str:
+    """The sum of parts: name, columns of sentences, and numbers."""
+    digest = hashlib.sha256()
+    for name, columns, numbers in parts:
+        for column in columns:
+            digest.update("\n".join((name, *column)).encode())
+        digest.update(numbers.tobytes())
+    return digest.hexdigest()[:16]

@@ -9,4 +9,4 @@ or, where nobody published them, in `pins.lock.json` of the cache, which the fir
 from bench.download.fetch import fetch_corpus, fetch_senteval, fetch_words
 from bench.download.hub import DATASET, fetch_backbone, known_corpus, pinned, probing_file, record
 from bench.download.local import CORPORA, cache_folder, corpus_name, corpus_path, local_folder
-from bench.utils.lines import read_lines
+from bench.utils.files import read_lines

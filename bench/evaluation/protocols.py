@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.evaluation.classifier import BLOCK, Fitted, Fold, Settings, fit
-from bench.evaluation.heads import SEED, Head
+from bench.evaluation.classifier import BLOCK, SEED, Fitted, Fold, Head, Settings, fit
 
 DECAYS = tuple(10**power for power in range(-5, -1))
 GRID = tuple(Head(decay) for decay in DECAYS)  # for every task

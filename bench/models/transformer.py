@@ -16,9 +16,8 @@ from safetensors import safe_open
 
 from bench.models.packed_forward import Batch, forward, is_packed
 from bench.registry.backbones import refuse_own_code
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import read_json
-from bench.utils.memory import is_memory_full
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 # A folder has one of these files of a tokenizer.

@@ -4,11 +4,21 @@ import importlib
 import pkgutil
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import methods
 from bench.registry.plugins import Origin, external_methods, method_paths, methods_in
 from bench.utils.errors import UserError, did_you_mean
 from methods.base import Method
+
+
+def format_value(value: Any) -> str:
+    """Format a field's value as text that is read back as the same value."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value)
 
 
 def method_classes() -> dict[str, type[Method]]:

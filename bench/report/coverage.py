@@ -22,9 +22,8 @@ from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResult
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, listed
 from bench.utils.files import write_text
-from bench.utils.text import listed
 
 
 def planned_scores(run: PlannedRun) -> set[Key]:

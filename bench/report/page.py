@@ -44,8 +44,8 @@ from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.paths import comparison_stem
+from bench.utils.errors import counted
 from bench.utils.files import write_text
-from bench.utils.text import counted
 
 RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
 CURVE = {

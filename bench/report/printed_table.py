@@ -20,7 +20,7 @@ from bench.reported import SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
 from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults, read_suite
-from bench.utils.text import listed
+from bench.utils.errors import listed
 
 NOTHING_RUN = SuiteResults("", "senteval", {}, [])
 

@@ -26,7 +26,7 @@ from bench.reported.rows import (
     same,
     shown,
 )
-from bench.utils.text import listed
+from bench.utils.errors import listed
 
 ANONYMOUS = ("", "unknown")  # values of quoted_from: the paper's own result, or an unnamed source
 FEWEST = 3  # numbers that must agree for rows to count as equal; fewer may agree by chance

@@ -21,7 +21,7 @@ from bench.reported.rows import (
     same,
     shown,
 )
-from bench.utils.text import listed
+from bench.utils.errors import listed
 
 # Findings that make a row an unsafe operand of a difference.
 UNSAFE = ("average", "shift", "copy", "partial")

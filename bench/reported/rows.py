@@ -11,7 +11,7 @@ import pandas as pd
 import yaml
 
 from bench.reported import COLUMNS, FOLDER, SCORES
-from bench.utils.text import listed
+from bench.utils.errors import listed
 
 _KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
 FINDING_KINDS = {kind: entry["title"] for kind, entry in _KINDS.items()}

@@ -22,8 +22,7 @@ from bench.datasets.tasks import (
 from bench.results.records import FAILURE, Record, read_analyses, read_scores
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError
-from bench.utils.text import listed
+from bench.utils.errors import UserError, listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}

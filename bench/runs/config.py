@@ -10,8 +10,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_validator
 
 from bench.datasets.corpora import check_name, check_structure
+from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import check_listed
-from bench.datasets.own import check_dev, check_own
 from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone

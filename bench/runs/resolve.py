@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
-from bench.registry.methods import method_class, method_classes, method_origin
+from bench.registry.methods import format_value, method_class, method_classes, method_origin
 from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
-from bench.registry.values import format_value
 from bench.runs.needs import Needs
 from bench.runs.recipe import Recipe
 from bench.runs.run import Run, cut_shape, identified

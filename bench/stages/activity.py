@@ -19,9 +19,8 @@ from filelock import FileLock, Timeout, lock_descriptor
 
 from bench.results.records import FAILURE
 from bench.runs import paths
-from bench.utils.errors import TransientError, UserError
+from bench.utils.errors import TransientError, UserError, is_memory_full
 from bench.utils.files import read_json, write_json
-from bench.utils.memory import is_memory_full
 
 LOCK = "run.lock"
 LOOK = 5.0  # seconds; who looks whether a run is at work holds its lock for a moment

@@ -11,8 +11,8 @@ import torch
 
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
+from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
-from bench.datasets.sums import task_sums
 from bench.download import pinned
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder

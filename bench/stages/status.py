@@ -15,8 +15,7 @@ from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.stages.activity import Failure, last_failure, stage_at_work
 from bench.stages.cost import Measured, steps
-from bench.utils.errors import UserError
-from bench.utils.text import counted
+from bench.utils.errors import UserError, counted
 
 ERROR = "error: "  # how the last line of a log begins if its job failed
 

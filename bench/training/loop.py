@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.datasets import corpora, sts
-from bench.datasets.sums import task_sums
+from bench.datasets.labelled import task_sums
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
@@ -32,9 +32,8 @@ from bench.training.checkpoint import Checkpoints, Log, TrainingState
 from bench.training.context import RunContext
 from bench.training.optimiser import clip_and_step, learning_rate, make_optimiser, set_learning_rate
 from bench.utils import interrupts
-from bench.utils.errors import TransientError, UserError, warn
+from bench.utils.errors import TransientError, UserError, is_memory_full, warn
 from bench.utils.files import read_json, remove_partial, write_json
-from bench.utils.memory import is_memory_full
 from bench.utils.progress import Progress
 from methods.base import Refusal, Step, seed_torch, stream, stream_seed
 

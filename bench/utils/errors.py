@@ -7,6 +7,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
+def is_memory_full(error: Exception) -> bool:
+    """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
+    words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, MemoryError) or any(part in str(error) for part in words)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """An enumeration without repetitions: `a`, `a and b`, `a, b and c`."""
+    *most, last = dict.fromkeys(parts)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def counted(count: int, what: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 class UserError(Exception):
     """An error that the user can fix: what is wrong, where, and what to do. The command line prints
     it without a traceback and exits with status 2."""

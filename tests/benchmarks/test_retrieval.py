@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.training.knn import nearest_rows
+from bench.training.context import nearest_rows
 
 WIDTH, COUNT = 384, 64
 

@@ -20,7 +20,7 @@ from bench.__main__ import main
 from bench.checks.verify import tolerances, verify
 from bench.datasets import sts
 from bench.datasets.corpora import read_sentences
-from bench.datasets.sums import task_sums
+from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
 from bench.utils.files import read_json, sha256_file, write_json

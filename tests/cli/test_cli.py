@@ -186,7 +186,7 @@ def test_a_full_disk_is_one_sentence(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("bench.evaluation.embedding_store.VectorStore._append", full)
+    monkeypatch.setattr("bench.evaluation.scoring.VectorStore._append", full)
     assert evaluate(tmp_path / "scores.json", "--tasks", "STS-B") == 2
     assert capsys.readouterr().err.endswith(
         "No space left on device; free some space and "

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.evaluation import classifier, protocols
-from bench.evaluation.classifier import MODES, Fitted, Fold, Settings, fit
-from bench.evaluation.heads import Head, Optimiser, initial
+from bench.evaluation.classifier import MODES, Fitted, Fold, Head, Optimiser, Settings, fit, initial
 from bench.evaluation.protocols import Part, Split
 from tests.oracles import senteval as literal
 

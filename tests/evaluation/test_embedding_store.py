@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.evaluation import embedding_store
-from bench.evaluation.embedding_store import KEY, VectorStore
+from bench.evaluation import scoring
+from bench.evaluation.scoring import KEY, VectorStore
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
 from bench.utils.errors import UserError
@@ -63,7 +63,7 @@ class Fake:
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_store, "CHUNK", CHUNK)
+    monkeypatch.setattr(scoring, "CHUNK", CHUNK)
 
 
 @contextmanager

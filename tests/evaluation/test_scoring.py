@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from bench.__main__ import main
-from bench.cli.score_tables import score_tables
+from bench.cli.evaluate import score_tables
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.tasks import (
     PROBING_TASKS,

@@ -13,8 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 from bench.__main__ import main
 from bench.export import export
-from bench.export.card import card
-from bench.export.folders import PROBES
+from bench.export.folders import PROBES, card
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder

@@ -18,8 +18,7 @@ from bench.runs.resolve import resolve
 from bench.runs.run import Run
 from bench.stages.device import lease
 from bench.training import context as training_context
-from bench.training.context import RunContext
-from bench.training.knn import nearest_rows
+from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
 from tests.conftest import CLOSE, make_sentences
 from tests.support.tiny_suite import SMALL, tiny_run

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity, read_sentences
-from bench.datasets.sums import task_sums
+from bench.datasets.labelled import task_sums
 from bench.evaluation.scoring import read_tasks, score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.checks.verify import verify
+from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
-from bench.datasets.sums import task_sums
 from bench.evaluation.scoring import read_tasks
 from bench.results.suite_results import read_suite
 from bench.runs import paths

@@ -13,7 +13,7 @@ import torch
 from bench.__main__ import main
 from bench.datasets.tasks import TASKS
 from bench.evaluation import classifier, protocols
-from bench.evaluation.heads import Optimiser
+from bench.evaluation.classifier import Optimiser
 from bench.runs import config
 from bench.runs.resolve import resolve
 from bench.runs.run import PlannedRun, Run

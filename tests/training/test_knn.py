@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.training import knn
-from bench.training.knn import nearest_rows
+from bench.training import context
+from bench.training.context import nearest_rows
 from bench.utils.errors import UserError
 
 N, WIDTH = 300, 24
@@ -44,14 +44,14 @@ def rows(kind: str) -> np.ndarray:
     return vectors.astype(np.float32)
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(knn.QUERIES, knn.KEYS), (64, 64), (7, 41)])
+@pytest.mark.parametrize(("queries", "keys"), [(context.QUERIES, context.KEYS), (64, 64), (7, 41)])
 @pytest.mark.parametrize("count", [1, 10, N - 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_brute_force(
     kind: str, count: int, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knn, "QUERIES", queries)
-    monkeypatch.setattr(knn, "KEYS", keys)
+    monkeypatch.setattr(context, "QUERIES", queries)
+    monkeypatch.setattr(context, "KEYS", keys)
     found = nearest_rows(rows(kind), count)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, brute_force(rows(kind), count))
@@ -65,7 +65,7 @@ def test_ties_by_hand() -> None:
 
 def test_ties_in_a_block_of_the_largest_size() -> None:
     """The column decides in the last bit of float64: cosines 1 and 1 - 1e-12, in 8,192 columns."""
-    vectors = np.tile([1.0, 0.0], (knn.KEYS, 1))
+    vectors = np.tile([1.0, 0.0], (context.KEYS, 1))
     vectors[::2, 1] = 1.4e-6  # a cosine of 1 - 0.98e-12 with the others
     found = nearest_rows(vectors, 3)
     assert found[4000].tolist() == [0, 2, 4]
