@@ -1,6 +1,6 @@
 """A printed number with our scores beside it, and how both stand in a row of `cells.csv`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
@@ -46,8 +46,6 @@ class Cell:
         ours: the scores that it is compared with.
         other: those of the method's other setting, if there are any.
         checkpoint: those of the published checkpoint that print quotes, if it quotes one.
-
-    Further lines have a verdict without what it is based on.
     """
 
     number: Number
@@ -94,17 +92,10 @@ def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list
     return groups
 
 
-_COPIED: tuple[str, ...] = (
-    "source",
-    "table",
-    "method",
-    "backbone",
-    "variant",
-    "task",
-    "split",
-    "metric",
-)
-_COPIED += ("quoted_from", "note", "aggregation")
+_COPIED = (
+    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
+    "note", "aggregation",
+)  # fmt: skip
 _BASIS = ("seeds", "spread_known", "within", "p", "p_adjusted")
 
 
@@ -158,35 +149,3 @@ _TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64"
 def frame(cells: Iterable[Cell]) -> pd.DataFrame:
     """The rows of cells.csv: for files, and for what pandas groups."""
     return pd.DataFrame(map(_row, cells)).astype(_TYPES)
-
-
-def cell_of(number: Number, row: Mapping[str, str]) -> Cell:
-    """The cell of a printed number, from its row of cells.csv."""
-    basis: dict[str, Any] = {name: float(row[name]) if row[name] else None for name in _FLOATS}
-    basis["within"] = {"True": True, "False": False}.get(row["within"])
-    basis["spread_known"] = row["spread_known"] == "True"
-    setting, verdict = number.run.partition("@")[2], _verdict(row, **basis)
-    is_deterministic = row["deterministic"] == "True"
-    ours = Line(setting, _scores(row["ours"]), verdict, row["measured_on"], is_deterministic)
-    other = checkpoint = None
-    if row["other_verdict"]:
-        other = Line(row["other_setting"], _scores(row["other"]), _verdict(row, "other_"))
-    if number.checkpoint:
-        scores = _scores(row["checkpoint_mean"])  # a checkpoint has one score
-        setting = number.checkpoint.partition("@")[2]
-        checkpoint = Line(setting, scores, _verdict(row, "checkpoint_"))
-    return Cell(number, ours, other, checkpoint)
-
-
-def _scores(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split()))
-
-
-def _verdict(row: Mapping[str, Any], prefix: str = "", **basis: Any) -> Verdict:
-    """The verdict of a line in a row of cells.csv."""
-    count = row[f"{prefix}mark"].partition(" ")[2]  # as in `Verdict.mark`
-    if count.startswith("1/"):
-        basis["one_in"] = int(count.removeprefix("1/"))
-    elif count:
-        basis["seeds"] = int(count)
-    return Verdict(row[f"{prefix}verdict"], row[f"{prefix}reason"], **basis)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.comparison.cell import Cell
-from bench.comparison.reproduction import judged, select
+from bench.comparison.reproduction import judge, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
@@ -75,7 +75,7 @@ def greedy(
 def open_questions(suite: SuiteResults) -> list[Cell]:
     """The cells of a suite with an open verdict; each printed number once."""
     questions: dict[tuple[Any, ...], Cell] = {}
-    for cell in judged(suite):
+    for cell in judge(suite):
         if cell.ours.verdict.kind == "inconclusive":
             number = cell.number
             compared = (number.run, number.minus, cell.ours.measured_on, number.key, number.metric)

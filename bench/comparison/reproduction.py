@@ -1,30 +1,23 @@
-"""Printed numbers joined with a suite's own.
+"""Printed numbers joined with a suite's own. `judge` is the only path from scores to verdicts."""
 
-`judge` is the only path from scores to verdicts, and `judged` that of all who read them.
-"""
-
-import csv
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from io import StringIO
 from math import inf
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
-from bench.comparison.cell import Cell, Line, cell_of
+from bench.comparison.cell import Cell, Line
 from bench.comparison.paired import pairs
 from bench.comparison.statistics import AT_LEAST, FEWEST_SEEDS, mean_and_sd
 from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.metrics import SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
-from bench.reported import FOLDER, prior_sd
+from bench.reported import prior_sd
 from bench.reported.number import Number, measurements
 from bench.results.suite_results import (
     NOT_SCORED,
@@ -34,10 +27,6 @@ from bench.results.suite_results import (
     deviations,
     diverged,
 )
-from bench.utils.files import write_text
-
-BENCH = Path(__file__).parents[1]
-CELLS, STAMP = "cells.csv", "cells.sha256"  # in the folder of tables
 
 Question = tuple[Any, ...]
 
@@ -231,43 +220,9 @@ def _cell(sides: Mapping[str, _Side], settled: Mapping[Question, Verdict]) -> Ce
     further: dict[str, Line] = {}
     for name, run in (("other", _other_setting(number.run)), ("checkpoint", number.checkpoint)):
         if name in sides:
-            verdict = settled[sides[name].question]
-            # As much as cells.csv has of it.
-            verdict = Verdict(verdict.kind, verdict.reason, verdict.seeds, verdict.one_in)
-            further[name] = Line(run.partition("@")[2], sides[name].scores, verdict)
+            side = sides[name]
+            further[name] = Line(run.partition("@")[2], side.scores, settled[side.question])
     return Cell(number, line, further.get("other"), further.get("checkpoint"))
-
-
-def judged(suite: SuiteResults) -> list[Cell]:
-    """The cells of a suite: those of its rendered table if it is up to date, else judged now."""
-    if suite.folder:
-        tables = suite.folder / "tables"
-        table, stamp = tables / CELLS, tables / STAMP
-        if table.is_file() and stamp.is_file():
-            text = table.read_text(encoding="utf-8")
-            if stamp.read_text(encoding="utf-8").strip() == _stamp(suite, text):
-                rows = csv.DictReader(StringIO(text, newline=""))
-                return [cell_of(*both) for both in zip(measurements(), rows, strict=True)]
-    return judge(suite)
-
-
-def write_cells(suite: SuiteResults, table: str, folder: Path) -> None:
-    """Write the table of a suite's cells, as CSV, and the stamp that says what it was made of."""
-    write_text(folder / CELLS, table)
-    write_text(folder / STAMP, f"{_stamp(suite, table)}\n")
-
-
-def _stamp(suite: SuiteResults, table: str) -> str:
-    """The SHA-256 of a table and of all that it depends on: results, print, and code."""
-    digest = hashlib.sha256(table.encode())
-    results: list[Any] = [sorted(suite.stand_ins.items())]
-    for run in suite.runs:
-        outcome = (run.status, run.reason, run.data, run.provenance.get("mode"))
-        results += [run.plan.model_dump_json(), outcome, sorted(run.scores.items())]
-    digest.update(repr(results).encode())
-    for path in sorted([*BENCH.rglob("*.py"), *FOLDER.glob("*.csv"), *FOLDER.glob("*.yaml")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 # Columns that identify a row of a leaderboard, beside the recipe.

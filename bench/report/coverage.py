@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench.comparison.cell import Cell
-from bench.comparison.reproduction import judged, select
+from bench.comparison.reproduction import judge, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells
@@ -164,7 +164,7 @@ def render_coverage(
         suite = _merged([suite, *others]) if others else suite
     else:
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
-    return report(suite, judged(suite), out)
+    return report(suite, judge(suite), out)
 
 
 def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) -> str:

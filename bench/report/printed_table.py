@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench.comparison.cell import Cell, grouped
-from bench.comparison.reproduction import judged
+from bench.comparison.reproduction import judge
 from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
@@ -383,7 +383,7 @@ def printed_table(
         rows: only the rows of these numbers; by default all.
     """
     suite = read_suite(suite_dir) if suite_dir else NOTHING_RUN
-    cells = [cell for cell in judged(suite) if cell.number.label[:2] == (source, name)]
+    cells = [cell for cell in judge(suite) if cell.number.label[:2] == (source, name)]
     stated = hyperparameters().query("source == @source and table == @name")
     if rows:
         labels = {number.label for number in rows}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.comparison.against_baseline import NothingToCompare
-from bench.comparison.reproduction import judged
+from bench.comparison.reproduction import judge
 from bench.report.audit import write as write_audit
 from bench.report.comparison_table import render_versus
 from bench.report.coverage import report as report_coverage
@@ -24,7 +24,7 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
     baseline is left out while it has no scores. If anything fails, nothing is written.
     """
     suite = read_suite(suite_dir)
-    cells = judged(suite)
+    cells = judge(suite)
     with files_together(out) as made, files_together(figures_dir) as figures:
         tables, report = made / "tables", made / "report"
         render_tables(suite, cells, tables)

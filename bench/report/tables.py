@@ -7,13 +7,14 @@ import pandas as pd
 
 from bench.comparison.cell import Cell, frame
 from bench.comparison.order import orders
-from bench.comparison.reproduction import leaderboard, write_cells
+from bench.comparison.reproduction import leaderboard
 from bench.report.formats import csv, score_text, write_table
 from bench.report.hyperparameters import render_hyperparameters
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables, seeds_text
 from bench.report.summaries import order_text, quoted_tables, summaries
 from bench.results.records import SHARES, shown_setting
 from bench.results.suite_results import SuiteResults
+from bench.utils.files import write_text
 
 _LEADERBOARD = {
     "backbone": "Backbone", "label": "Method", "setting": "Setting", "corpus": "Corpus", "n": "n"
@@ -72,7 +73,7 @@ def render_tables(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None
     """Write leaderboards, quoted scores, printed tables with a measurement, printed
     hyper-parameters, `order` and `averages` in four formats, and `cells.csv`, which has every
     printed number, into `out`; `cells` are those of the suite."""
-    write_cells(suite, csv(frame(cells)), out)
+    write_text(out / "cells.csv", csv(frame(cells)))
     boards = leaderboards(suite)
     for name, board in boards.items():
         caption = leaderboard_caption(suite, name, board)
