@@ -40,18 +40,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Cell:
-    """A printed number with our scores. Those of a printed difference are paired differences.
-
-    Attributes:
-        ours: the scores that it is compared with.
-        other: those of the method's other setting, if there are any.
-        checkpoint: those of the published checkpoint that print quotes, if it quotes one.
-    """
+    """A printed number with our scores. Those of a printed difference are paired differences."""
 
     number: Number
-    ours: Line
-    other: Line | None
-    checkpoint: Line | None
+    ours: Line  # that it is compared with
+    other: Line | None  # of the method's other setting
+    checkpoint: Line | None  # of the published checkpoint that print quotes
 
     @property
     def difference(self) -> float:

@@ -110,11 +110,11 @@ class _Side:
             if missing:
                 return Verdict("not run", missing)
         ended_badly = diverged(self.all_runs)
-        clauses: list[str] = []
-        for run in self.all_runs:
-            clauses = clauses or deviations_from_print(run, self.backbone, number.key[2])
-        if clauses or number.deviation:
-            reasons = filter(None, [number.deviation, *clauses, ended_badly])
+        metric = number.key[2]
+        clauses = [deviations_from_print(run, self.backbone, metric) for run in self.all_runs]
+        first = next(filter(None, clauses), [])
+        if first or number.deviation:
+            reasons = filter(None, [number.deviation, *first, ended_badly])
             return Verdict("not comparable", "; ".join(reasons))
         # The mean over the seeds that did not diverge would be biased upwards.
         if ended_badly:
@@ -230,23 +230,19 @@ _BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")
 
 
 def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
-    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe.
-
-    Backbones are in the order of the plan, with the rows without a backbone last. Within a backbone
-    the best average over the planned tasks is first.
+    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe; those
+    without a backbone are last, and within a backbone the best average is first.
 
     Returns:
-        Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark`
-        (why other seeds have no scores), `run_ids` (tuple, in the order of the plan), `averages`
-        (tuple, one per seed: over the planned tasks), and for each
-        task and `Avg`: `<task>`, the mean in points, `<task> sd` (NaN with fewer than 2 seeds) and
-        `<task> n`, the number of seeds. `Avg` is over all tasks of the board.
+        The columns `_BOARD_GROUP`; `n` (finished seeds), `remark` (why others have no scores),
+        `run_ids` and `averages` (tuple, one per seed: over the planned tasks); and for each task
+        and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd` and `<task> n`, the seeds.
     """
     board, planned = suite.boards[name], suite.planned(name)
     groups: dict[tuple[str, ...], list[RunResults]] = {}
     for run in suite.runs:
         if set(board.tasks) & set(expand_tasks(run.plan.tasks)):
-            changes = sorted((run.plan.recipe_changes).items())
+            changes = sorted(run.plan.recipe_changes.items())
             group = (*(getattr(run.plan, column) or "" for column in _BOARD_GROUP), str(changes))
             groups.setdefault(group, []).append(run)
     rows: list[dict[str, Any]] = []

@@ -109,6 +109,7 @@ class SuiteResults:
     grown: bool = False  # whether seeds were added after a look at the verdicts
     baseline: str = ""  # the method that others are compared with; empty if they are not
     mode: str = "test"  # of the classifiers
+    folder: Path | None = None  # where it was read
 
     def __post_init__(self) -> None:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
@@ -271,5 +272,5 @@ def read_suite(suite_dir: Path) -> SuiteResults:
     plan = read_plan(Path(suite_dir) / "plan.json")
     runs = [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs]
     return SuiteResults(
-        plan.suite, plan.data, plan.stand_ins, runs, plan.grown, plan.baseline, plan.mode
+        plan.suite, plan.data, plan.stand_ins, runs, plan.grown, plan.baseline, plan.mode, suite_dir
     )
