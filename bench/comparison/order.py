@@ -122,7 +122,7 @@ def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
 
 
 def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | None:
-    """A row of `orders`, in which rows compared with the same runs count once; None with too few."""
+    """A row of `orders`, rows compared with the same runs counted once; None with too few."""
     distinct: dict[tuple[str, ...], Cell] = {}
     for cell in group:
         number = cell.number

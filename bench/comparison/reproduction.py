@@ -236,7 +236,7 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     Returns:
         The columns `_BOARD_GROUP`; `n` (finished seeds), `remark` (why others have no scores),
         `run_ids` and `averages` (tuple, one per seed: over the planned tasks); and for each task
-        and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd` and `<task> n`, the seeds.
+        and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`.
     """
     board, planned = suite.boards[name], suite.planned(name)
     groups: dict[tuple[str, ...], list[RunResults]] = {}
