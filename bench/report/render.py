@@ -17,8 +17,8 @@ from bench.utils.files import files_together
 
 
 def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
-    """Write tables and page of a suite into `out`, and its figures, from the results it has; nothing
-    is written if anything fails."""
+    """Write tables and page of a suite into `out`, and its figures, from the results it has.
+    If anything fails, nothing is written."""
     suite = read_suite(suite_dir)
     cells = judge(suite)
     with files_together(out) as made, files_together(figures_dir) as figures:

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from bench.cli import main
-from bench.comparison import reproduction
 from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.compared import figure_stems
@@ -43,7 +42,7 @@ def test_what_is_rendered_early_says_so(
     """And its numbers are judged once."""
     calls = []
     monkeypatch.setattr(
-        reproduction, "judge", lambda results: calls.append(results) or judge(results)
+        "bench.report.render.judge", lambda results: calls.append(results) or judge(results)
     )
     assert main(["render", str(suite), "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"{tmp_path}/report/index.html\n"
