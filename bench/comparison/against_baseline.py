@@ -56,10 +56,8 @@ class Candidate:
 
 
 def candidates(suite: SuiteResults) -> list[Candidate]:
-    """The methods that can be compared, in the order of the plan.
-
-    If a method has several corpora or recipes on a backbone, only the first is used.
-    """
+    """The methods that can be compared, in the order of the plan; of several corpora or recipes of
+    one on a backbone the first."""
     by_name: dict[tuple[str, str], Candidate] = {}
     for run in suite.runs:
         name = run.plan.method, run.plan.setting
@@ -140,13 +138,9 @@ def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
 
 def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
     """Mean and standard deviation of the scores that are paired with one of the other method."""
-    return mean_and_sd(
-        [
-            score
-            for seed, score in scores.items()
-            if seed is None or None in beside or seed in beside
-        ]
-    )
+    if not (None in scores or None in beside):
+        scores = {seed: score for seed, score in scores.items() if seed in beside}
+    return mean_and_sd(list(scores.values()))
 
 
 # Columns of claims, and their types where empty cells would change them.
@@ -179,11 +173,10 @@ def _share_table(a: Number, b: Number) -> bool:
 
 def _share_settings(a: Number, b: Number) -> bool:
     """Whether two printed numbers agree in every setting that both state, as in `bs=64, cls`."""
-    stated_a, stated_b = (
-        dict(piece.split("=", 1) for piece in number.variant.split(", ") if "=" in piece)
-        for number in (a, b)
-    )
-    return all(stated_a[name] == stated_b[name] for name in stated_a.keys() & stated_b)
+    stated: dict[str, str] = {}
+    pieces = [*a.variant.split(", "), *b.variant.split(", ")]
+    settings = [piece.split("=", 1) for piece in pieces if "=" in piece]
+    return all(stated.setdefault(name, value) == value for name, value in settings)
 
 
 def _claims(
@@ -255,18 +248,12 @@ def against(
 
     Returns:
         Two frames, in points. The first has a row for each board, backbone, method and task (or
-        `Avg`) that both have scores on: the columns `IDENTITY`, `label`, `baseline`, `kind` (as in
-        `PairedDifferences`), `n` (pairs), `n_a`, `n_b` (seeds), `mean_a`, `sd_a`, `mean_b`, `sd_b`
-        (over the paired seeds), `differences` (tuple), `difference`, `half_width`, `improvement`,
-        `improvement_low`, `improvement_high`, `permutation_p`, `p`, `p_adjusted`, `verdict`,
-        `reason`, `seeds` (that would decide). The families of Holm's correction are, per board, its
-        overall scores and its single tasks.
+        `Avg`) that both have scores on: the columns of `_compare`, and its verdict. The families of
+        Holm's correction are, per board, its overall scores and its single tasks.
 
         The second has a row for each printed number of a method, with that of the baseline from the
-        same table: the columns `IDENTITY`, `source`, `table`, `printed_on` (the backbone),
-        `printed_a`, `printed_b`, `claimed` (their difference), `part` (our difference / `claimed`,
-        NaN if that is 0 or a seed diverged) with its 95 % interval `part_low` to `part_high`,
-        `comparable`, `seeds_claimed` (that would show such a difference).
+        same table: `claimed` is their difference, `part` ours / `claimed` (NaN if that is 0 or a
+        seed diverged), `seeds_claimed` the seeds that would show it.
     """
     side_b = find(suite, baseline)
     planned = list(dict.fromkeys(run.plan.backbone for run in suite.runs))

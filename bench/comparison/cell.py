@@ -40,20 +40,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Cell:
-    """A printed number with our scores. Those of a printed difference are paired differences.
-
-    Attributes:
-        ours: the scores that it is compared with.
-        other: those of the method's other setting, if there are any.
-        checkpoint: those of the published checkpoint that print quotes, if it quotes one.
-
-    Further lines have a verdict without what it is based on.
-    """
+    """A printed number with our scores. Those of a printed difference are paired differences."""
 
     number: Number
-    ours: Line
-    other: Line | None
-    checkpoint: Line | None
+    ours: Line  # that it is compared with
+    other: Line | None  # of the method's other setting
+    checkpoint: Line | None  # of the published checkpoint that print quotes
 
     @property
     def difference(self) -> float:
@@ -94,17 +86,10 @@ def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list
     return groups
 
 
-_COPIED: tuple[str, ...] = (
-    "source",
-    "table",
-    "method",
-    "backbone",
-    "variant",
-    "task",
-    "split",
-    "metric",
-)
-_COPIED += ("quoted_from", "note", "aggregation")
+_COPIED = (
+    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
+    "note", "aggregation",
+)  # fmt: skip
 _BASIS = ("seeds", "spread_known", "within", "p", "p_adjusted")
 
 

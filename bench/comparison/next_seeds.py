@@ -45,22 +45,21 @@ class Growth:
     config: Suite
 
 
-def offers(questions: Mapping[Runs, int], hours: Mapping[Seeded, float]) -> list[Step]:
-    """A step for each set of runs, which also decides the questions of its subsets."""
-    steps = []
-    for runs in questions:
-        verdicts = sum(count for needed, count in questions.items() if needed <= runs)
-        steps.append(Step(runs, verdicts, sum(hours[run] for run in runs)))
-    return steps
-
-
 def greedy(
     questions: Mapping[Runs, int], hours: Mapping[Seeded, float], budget: float
 ) -> list[Step]:
     """Choose runs, again and again those with the most verdicts per hour that the budget allows.
     `questions` says how many open verdicts each set of runs decides."""
     steps: list[Step] = []
-    while affordable := [step for step in offers(questions, hours) if step.hours <= budget]:
+    while True:
+        affordable = []
+        for runs in questions:
+            verdicts = sum(count for needed, count in questions.items() if needed <= runs)
+            step = Step(runs, verdicts, sum(hours[run] for run in runs))
+            if step.hours <= budget:
+                affordable.append(step)
+        if not affordable:
+            return steps
         best = max(affordable, key=lambda step: step.verdicts / step.hours if step.hours else inf)
         steps.append(best)
         budget -= best.hours
@@ -69,7 +68,6 @@ def greedy(
             remaining[runs - best.runs] += count
         del remaining[frozenset()]
         questions = remaining
-    return steps
 
 
 def open_questions(suite: SuiteResults) -> list[Cell]:
@@ -84,11 +82,8 @@ def open_questions(suite: SuiteResults) -> list[Cell]:
 
 
 def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
-    """The runs without a score yet with which an open verdict has the seeds that decide it.
-
-    Seeds that are planned come first, then the numbers after them. Both sides of a difference get
-    the same seeds.
-    """
+    """The runs without a score yet with which an open verdict has the seeds that decide it: planned
+    seeds, then the numbers after them; the same on both sides of a difference."""
     number, backbone = cell.number, cell.ours.measured_on
     scored: dict[Experiment, set[int]] = {}
     planned: set[int] = set()
@@ -106,19 +101,15 @@ def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
 
     new = range(max(planned) + 1, max(planned) + 1 + MOST_SEEDS)
     chosen = [*sorted(planned, key=order), *new][: cell.ours.verdict.seeds]
-    return frozenset(
-        (experiment, seed)
-        for experiment, seeds in scored.items()
-        for seed in chosen
-        if seed not in seeds
-    )
+    runs: set[Seeded] = set()
+    for experiment, seeds in scored.items():
+        runs |= {(experiment, seed) for seed in chosen if seed not in seeds}
+    return frozenset(runs)
 
 
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
-    """The runs to add to a suite, within a number of hours on one device.
-
-    A new seed does what is planned for any seed of its method, and brings the runs that it needs.
-    """
+    """The runs to add within some hours on one device: a new seed does what is planned for any seed
+    of its method, and brings the runs that it needs."""
     suite, planned = read_suite(suite_dir), configurations.planned(config)
     if {run.plan.id for run in suite.runs} - {run.id for run in planned}:
         raise UserError(
@@ -158,7 +149,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         run_hours |= {(experiment, seed): seconds / 3600 for seed in seeds}
     steps = greedy(questions, run_hours, hours)
     if not steps:
-        cheapest = min(step.hours for step in offers(questions, run_hours))
+        cheapest = min(sum(run_hours[run] for run in runs) for runs in questions)
         raise UserError(
             f"no open verdict can be decided in {hours:g} hours; the cheapest takes "
             f"{cheapest:.2f}, so raise --hours"

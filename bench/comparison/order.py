@@ -14,7 +14,6 @@ from scipy.stats import kendalltau
 
 from bench.comparison.cell import Cell, grouped
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
-from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import counted
 
@@ -25,15 +24,8 @@ Floats = NDArray[np.float64]
 
 
 def kendall(printed: Floats, measured: Floats) -> Floats:
-    """Kendall's tau-b of many pairs of rankings, as `scipy.stats.kendalltau` gives for one.
-
-    Args:
-        printed: (m,), or (k, m) for a ranking of its own in each pair.
-        measured: (k, m), k rankings of the same rows.
-
-    Returns:
-        (k,); NaN where all numbers of a side are equal.
-    """
+    """Kendall's tau-b of `printed` (m,) or (k, m) with k rankings of the same m rows (k, m), as
+    `scipy.stats.kendalltau` gives for one: (k,), NaN where all numbers of a side are equal."""
     first, second = np.triu_indices(measured.shape[1], 1)
     signs_printed = np.sign(printed[..., first] - printed[..., second])
     signs = np.sign(measured[:, first] - measured[:, second])
@@ -60,10 +52,8 @@ def resampled_means(
 def tau_interval(
     printed: Sequence[float], ours: Sequence[Sequence[float]], *, draws: int = DRAWS
 ) -> tuple[float, float]:
-    """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own.
-
-    `printed` has one number per row, `ours` its scores, one per seed.
-    """
+    """The 95 % percentile interval of `kendall` over resampled seeds, each row on its own: one
+    printed number per row, and our scores, one per seed."""
     rng = np.random.default_rng(0)
     means = np.stack([resampled_means(scores, rng, draws) for scores in ours], axis=1)
     drawn = kendall(np.asarray(printed, dtype=np.float64), means)
@@ -86,12 +76,11 @@ def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> floa
 def row_averages(cells: Iterable[Cell]) -> list[Cell]:
     """The cells with the scores that rank the rows of a printed table: the average where one is
     printed, else the only task. Tables of several tasks without an average have none."""
-    averages: set[Number] = set()
-    for group in grouped([cell for cell in cells if cell.number.is_score], _group).values():
-        tasks = {cell.number.task for cell in group}
-        overall = "Avg" if "Avg" in tasks or len(tasks) > 1 else tasks.pop()
-        averages |= {cell.number for cell in group if cell.number.task == overall}
-    return [cell for cell in cells if cell.number in averages]
+    tasks: dict[tuple[str, ...], set[str]] = {}
+    scores = [cell for cell in cells if cell.number.is_score]
+    for cell in scores:
+        tasks.setdefault(_group(cell), set()).add(cell.number.task)
+    return [cell for cell in scores if cell.number.task == "Avg" or len(tasks[_group(cell)]) == 1]
 
 
 def _group(cell: Cell) -> tuple[str, ...]:
@@ -101,18 +90,13 @@ def _group(cell: Cell) -> tuple[str, ...]:
 
 def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
     """How far the order of the printed rows holds, for each printed table and backbone, and for all
-    papers together on each board and backbone.
-
-    Rows that were not run or diverged are left out, and groups of fewer than 3 others. Of several
-    rows that are compared with the same runs the first counts.
+    papers together on each board and backbone; rows that were not run or diverged are left out.
 
     Returns:
-        Columns: `source`, `table` (empty for a board), `board` (empty for a table), `backbone`,
-        `split`, `metric`; `rows`, how many are ranked, and `not_comparable`, how many of them;
-        `tau`, Kendall's tau-b of printed and measured averages, NaN if one side is all ties; `low`,
-        `high`, its 95 % interval, and `expected`, as `expected_tau` returns it, NaN unless every
-        trained row has 3 seeds; `seeds`, the fewest of a trained row; `remark`, why there is no
-        interval.
+        `source` and `table`, or `board`; `backbone`, `split`, `metric`; `rows`, how many are
+        ranked, and how many of them are `not_comparable`; `tau`, with its 95 % interval (`low`,
+        `high`) and what is `expected`, NaN unless every trained row has 3 seeds; `seeds`, the
+        fewest of a trained row; `remark`, why there is no interval.
     """
     ranked = [
         cell
@@ -138,7 +122,7 @@ def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
 
 
 def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | None:
-    """A row of `orders`; None with too few rows."""
+    """A row of `orders`, rows compared with the same runs counted once; None with too few."""
     distinct: dict[tuple[str, ...], Cell] = {}
     for cell in group:
         number = cell.number
@@ -149,15 +133,14 @@ def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | N
         return None
     seeds = [cell.ours.n for cell in cells if not cell.ours.deterministic]
     few = sum(n < FEWEST_SEEDS for n in seeds)
-    remark = ""
+    printed, scores = [cell.number.value for cell in cells], [cell.ours.scores for cell in cells]
+    low, high, expected, remark = nan, nan, nan, ""
     if not seeds:
         remark = "no row has seeds"
     elif few:
-        remark = f"{counted(few, 'row')} {'has' if few == 1 else 'have'} fewer than "
-        remark += f"{FEWEST_SEEDS} seeds"
-    printed, scores = [cell.number.value for cell in cells], [cell.ours.scores for cell in cells]
-    low, high, expected = nan, nan, nan
-    if not remark:
+        have = "has" if few == 1 else "have"
+        remark = f"{counted(few, 'row')} {have} fewer than {FEWEST_SEEDS} seeds"
+    else:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     not_comparable = sum(cell.ours.verdict.kind == "not comparable" for cell in cells)

@@ -35,22 +35,14 @@ Scores = Mapping[int | None, float]
 
 @dataclass(frozen=True)
 class PairedDifferences:
-    """The differences A - B, and the statistics of them.
-
-    Attributes:
-        kind: "paired"; "one-sample" if one side is untrained, so that its single score is compared
-            with every seed of the other; "deterministic" if both are untrained, so that there is
-            one difference and no spread.
-        differences: points, one per seed that both sides have, in the order of the seeds.
-        tolerance: for a deterministic pair, the difference that rounding and other hardware may
-            cause, in points.
-        prior_sd: standard deviation of one run over seeds known from elsewhere, in points. Only
-            used to estimate the number of seeds needed while there are fewer than 3 pairs.
-    """
+    """The differences A - B in points, and the statistics of them. If one side is untrained, its
+    single score is compared with every seed of the other ("one-sample"); if both are, there is one
+    difference and no spread ("deterministic")."""
 
     kind: Kind
-    differences: tuple[float, ...]
-    tolerance: float = 0.0
+    differences: tuple[float, ...]  # one per seed that both sides have, in the order of the seeds
+    tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
+    # Of one run, known from elsewhere: only estimates how many seeds are needed, below 3 pairs.
     prior_sd: float | None = None
 
     @property
@@ -89,9 +81,7 @@ class PairedDifferences:
     @cached_property
     def permutation_p(self) -> float:
         """Two-sided p of the test that flips the signs of the differences; NaN without pairs.
-
-        Beyond 13 differences the observed signs count as one more draw, so that p is never 0.
-        """
+        Beyond 13 differences the observed signs count as one more draw, so that p is never 0."""
         if not self.n or self.kind == "deterministic":
             return nan
         if self.n == 1:
@@ -141,10 +131,8 @@ def seeds_to_show(gain: float, sd: float, level: float = LEVEL) -> int | None:
 
 
 def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
-    """Scores of both at the seeds that both have, in the order of `a`.
-
-    The single score of an untrained method is paired with every seed of the other.
-    """
+    """Scores of both at the seeds that both have, in the order of `a`; the single score of an
+    untrained method is paired with every seed of the other."""
     if b.keys() == {None}:
         b = dict.fromkeys(a, b[None])
     elif a.keys() == {None}:
@@ -203,13 +191,9 @@ def strictest_level(family: Sequence[PairedDifferences]) -> float:
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
-    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones:
-    `better` or `worse` if the adjusted p of the t test is below 5 %, else `undecided`.
-
-    The number of seeds that would decide assumes that mean and spread stay as they are, and holds
-    whatever the rest of the family gives. Two untrained methods differ if their difference exceeds
-    the tolerance. Comparisons with a diverged seed must be left out of the family.
-    """
+    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones;
+    those with a diverged seed must be left out. The number of seeds that would decide holds
+    whatever the rest of the family gives."""
     adjusted = iter(statistics.holm([pair.p_value for pair in family if pair.tested]))
     level = strictest_level(family)
     return [_decide(pair, next(adjusted) if pair.tested else nan, level) for pair in family]

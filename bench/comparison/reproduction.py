@@ -1,14 +1,10 @@
-"""Printed numbers joined with a suite's own.
-
-`judge` is the only path from scores to verdicts. A command calls it once and hands its cells on.
-"""
+"""Printed numbers joined with a suite's own. `judge` is the only path from scores to verdicts."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import inf
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -31,8 +27,6 @@ from bench.results.suite_results import (
     deviations,
     diverged,
 )
-
-BENCH = Path(__file__).parents[1]
 
 Question = tuple[Any, ...]
 
@@ -116,11 +110,11 @@ class _Side:
             if missing:
                 return Verdict("not run", missing)
         ended_badly = diverged(self.all_runs)
-        clauses: list[str] = []
-        for run in self.all_runs:
-            clauses = clauses or deviations_from_print(run, self.backbone, number.key[2])
-        if clauses or number.deviation:
-            reasons = filter(None, [number.deviation, *clauses, ended_badly])
+        metric = number.key[2]
+        clauses = [deviations_from_print(run, self.backbone, metric) for run in self.all_runs]
+        first = next(filter(None, clauses), [])
+        if first or number.deviation:
+            reasons = filter(None, [number.deviation, *first, ended_badly])
             return Verdict("not comparable", "; ".join(reasons))
         # The mean over the seeds that did not diverge would be biased upwards.
         if ended_badly:
@@ -226,8 +220,8 @@ def _cell(sides: Mapping[str, _Side], settled: Mapping[Question, Verdict]) -> Ce
     further: dict[str, Line] = {}
     for name, run in (("other", _other_setting(number.run)), ("checkpoint", number.checkpoint)):
         if name in sides:
-            verdict = settled[sides[name].question]
-            further[name] = Line(run.partition("@")[2], sides[name].scores, verdict)
+            side = sides[name]
+            further[name] = Line(run.partition("@")[2], side.scores, settled[side.question])
     return Cell(number, line, further.get("other"), further.get("checkpoint"))
 
 
@@ -236,23 +230,19 @@ _BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")
 
 
 def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
-    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe.
-
-    Backbones are in the order of the plan, with the rows without a backbone last. Within a backbone
-    the best average over the planned tasks is first.
+    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe; those
+    without a backbone are last, and within a backbone the best average is first.
 
     Returns:
-        Columns: `backbone`, `label`, `method`, `setting`, `corpus`, `n` (finished seeds), `remark`
-        (why other seeds have no scores), `run_ids` (tuple, in the order of the plan), `averages`
-        (tuple, one per seed: over the planned tasks), and for each
-        task and `Avg`: `<task>`, the mean in points, `<task> sd` (NaN with fewer than 2 seeds) and
-        `<task> n`, the number of seeds. `Avg` is over all tasks of the board.
+        The columns `_BOARD_GROUP`; `n` (finished seeds), `remark` (why others have no scores),
+        `run_ids` and `averages` (tuple, one per seed: over the planned tasks); and for each task
+        and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`.
     """
     board, planned = suite.boards[name], suite.planned(name)
     groups: dict[tuple[str, ...], list[RunResults]] = {}
     for run in suite.runs:
         if set(board.tasks) & set(expand_tasks(run.plan.tasks)):
-            changes = sorted((run.plan.recipe_changes).items())
+            changes = sorted(run.plan.recipe_changes.items())
             group = (*(getattr(run.plan, column) or "" for column in _BOARD_GROUP), str(changes))
             groups.setdefault(group, []).append(run)
     rows: list[dict[str, Any]] = []

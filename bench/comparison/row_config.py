@@ -21,13 +21,8 @@ from bench.utils.errors import UserError, listed
 def row_config(
     numbers: Sequence[Number], seeds: int | None = None, tasks: Sequence[str] = ()
 ) -> Suite:
-    """The configuration of a suite that makes nothing but some printed rows.
-
-    Args:
-        numbers: those of the rows, of one table.
-        seeds: how many, from the first that the papers' suite has; None: as many as that.
-        tasks: names of tasks and groups; empty: those that the rows print.
-    """
+    """The configuration of a suite that makes nothing but the rows of some numbers of one table, by
+    default with as many seeds as the papers' suite has, and the tasks that the rows print."""
     compared = [number for number in numbers if number.run and number.is_measurement]
     if not compared:
         first = numbers[0]

@@ -137,10 +137,8 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:
-    """The smallest number of seeds that suffices, at most `MOST_SEEDS`; None if none does.
-
-    `suffices` must be monotone, as intervals only get narrower with more seeds.
-    """
+    """The smallest number of seeds that suffices; None if more than `MOST_SEEDS` would be needed.
+    `suffices` must be monotone, as intervals only get narrower with more seeds."""
     numbers = range(FEWEST_SEEDS, MOST_SEEDS + 1)
     first = bisect_left(numbers, True, key=suffices)
     return numbers[first] if first < len(numbers) else None

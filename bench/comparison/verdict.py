@@ -88,13 +88,7 @@ TOLERANCES = {
 
 
 def tolerance(entry: Tolerance, task: str, prior_sd: float | None = None) -> float:
-    """The tolerance of a number in points.
-
-    Args:
-        entry: that of its kind of number.
-        task: "Avg" or the name of a task.
-        prior_sd: prior standard deviation of the number, in points.
-    """
+    """The tolerance of a number in points; `task` may be "Avg"."""
     if task == "Avg":
         return entry.average
     small = entry.small if task in ("TREC", "MRPC") else 0.0
@@ -103,26 +97,15 @@ def tolerance(entry: Tolerance, task: str, prior_sd: float | None = None) -> flo
 
 @dataclass(frozen=True)
 class VerdictInput:
-    """What a verdict is based on.
-
-    Attributes:
-        printed: the printed number, in points.
-        ours: our scores, in points, one per seed.
-        tolerance: of the cell, in points.
-        deterministic: whether our score does not depend on a seed.
-        prior_sd: standard deviation over public seeds, in points, if known.
-        average: whether this is the average of a row; averages and single tasks are corrected for
-            multiplicity apart.
-        above: whether print states that scores are above `printed`.
-    """
+    """What a verdict is based on; scores, tolerance and standard deviation are in points."""
 
     printed: float
-    ours: Sequence[float]
+    ours: Sequence[float]  # one per seed
     tolerance: float
-    deterministic: bool = False
-    prior_sd: float | None = None
-    average: bool = True
-    above: bool = False
+    deterministic: bool = False  # no seed
+    prior_sd: float | None = None  # over public seeds, if known
+    average: bool = True  # of a row; corrected for multiplicity apart from single tasks
+    above: bool = False  # print states that scores are above `printed`
 
     @property
     def tested(self) -> bool:
@@ -141,11 +124,8 @@ class VerdictInput:
         return mean_half_width(sd, n or len(self.ours), level, self.prior_sd)
 
     def within(self, n: int | None = None) -> bool | None:
-        """Whether our mean is within the tolerance of print; None while that is undecided.
-
-        True if the 90 % interval of the mean lies within the tolerance (two one-sided tests at
-        5 %), False if its 95 % interval lies outside.
-        """
+        """Whether our mean is within the tolerance: True if its 90 % interval lies within (two
+        one-sided tests at 5 %), False if its 95 % interval lies outside, None while undecided."""
         if self.distance + self.mean_half_width(2 * LEVEL, n) <= self.tolerance + ROUNDING:
             return True
         if self.distance - self.mean_half_width(LEVEL, n) > self.tolerance + ROUNDING:
@@ -177,33 +157,18 @@ class VerdictInput:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict, and what it is based on where that was judged (tolerance) or tested (the rest).
-
-    Attributes:
-        kind: a key of `VERDICT_SYMBOLS`.
-        reason: why, as a clause.
-        seeds: for `inconclusive`, the number of seeds that decide if mean and spread stay as they
-            are.
-        one_in: for `consistent`, the number of runs of ours of which one reaches print.
-        spread_known: whether `seeds` is estimated from a spread.
-        tolerance: in points.
-        within: whether our mean is within the tolerance; None while that is undecided.
-        half_width: that of the 95 % prediction interval.
-        mean_half_width: that of our mean's interval: 90 % if within the tolerance, else 95 %.
-        p, p_adjusted: probability that one run of ours differs from our mean as much as print
-            does, and the same after correction.
-    """
+    """A verdict, and what it is based on where that was judged (tolerance) or tested (the rest)."""
 
     kind: Kind
-    reason: str = ""
-    seeds: int | None = None
-    one_in: int | None = None
-    spread_known: bool = False
-    tolerance: float | None = None
-    within: bool | None = None
-    half_width: float | None = None
-    mean_half_width: float | None = None
-    p: float | None = None
+    reason: str = ""  # as a clause
+    seeds: int | None = None  # that decide what is inconclusive, if mean and spread stay
+    one_in: int | None = None  # for `consistent`, the runs of ours of which one reaches print
+    spread_known: bool = False  # whether `seeds` is estimated from a spread
+    tolerance: float | None = None  # in points
+    within: bool | None = None  # whether our mean is within the tolerance; None while undecided
+    half_width: float | None = None  # of the 95 % prediction interval
+    mean_half_width: float | None = None  # of our mean: 90 % if within the tolerance, else 95 %
+    p: float | None = None  # that one run of ours differs from our mean as much as print does
     p_adjusted: float | None = None
 
     @property
@@ -258,15 +223,9 @@ def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
 
 
 def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:
-    """The verdicts on the numbers of one paper.
-
-    The p values of averages are corrected by Holm's method, those of single tasks by Benjamini and
-    Hochberg's.
-
-    Args:
-        family: each number once, with at least one score. Those that diverged or are not comparable
-            must be left out: they need no test.
-    """
+    """The verdicts on the numbers of one paper, each once and with at least one score; those that
+    need no test are left out. The p values of averages are corrected by Holm's method, those of
+    single tasks by Benjamini and Hochberg's."""
     adjusted: dict[int, float] = {}
     for average, correct in ((True, holm), (False, false_discovery_control)):
         tested = [

@@ -79,12 +79,11 @@ def _printed(same: pd.DataFrame, *, named: bool) -> dict[str, str]:
     remark = "" if claim["comparable"] else " ≠"
     needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} needed)"
     source = "; ".join(same["source"] + ", " + same["table"])
+    claimed = "–" if pd.isna(claim["claimed"]) else f"{claim['claimed']:+.2f}{remark}{needed}"
     return {
         "A, print": score_text(claim["printed_a"], nan),
         "B, print": score_text(claim["printed_b"], nan),
-        "A - B, print": "–"
-        if pd.isna(claim["claimed"])
-        else f"{claim['claimed']:+.2f}{remark}{needed}",
+        "A - B, print": claimed,
         "Part": with_interval(claim["part"], claim["part_low"], claim["part_high"]),
         "Source": source + (f" ({claim['printed_on']})" if named else ""),
     }
@@ -140,15 +139,11 @@ def render_versus(
     out: Path | None = None,
     figures: Path | None = None,
 ) -> str:
-    """Compare methods with a baseline; return the tables for the terminal. With several methods,
-    they show averages only.
+    """Compare methods with a baseline, as in `against`; return the tables for the terminal. With
+    several methods, they show averages only.
 
-    Args:
-        suite_dir: folder of the suite.
-        baseline, methods, backbones: as in `against`.
-        out: folder of the tables `compare` (STS) and `compare_<board>` in four formats; the CSV has
-            every task. `<stem>_printed.csv` holds the printed numbers.
-        figures: folder of the figures and their data; `out` by default.
+    Into `out`, tables are written in four formats, of which CSV has every task, and
+    `<stem>_printed.csv` with the printed numbers; into `figures`, by default `out`, figures.
     """
     if figures and out is None:
         raise UserError("--figures needs --out, the folder of the tables; pass both")

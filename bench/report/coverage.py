@@ -51,14 +51,9 @@ def planned_suite(plans: Sequence[Plan]) -> SuiteResults:
 
 
 def coverage_of_numbers(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
-    """Every printed number, in the order of print, with its state in a suite that has `cells`.
-
-    Returns:
-        The fields of `Number`, and `measures` (False for hyper-parameters); `targets` (tuple: ids
-        of the planned runs that are scored on it, of both sides of a difference); `planned`
-        (whether every side has such runs); `n` (number of our values); `verdict` (empty without a
-        recipe).
-    """
+    """Every printed number, in the order of print, with its state in a suite that has `cells`:
+    `targets` are the ids of the planned runs that are scored on it, and it is `planned` if every
+    side of a difference has such runs."""
     scored = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
     lines = {cell.number: cell.ours for cell in cells}
     rows = []
@@ -81,13 +76,8 @@ STAGES = ["printed", "measures", "recipe", "planned", "run"]
 
 
 def coverage(numbers: pd.DataFrame) -> pd.DataFrame:
-    """How many numbers (of `coverage_of_numbers`) of each printed table have a recipe, are planned
-    and have run; tables in the order of print.
-
-    Returns:
-        Columns: `source`, `table`, and the counts `STAGES` (`measures`: all but hyper-parameters)
-        and one column per verdict (a key of `VERDICT_SYMBOLS`), over the numbers with a recipe.
-    """
+    """How many numbers (of `coverage_of_numbers`) of each printed table reach each of `STAGES` and
+    have each verdict; tables in the order of print."""
     counted = numbers.assign(printed=True, recipe=numbers["run"] != "", run=numbers["n"] > 0)
     for kind in VERDICT_SYMBOLS:
         counted[kind] = numbers["verdict"] == kind
@@ -114,7 +104,7 @@ def without_recipe() -> pd.DataFrame:
 
 
 def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
-    """Several suites as one. If several have the same run, one with scores is taken."""
+    """Suites as one. If several have the same run, one with scores is taken."""
     stand_ins: dict[str, str] = {}
     by_id: dict[str, RunResults] = {}
     for suite in suites:
@@ -151,28 +141,17 @@ def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
 def render_coverage(
     suites: Sequence[Path], configs: Sequence[Path] = config.PAPERS, out: Path | None = None
 ) -> str:
-    """The coverage of all printed numbers, as text.
-
-    Args:
-        suites: folders of suites.
-        configs: configurations that are planned, with nothing run, if there are no `suites`.
-        out: as in `report`.
-    """
+    """The `report` of suites, or of planned configurations with nothing run."""
     if suites:
-        suite, *others = [read_suite(folder) for folder in suites]
-        suite = _merged([suite, *others]) if others else suite
+        suite = _merged([read_suite(folder) for folder in suites])
     else:
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
     return report(suite, judge(suite), out)
 
 
 def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) -> str:
-    """The coverage of all printed numbers by a suite that has `cells`, as text.
-
-    Args:
-        suite, cells: as in `coverage_of_numbers`.
-        out: also write a file: .md has the same content in Markdown, .csv a row per printed number.
-    """
+    """The coverage of all printed numbers by a suite that has `cells`, as text; `out` is also
+    written: .md has the same content in Markdown, .csv a row per printed number."""
     if out and out.suffix not in (".md", ".csv"):
         raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
     numbers, left_out = coverage_of_numbers(suite, cells), without_recipe()

@@ -23,11 +23,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
-def holds_numbers(column: str) -> bool:
-    """Whether a column holds scores or counts, which are right-aligned."""
-    return column in ("Avg", "n") or is_task(column)
-
-
 def score_text(mean: float, sd: float, digits: int = 2) -> str:
     """`75.11 ± 0.84`; without an sd (NaN) `75.11`, without a mean a dash."""
     if pd.isna(mean):
@@ -49,11 +44,12 @@ _NUMBER = re.compile(
 
 def _alignments(frame: pd.DataFrame) -> dict[str, bool]:
     """Whether each column is right-aligned: scores, counts, and columns of nothing but numbers."""
-    texts = {name: [text for text in frame[name] if text] for name in frame.columns}
-    return {
-        name: holds_numbers(name) or (bool(column) and all(map(_NUMBER.fullmatch, column)))
-        for name, column in texts.items()
-    }
+    alignments = {}
+    for name in frame.columns:
+        texts = [text for text in frame[name] if text]
+        only_numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
+        alignments[name] = name in ("Avg", "n") or is_task(name) or only_numbers
+    return alignments
 
 
 class Bold(str):

@@ -1,13 +1,12 @@
 """The hyper-parameters that papers print, beside those that ours are trained with."""
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bench.registry.methods import method_class
+from bench.registry.methods import method_class, method_classes
 from bench.report.formats import write_table
 from bench.reported import SOURCES, printed_text
 from bench.reported.address import slug
@@ -33,14 +32,6 @@ NAMES = {
     "random_seeds_figure5": "random seeds of Figure 5",
 }  # fmt: skip
 
-_RUNS = {
-    "SimCSE": "simcse",
-    "GS-InfoNCE": "gs-infonce",
-    "IS-CSE": "is-cse",
-    "SSCL": "sscl",
-    "SimCSE+noise": "word-noise",
-}
-
 # (method, printed name) -> why ours is another, or none. docs/methods.md has the evidence.
 REASONS = {
     ("gs-infonce", "batch_size"): "the released log of roberta-large has 128",
@@ -51,16 +42,12 @@ REASONS = {
     ("word-noise[noise=none]", "dropout"): "of the base code, which the report builds on",
 }
 
-COLUMNS = [
-    "source", "table", "method", "backbone", "name", "printed", "paper", "official", "remark",
-]  # fmt: skip
-
 
 def run_name(source: str, method: str) -> str:
     """Our method that a paper's hyper-parameters are of, as in the text of a run."""
     if (source, method) == ("simcse-zh-noise", "SimCSE"):
         return "word-noise[noise=none]"  # the report's own
-    return _RUNS[method]
+    return next(name for name, cls in method_classes().items() if cls.title == method)
 
 
 def backbones(source: str, stated: str) -> list[str]:
@@ -99,7 +86,7 @@ def _value_text(value: Any) -> str:
     """A value, a fraction as papers write it: 3e-5."""
     if value is None:
         return "–"
-    return re.sub("e-0", "e-", f"{value:g}") if isinstance(value, float) else str(value)
+    return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
 
 
 def _text(values: dict[str, Any]) -> str:
@@ -114,12 +101,8 @@ def _text(values: dict[str, Any]) -> str:
 
 
 def hyperparameters() -> pd.DataFrame:
-    """Every printed hyper-parameter beside ours, in the order of print, as texts.
-
-    Columns: `source`, `table`, `method`, `backbone` and `printed`, as printed; `name` of the
-    hyper-parameter; its values in the settings `paper` and `official`; `remark`, why one of them is
-    another than print, or empty.
-    """
+    """Every printed hyper-parameter beside ours in both settings, in the order of print, as texts;
+    `remark` says why one of ours is another than print."""
     rows = []
     for number in numbers():
         if not number.is_measurement:
@@ -132,9 +115,18 @@ def hyperparameters() -> pd.DataFrame:
             values = {None, number.value, *paper.values(), *official.values()}
             differs = len(values) > 2 or not names
             remark = REASONS[method, name] if differs else ""
-            row = [number.source, number.table, number.method, number.backbone, name]
-            rows.append([*row, printed_text(number), _text(paper), _text(official), remark])
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+            rows.append({
+                "source": number.source,
+                "table": number.table,
+                "method": number.method,
+                "backbone": number.backbone,
+                "name": name,
+                "printed": printed_text(number),
+                "paper": _text(paper),
+                "official": _text(official),
+                "remark": remark,
+            })  # fmt: skip
+    return pd.DataFrame(rows, dtype=object)
 
 
 CAPTION = (
@@ -158,7 +150,7 @@ def recipe_of(suite: SuiteResults) -> str:
     """The values that a suite sets instead of those of the methods; empty if there are none."""
     changes: dict[str, dict[str, None]] = {}
     for run in suite.runs:
-        for name, value in (run.plan.recipe_changes).items():
+        for name, value in run.plan.recipe_changes.items():
             if name not in NEUTRAL_CHANGES:
                 changes.setdefault(name, {})[_value_text(value)] = None
     texts = [f"{shown_name(name)} {' or '.join(changes[name])}" for name in sorted(changes)]

@@ -75,7 +75,7 @@ def render_page(
 
     Args:
         suite: the suite, whose scores the page links to.
-        cells: its `judged` numbers.
+        cells: those of the suite, as `judge` returns them.
         figures: folder of its rendered figures.
         out: folder of the page.
         tables: folder of its rendered tables, to which the page links.
@@ -200,7 +200,7 @@ def summary(
 
     Args:
         suite: the suite.
-        cells: its `judged` numbers.
+        cells: those of the suite, as `judge` returns them.
         boards: its `leaderboards`.
         audited: number of findings of the audit.
     """

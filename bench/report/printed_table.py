@@ -37,21 +37,13 @@ class ShownCell:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row of a printed table.
+    """A row of a printed table."""
 
-    Attributes:
-        name: as printed, with the split if the table has several.
-        backbone: as printed.
-        task: of a row of a sweep; else empty.
-        cells: by column, in the order of print.
-        decisive: the cell whose verdict is that of the row.
-    """
-
-    name: str
-    backbone: str
-    task: str
-    cells: dict[str, ShownCell]
-    decisive: Cell
+    name: str  # as printed, with the split if the table has several
+    backbone: str  # as printed
+    task: str  # of a row of a sweep; else empty
+    cells: dict[str, ShownCell]  # by column, in the order of print
+    decisive: Cell  # whose verdict is that of the row
 
     @property
     def origin(self) -> str:
@@ -64,18 +56,12 @@ class ShownRow:
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A printed table as texts.
+    """A printed table as texts."""
 
-    Attributes:
-        cells: all of its cells, in the order of print.
-        columns: its tasks, but their average last; of a sweep the values of the swept quantity.
-        is_sweep: whether its rows vary one quantity.
-    """
-
-    cells: Sequence[Cell]
-    columns: list[str]
+    cells: Sequence[Cell]  # in the order of print
+    columns: list[str]  # its tasks, but their average last; of a sweep the swept values
     rows: list[ShownRow]
-    is_sweep: bool
+    is_sweep: bool  # whether its rows vary one quantity
 
     @property
     def source(self) -> str:
@@ -183,11 +169,7 @@ def _best(
 def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
     """The line of a sweep to which each number belongs, named by its method; empty if the table is
     no sweep: its rows vary one quantity, named by `variant`, in at least three values of each line,
-    and are scored on one or two tasks.
-
-    Methods without a variant in common make up one line: in print, one of them is the other at
-    zero.
-    """
+    and are scored on one or two tasks. Methods without a variant in common make up one line."""
     numbers = [cell.number for cell in cells]
     tasks, metrics = ({getattr(number, name) for number in numbers} for name in ("task", "metric"))
     if not all(number.variant for number in numbers) or len(tasks) > 2 or len(metrics) > 1:
@@ -196,7 +178,7 @@ def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
     methods = list(lines.values())
     rows = dict.fromkeys((number.variant, number.method) for number in numbers)
     if len(set(methods)) > 1 and len({variant for variant, _ in rows}) == len(rows):
-        most = max(methods, key=methods.count)
+        most = max(methods, key=methods.count)  # in print, the others are this one at zero
         notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
         lines = dict.fromkeys(numbers, f"{most} ({notes})")
     values = {(line, number.variant) for number, line in lines.items()}
@@ -374,14 +356,8 @@ def notes(cells: Sequence[Cell]) -> list[str]:
 def printed_table(
     source: str, name: str, suite_dir: Path | None = None, rows: Sequence[Number] = ()
 ) -> str:
-    """A printed table as text: its numbers, and below each row ours and their verdicts.
-
-    Args:
-        source: a key of `SOURCES`.
-        name: the table, as printed.
-        suite_dir: folder of the suite with our scores; by default print alone is shown.
-        rows: only the rows of these numbers; by default all.
-    """
+    """A printed table as text: print alone, or with a suite below each row our scores and their
+    verdicts; by default all rows, else those of the numbers `rows`."""
     suite = read_suite(suite_dir) if suite_dir else NOTHING_RUN
     cells = [cell for cell in judge(suite) if cell.number.label[:2] == (source, name)]
     stated = hyperparameters().query("source == @source and table == @name")

@@ -17,12 +17,8 @@ from bench.utils.files import files_together
 
 
 def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
-    """Write the tables and the page of a suite into `out`, and its figures, from the results it
-    has.
-
-    Captions, notes and page say how many runs are missing, if any are. The comparison with the
-    baseline is left out while it has no scores. If anything fails, nothing is written.
-    """
+    """Write tables and page of a suite into `out`, and its figures, from the results it has.
+    If anything fails, nothing is written."""
     suite = read_suite(suite_dir)
     cells = judge(suite)
     with files_together(out) as made, files_together(figures_dir) as figures:

@@ -140,14 +140,8 @@ MARKED = f"{NOT_COMPARABLE} not comparable: {VERDICT_MEANINGS['not comparable']}
 
 
 def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
-    """Each quoted score of a board with ours.
-
-    Returns:
-        Columns: `name`, `run`, `backbone`, `quoted_from` as in `bench.reported.quoted`; `task`;
-        `quoted`, the score as printed, or empty; `measured_on`, the backbone of our runs, or empty;
-        `ours` (tuple of points, one per seed), `n`, `mean` and `sd`; `mark`, ≠ if ours are not
-        comparable with the quoted score.
-    """
+    """Each score of `bench.reported.quoted` for a board with ours, one per seed; `mark` is ≠ if
+    they are not comparable."""
     about, rows = suite.boards[board], []
     for row in quoted(board).to_dict("records"):
         runs = select(suite, row["run"], row["backbone"]) if row["run"] else []

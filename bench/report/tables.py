@@ -31,11 +31,8 @@ def shown_leaderboard(board: pd.DataFrame, tasks: Sequence[str] = ()) -> pd.Data
         shown[task] = [score_text(mean, sd) + seeds_text(n, row_n) for mean, sd, n, row_n in scores]
     if board["remark"].any():
         shown["Remark"] = board["remark"]
-    return shown if several_corpora(board) else shown.drop(columns="Corpus")
-
-
-def several_corpora(board: pd.DataFrame) -> bool:
-    return len(set(board["corpus"]) - {""}) > 1
+    several_corpora = len(set(board["corpus"]) - {""}) > 1
+    return shown if several_corpora else shown.drop(columns="Corpus")
 
 
 def leaderboard_title(suite: SuiteResults, name: str) -> str:
@@ -70,9 +67,8 @@ def leaderboards(suite: SuiteResults) -> dict[str, pd.DataFrame]:
 
 
 def render_tables(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None:
-    """Write leaderboards, quoted scores, printed tables with a measurement, printed
-    hyper-parameters, `order` and `averages` in four formats, and `cells.csv`, which has every
-    printed number, into `out`; `cells` are those of the suite."""
+    """Write every table of a suite with these cells into `out`, in four formats, and `cells.csv`,
+    which has every printed number."""
     write_text(out / "cells.csv", csv(frame(cells)))
     boards = leaderboards(suite)
     for name, board in boards.items():

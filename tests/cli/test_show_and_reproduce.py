@@ -64,7 +64,7 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(
     methods = ["simcse", "is-cse", "sscl", "gs-infonce"]
     suite = write_suite(tmp_path / "s", [run for name in methods for run in seeds(name, rows)])
     judged = judge(read_suite(suite))
-    monkeypatch.setattr(printed_table, "judged", lambda _: judged)
+    monkeypatch.setattr(printed_table, "judge", lambda _: judged)
     numbers = printed()[["source", "table"]].drop_duplicates()
     with_scores = set()
     for source, table in numbers.itertuples(index=False):
