@@ -3,7 +3,6 @@
 
 from pydantic import Field, model_validator
 
-from methods.compose import compose, refuse_composition
 from methods.contract import (
     BASE_DEPTH,
     HOST,
@@ -27,7 +26,11 @@ from methods.contract import (
     fingerprint,
     frozen_model,
     overlay,
+    seed_torch,
     separate_dropout,
+    stream,
+    stream_seed,
+    to_device,
     transformer_with,
 )
 from methods.contrastive import (
@@ -35,11 +38,12 @@ from methods.contrastive import (
     Negatives,
     Queued,
     Terms,
+    compose,
     cosine,
     info_nce,
     nt_xent,
     pair_loss,
+    refuse_composition,
     weighted,
 )
-from methods.streams import seed_torch, stream, stream_seed, to_device
 from methods.transform import TARGET, Mapped, Transform, in_chunks

@@ -17,7 +17,18 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.contract import HOST, Context, HyperParameters, Method, Shape, Step, Tokens, Views
+from methods.contract import (
+    HOST,
+    Context,
+    HyperParameters,
+    Method,
+    Refusal,
+    Shape,
+    Step,
+    Tokens,
+    Views,
+)
+from methods.transform import Transform
 
 Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar each
 
@@ -222,3 +233,71 @@ class Queued(Contrastive):
 
     def set_extra_state(self, state: Tensor) -> None:
         self.filled = int(state)
+
+
+def compose(parts: Sequence[tuple[type[Method], Any]], shape: Shape) -> Method:
+    """Build a method from classes with hyper-parameters; the first has the pairs and the recipe."""
+    refuse_composition(parts)
+    first, *added = [cls(hyper, shape) for cls, hyper in parts]
+    for part in added:
+        (first.transforms if isinstance(part, Transform) else first.parts).append(part)
+    return first
+
+
+def refuse_composition(parts: Sequence[tuple[type[Method], Any]]) -> None:
+    """Raise `Refusal` if parts cannot be combined."""
+    (first, first_hyper), *added = parts
+    names = [cls.name for cls, _ in parts]
+    if issubclass(first, Transform):
+        raise Refusal(
+            f"'{first.name}' maps finished vectors; write it after a method, "
+            f"as in 'simcse+{first.name}'"
+        )
+    for cls, hyper in added:
+        if names.count(cls.name) > 1:
+            raise Refusal(f"'{cls.name}' appears twice in '{'+'.join(names)}'; write it once")
+        if issubclass(cls, Transform):
+            continue
+        if not issubclass(first, Contrastive):
+            kind = "does not use the contrastive formula" if first.trained else "is not trained"
+            raise Refusal(f"'{first.name}' {kind}, so nothing can be added to it with '+'")
+        if not issubclass(cls, Contrastive) or not cls.joins():
+            raise Refusal(
+                f"'{cls.name}' adds nothing to another method; write it first or leave it out"
+            )
+        positive, first_positive = cls.fixed_positive(hyper), first.fixed_positive(first_hyper)
+        parts_setting = first.in_parts(first_hyper)
+        # When slots of `cls` do not fit the method written first, and why.
+        rules = [
+            (
+                positive is not None,
+                f"'{cls.name}' with {positive} defines its own positive, so it can only be written "
+                "first",
+            ),
+            (
+                parts_setting is not None,
+                f"'{first.name}' with {parts_setting} contrasts within parts of a batch, and "
+                f"'{cls.name}' needs the whole; set it to 1",
+            ),
+            (
+                cls.quiet is not Contrastive.quiet and first.step_loss is not Contrastive.step_loss,
+                f"'{cls.name}' needs a pass without dropout, and '{first.name}' has no place for "
+                "it",
+            ),
+            (
+                cls.terms is not Contrastive.terms and first_positive is not None,
+                f"'{cls.name}' needs the dropout positive, and '{first.name}' with "
+                f"{first_positive} has none",
+            ),
+        ]
+        rules += [
+            (
+                getattr(hyper, name) != cls.Hyper.model_fields[name].default,
+                f"'{name}' of '{cls.name}' is set by the method written first, '{first.name}'; "
+                "set it there",
+            )
+            for name in cls.Hyper.marked("host")
+        ]
+        for is_conflict, reason in rules:
+            if is_conflict:
+                raise Refusal(reason)

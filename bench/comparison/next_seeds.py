@@ -10,8 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.comparison.cell import Cell
-from bench.comparison.reproduction import judge, select
+from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from bench.comparison.cell import Cell, grouped
+from bench.comparison.reproduction import Cell, grouped
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import counted

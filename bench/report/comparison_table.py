@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.against_baseline import IDENTITY, against, find
-from bench.comparison.paired import COMPARISON_SYMBOLS
+from bench.comparison.against_baseline import COMPARISON_SYMBOLS, IDENTITY, against, find
 from bench.report.formats import csv, plain, score_text, with_interval, write_table
 from bench.results.records import named
 from bench.results.suite_results import SuiteResults, read_suite

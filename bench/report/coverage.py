@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.comparison.cell import Cell
-from bench.comparison.reproduction import judge, select
+from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells

@@ -19,9 +19,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from bench.comparison.against_baseline import NothingToCompare, against
-from bench.comparison.cell import Cell
 from bench.comparison.order import orders
-from bench.comparison.reproduction import select
+from bench.comparison.reproduction import Cell, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.datasets.metrics import AGGREGATIONS
@@ -31,15 +30,15 @@ from bench.report import printed_table, tables
 from bench.report.comparison_table import baseline_name
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
 from bench.report.figures.compared import board_stem
-from bench.report.figures.described import load_figures
+from bench.report.figures.measured import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
-from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.printed_table import ShownRow, ShownTable
 from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
+from bench.report.tables import hyperparameter_sections, recipe_of
 from bench.reported import SOURCES, paper_name, printed_text
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
-from bench.reported.gains import printed_gains
+from bench.reported.number import printed_gains
 from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config

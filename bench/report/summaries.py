@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bench.comparison.cell import Cell, frame
 from bench.comparison.order import row_averages
-from bench.comparison.reproduction import deviations_from_print, select
+from bench.comparison.reproduction import Cell, deviations_from_print, frame, select
 from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.formats import score_text, with_interval

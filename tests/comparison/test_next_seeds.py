@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.__main__ import main
-from bench.comparison.cell import Cell
 from bench.comparison.next_seeds import (
     Growth,
     greedy,
@@ -18,7 +17,7 @@ from bench.comparison.next_seeds import (
     report,
     runs_to_decide,
 )
-from bench.comparison.reproduction import judge
+from bench.comparison.reproduction import Cell, judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.page import render_page
 from bench.report.tables import render_tables

@@ -10,7 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from bench.comparison.cell import grouped
 from bench.comparison.order import (
     expected_tau,
     kendall,
@@ -19,7 +18,7 @@ from bench.comparison.order import (
     row_averages,
     tau_interval,
 )
-from bench.comparison.reproduction import judge
+from bench.comparison.reproduction import grouped, judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.summaries import order_text, shown_averages, summaries
 from bench.report.tables import render_tables

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from bench.comparison.paired import (
+from bench.comparison.against_baseline import (
     COMPARISON_SYMBOLS,
     PATTERNS,
     Decision,

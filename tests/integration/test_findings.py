@@ -20,8 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.against_baseline import against
-from bench.comparison.paired import seeds_to_show
+from bench.comparison.against_baseline import against, seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
 from bench.datasets.metrics import PRINTED

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from bench.comparison.cell import Line, frame
-from bench.comparison.reproduction import judge
+from bench.comparison.reproduction import Line, frame, judge
 from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import Bold, html, latex, markdown

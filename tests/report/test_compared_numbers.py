@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bench.comparison.against_baseline import against, candidates, find
-from bench.comparison.paired import pair_scores
+from bench.comparison.against_baseline import against, candidates, find, pair_scores
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import shown
 from bench.reported import prior_sd

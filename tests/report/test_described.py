@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from bench.report.figures.described import Kind, PaperFigure, load_figures
+from bench.report.figures.measured import Kind, PaperFigure, load_figures
 from bench.report.figures.papers import DRAW
 from bench.reported import SOURCES, curves, mapped
 from bench.utils.errors import UserError

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 
-from bench.report.figures.described import load_figures
-from bench.report.figures.measured import OURS, FigureData, figure_data
+from bench.report.figures.measured import OURS, FigureData, figure_data, load_figures
 from bench.report.figures.papers import _density, draw, paper_figures
 from bench.report.figures.style import SERIES, STYLE, Look, looks
 from bench.results.suite_results import SuiteResults, read_suite

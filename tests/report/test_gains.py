@@ -11,7 +11,7 @@ import pytest
 
 from bench.report.figures.compared import gains_figure, write_gains
 from bench.report.figures.style import STYLE
-from bench.reported.gains import printed_gains
+from bench.reported.number import printed_gains
 from tests.integration.test_findings import AVERAGES, BEYOND, public, ranging
 from tests.report.test_drawn import covered
 

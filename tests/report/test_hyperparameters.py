@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from bench.datasets.metrics import PRINTED
-from bench.report.hyperparameters import (
+from bench.report.printed_table import NOTHING_RUN
+from bench.report.tables import (
     FIELDS,
     NAMES,
     REASONS,
@@ -16,7 +17,6 @@ from bench.report.hyperparameters import (
     run_name,
     shown_hyperparameters,
 )
-from bench.report.printed_table import NOTHING_RUN
 from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.datasets.tasks import STS_TASKS
-from bench.report.figures.described import load_figures
-from bench.report.figures.measured import LOG, OURS, PRINT, common_mean, figure_data, ranges
+from bench.report.figures.measured import (
+    LOG,
+    OURS,
+    PRINT,
+    common_mean,
+    figure_data,
+    load_figures,
+    ranges,
+)
 from bench.report.figures.papers import paper_figures
 from bench.reported import curves, printed
 from bench.results.suite_results import SuiteResults, read_suite

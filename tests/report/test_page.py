@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench.report.page
-from bench.comparison.cell import Cell
 from bench.comparison.order import orders
-from bench.comparison.reproduction import judge, leaderboard
+from bench.comparison.reproduction import Cell, judge, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.page import CURVE, CURVE_POINTS, curve_columns, verdict_counts
 from bench.report.page import commands as commands_of

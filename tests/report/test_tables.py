@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
-from bench.comparison.cell import Cell, Line
 from bench.comparison.order import orders
-from bench.comparison.reproduction import judge, leaderboard
+from bench.comparison.reproduction import Cell, Line, judge, leaderboard
 from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures

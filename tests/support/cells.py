@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from bench.comparison.cell import frame
-from bench.comparison.reproduction import judge
+from bench.comparison.reproduction import frame, judge
 from bench.results.suite_results import SuiteResults
 
 

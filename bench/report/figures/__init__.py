@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib
 
-from bench.comparison.cell import Cell, frame
+from bench.comparison.reproduction import Cell, frame
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
 from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.style import STYLE, save

@@ -15,8 +15,8 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bench.comparison.cell import Cell, Line, grouped
-from bench.comparison.paired import COMPARISON_SYMBOLS
+from bench.comparison.against_baseline import COMPARISON_SYMBOLS
+from bench.comparison.reproduction import Cell, Line, grouped
 from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import AVERAGED
@@ -27,7 +27,7 @@ from bench.report.formats import score_text
 from bench.report.printed_table import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
-from bench.reported.gains import printed_gains
+from bench.reported.number import printed_gains
 from bench.results.records import is_outside, named, with_stand_ins
 from bench.results.suite_results import SuiteResults
 

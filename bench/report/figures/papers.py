@@ -16,15 +16,16 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox
 from scipy.stats import gaussian_kde
 
-from bench.report.figures.described import PaperFigure, load_figures
 from bench.report.figures.measured import (
     BOUNDS,
     LOG,
     OURS,
     PRINT,
     FigureData,
+    PaperFigure,
     common_mean,
     figure_data,
+    load_figures,
 )
 from bench.report.figures.style import (
     GREY,
