@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from bench.cli.parameters import (
     Mode,
@@ -24,7 +24,6 @@ from bench.datasets.tasks import (
     TRANSFER_TASKS,
     XPROBE_TASKS,
 )
-from bench.results.records import Record
 from bench.utils.errors import UserError, counted
 
 
@@ -78,7 +77,7 @@ GROUPS = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_
 Row = dict[str, float]  # scores by task
 
 
-def score_tables(by_label: Mapping[str, Sequence[Record]]) -> str:
+def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
 
     One encoder has a table per group, with a row per metric and split; several have one per group
@@ -106,7 +105,7 @@ def score_tables(by_label: Mapping[str, Sequence[Record]]) -> str:
     return "\n\n".join(tables)
 
 
-def _rows(records: Sequence[Record], tasks: Sequence[str]) -> dict[str, Row]:
+def _rows(records: Sequence[dict[str, Any]], tasks: Sequence[str]) -> dict[str, Row]:
     """The scores of an encoder on tasks, by metric, split and aggregation."""
     inside = [record for record in records if record["task"] in tasks]
     # The average of another group of tasks has another metric.

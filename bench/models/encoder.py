@@ -158,7 +158,7 @@ class TransformerEncoder:
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds. Truncation
         and padding set in the tokenizer's file are ignored."""
-        if not room and all(text in self._cached_tokens for text in sentences):
+        if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
             return [self._cached_tokens[text] for text in sentences]
         options = {"truncation": True, "max_length": self._limit - room, "padding": False}
         return self.tokenizer(list(sentences), **options)["input_ids"]

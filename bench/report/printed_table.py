@@ -14,7 +14,7 @@ from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
 from bench.report.formats import Bold, plain, score_text
-from bench.report.tables import CAPTION, hyperparameters, note, shown_hyperparameters
+from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
 from bench.reported import SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
 from bench.reported.number import Number

@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from bench.datasets.metrics import PRINTED
-from bench.report.printed_table import NOTHING_RUN
-from bench.report.tables import (
+from bench.report.hyperparameters import (
     FIELDS,
     NAMES,
     REASONS,
@@ -17,6 +16,7 @@ from bench.report.tables import (
     run_name,
     shown_hyperparameters,
 )
+from bench.report.printed_table import NOTHING_RUN
 from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config
