@@ -17,14 +17,9 @@ from hypothesis import strategies as st
 from bench.comparison.reproduction import judge
 from bench.report.coverage import planned_scores
 from bench.report.formats import latex, latex_text
+from bench.report.hyperparameters import hyperparameter_sections, note
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
-from bench.report.tables import (
-    hyperparameter_sections,
-    leaderboard_caption,
-    leaderboards,
-    note,
-    shown_leaderboard,
-)
+from bench.report.tables import leaderboard_caption, leaderboards, shown_leaderboard
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 
