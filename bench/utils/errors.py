@@ -1,27 +1,10 @@
-"""`UserError`, `TransientError`, and the suggestions of their messages; warnings."""
+"""`UserError`, `TransientError`, the suggestions and lists of their messages; warnings."""
 
 import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-
-
-def is_memory_full(error: Exception) -> bool:
-    """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
-    words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
-    return isinstance(error, MemoryError) or any(part in str(error) for part in words)
-
-
-def listed(parts: Iterable[str]) -> str:
-    """An enumeration without repetitions: `a`, `a and b`, `a, b and c`."""
-    *most, last = dict.fromkeys(parts)
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def counted(count: int, what: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 class UserError(Exception):
@@ -98,3 +81,20 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         nearest = difflib.get_close_matches(word, known, n=LISTED, cutoff=0) if hint else known
         known = [*nearest[:LISTED], f"{len(known) - LISTED} more"]
     return f"{hint} (known: {', '.join(known)})" if known else ""
+
+
+def listed(parts: Iterable[str]) -> str:
+    """An enumeration without repetitions: `a`, `a and b`, `a, b and c`."""
+    *most, last = dict.fromkeys(parts)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def counted(count: int, what: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def is_memory_full(error: Exception) -> bool:
+    """Return whether the message is that of the CPU allocator, CUDA or cuBLAS on full memory."""
+    words = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, MemoryError) or any(part in str(error) for part in words)
