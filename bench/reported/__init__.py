@@ -178,9 +178,11 @@ def mapped() -> pd.DataFrame:
         recipe = {name: getattr(matches[0], name) for name in RECIPE}
         recipe["checkpoint"] = matches[0].checkpoint.get(label["backbone"], "")
         recipes.append(label | recipe)
-    found = numbers.merge(pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one")
-    found.loc[~found["task"].isin([*WITH_SUBSETS, "Avg"]), "aggregation"] = ""
-    return found
+    mapped_numbers = numbers.merge(
+        pd.DataFrame(recipes), on=LABEL, how="left", validate="many_to_one"
+    )
+    mapped_numbers.loc[~mapped_numbers["task"].isin([*WITH_SUBSETS, "Avg"]), "aggregation"] = ""
+    return mapped_numbers
 
 
 @cache

@@ -44,10 +44,10 @@ def find_table(source: str, word: str) -> str:
     """The name of a paper's table, as printed, that a word means: its name, or its number."""
     names = [*printed().query("source == @source")["table"].unique()]
     meant = slug(word).replace("-", "")
-    found = [name for name in names if slug(name).replace("-", "") in (meant, f"table{meant}")]
-    if not found:
+    tables = [name for name in names if slug(name).replace("-", "") in (meant, f"table{meant}")]
+    if not tables:
         raise UserError(f"{source} has no table '{word}'{did_you_mean(word, names)}")
-    return str(found[0])
+    return str(tables[0])
 
 
 def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> list[Number]:
@@ -59,17 +59,17 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
     labels = list(dict.fromkeys(number.label for number in of_table))
     # IS-CSE prints a row `DCLR` and a row `+ DCLR`, so a name that differs in signs counts only if
     # no row and no method has just this name.
-    found = [label for label in labels if row.lower() in map(str.lower, _names(label))]
-    found = found or [label for label in labels if row.lower() == label[2].lower()]
-    found = found or [label for label in labels if slug(row) in map(slug, _names(label))]
-    if not found:
+    matching = [label for label in labels if row.lower() in map(str.lower, _names(label))]
+    matching = matching or [label for label in labels if row.lower() == label[2].lower()]
+    matching = matching or [label for label in labels if slug(row) in map(slug, _names(label))]
+    if not matching:
         known = {name for label in labels for name in (*_names(label), label[2])}
         raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")
-    backbones = {label[3] for label in found}
+    backbones = {label[3] for label in matching}
     if backbone is not None and backbone not in backbones:
-        what = f"{source}, {table} prints no '{row}' on '{backbone}'"
-        raise UserError(f"{what}{did_you_mean(backbone, backbones)}")
-    chosen = [label for label in found if backbone in (None, label[3])]
+        problem = f"{source}, {table} prints no '{row}' on '{backbone}'"
+        raise UserError(f"{problem}{did_you_mean(backbone, backbones)}")
+    chosen = [label for label in matching if backbone in (None, label[3])]
     return [number for number in of_table if number.label in chosen]
 
 

@@ -58,10 +58,10 @@ def data_folder(name: str) -> Path:
         return world.data_folder()
     folder = Path(name)
     if not (folder / "downstream").is_dir():
-        what = "holds no downstream/" if folder.is_dir() else "does not exist"
+        problem = "holds no downstream/" if folder.is_dir() else "does not exist"
         remedy = suggestion(name, ("world", "senteval"))
         remedy = remedy or "; name a folder in SentEval's layout, world or senteval"
-        raise UserError(f"data folder {folder} {what}{remedy}")
+        raise UserError(f"data folder {folder} {problem}{remedy}")
     return folder
 
 

@@ -114,7 +114,7 @@ def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
     """What a figure shows of a run; nothing without a result."""
     outcome = run.provenance.get("outcome") or {}
     # An analysis without a result holds the reason.
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         name: result for name, result in run.analyses.items() if result and "reason" not in result
     }
     match figure.kind:
@@ -130,30 +130,30 @@ def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
                 row["best"] = row["step"] == outcome.get("best_step")
                 if figure.kind == "curves" or None not in (row["alignment"], row["uniformity"]):
                     yield row
-        case "alignment" if "alignment" in found:
-            whole = found["alignment"]["STS-B"]["all"]
+        case "alignment" if "alignment" in results:
+            whole = results["alignment"]["STS-B"]["all"]
             if whole["alignment"] is not None:  # otherwise there is no positive pair
                 yield whole | {"average": run.scores.get(("Avg", "test", METRIC))}
-        case "densities" if "cosines" in found:
-            pairs = found["cosines"]
+        case "densities" if "cosines" in results:
+            pairs = results["cosines"]
             for gold, cosine in zip(pairs["gold"], pairs["cosine"], strict=True):
                 yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
-        case "tokens" if "tokens" in found:
-            matrix = found["tokens"]
+        case "tokens" if "tokens" in results:
+            matrix = results["tokens"]
             tokens = list(enumerate(matrix["tokens"]))
             for (i, token), (j, other) in product(tokens, tokens):
                 position = {"layer": matrix["layer"], "row": i, "column": j}
                 yield position | {"token": token, "other": other, "cosine": matrix["cosines"][i][j]}
-        case "in-batch" if "in-batch" in found:
-            means = found["in-batch"]
+        case "in-batch" if "in-batch" in results:
+            means = results["in-batch"]
             for size, *both in zip(means["sizes"], means["mean"], means["noise"], strict=True):
                 for rank, (mean, noise) in enumerate(zip(*both, strict=True), 1):
                     yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
-        case "setsim" | "toksim" if "layers" in found:
+        case "setsim" | "toksim" if "layers" in results:
             # SetSim is between a layer and the next, so it starts at the first layer, not at the
             # embeddings.
             first = 1 if figure.kind == "setsim" else 0
-            for reading, values in found["layers"][figure.kind].items():
+            for reading, values in results["layers"][figure.kind].items():
                 for layer, value in enumerate(values, first):
                     yield {"reading": reading, "layer": layer, "value": value}
 
