@@ -33,6 +33,11 @@ onstart:
     PLAN.write(Path(RESULTS) / "plan.json")
 
 
+# Snakemake calls no `onstart` of a module of another workflow.
+if not workflow.modifier.is_main_snakefile():
+    PLAN.write(Path(RESULTS) / "plan.json")
+
+
 onerror:
     print(
         f"failed runs, with their errors:   python -m bench status --suite {shlex.quote(RESULTS)}\n"

@@ -229,16 +229,18 @@ def test_the_catalogues_layout_plans_the_same_jobs(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(MODULE)
     dry = ["--dry-run", "--printshellcmds", "--configfile", str(tmp_path / "tiny.yaml")]
     root = jobs(snakemake("--snakefile", str(ROOT / "Snakefile"), *dry, cwd=tmp_path))
-    assert len(root) == 12
+    assert len(root) == 7
     words = ["--snakefile", "workflow/Snakefile", "--directory", str(tmp_path)]
     assert jobs(snakemake(*words, *dry, cwd=ROOT)) == root
+    assert not (tmp_path / "results" / "tiny" / "plan.json").exists()
     assert jobs(snakemake(*dry, cwd=tmp_path)) == root, "another workflow's module"
+    assert (tmp_path / "results" / "tiny" / "plan.json").is_file()
 
 
 @pytest.mark.slow
 def test_jobs_of_the_catalogues_layout_find_the_project(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(SUITE)
-    words = ["results/tiny/plan.json", "--configfile", "tiny.yaml"]
+    words = ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
     snakemake("--snakefile", str(ROOT / "workflow" / "Snakefile"), *words, cwd=tmp_path)
     plan = json.loads((tmp_path / "results" / "tiny" / "plan.json").read_text())
     assert [run["method"] for run in plan["runs"]] == ["word-overlap", "simcse"]
