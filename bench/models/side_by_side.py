@@ -6,7 +6,7 @@ own lose no more than the core that is taken.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeVar
 
@@ -22,24 +22,41 @@ def side_by_side(
     most: int,
     then: Callable[[Result], object] = lambda result: None,
 ) -> None:
-    """Do work on items, at most `most` at once, which divide torch's threads among them.
+    """Do work on items, several at once, which divide torch's threads among them.
 
-    `work` is called with an item, and with a function that says whether to stop early, as after an
-    error in another thread; it sees none of the caller's context of torch, such as `torch.no_grad`.
-    `then` is called in the calling thread with each result, as soon as it is there.
+    Args:
+        work: called with an item, and with a function that says whether to stop early, as after an
+            error in another thread. It sees none of the caller's context of torch, such as
+            `torch.no_grad`.
+        items: begun in this order.
+        most: items at once.
+        then: called with each result in the order of items, in the calling thread.
     """
     threads, stopped = torch.get_num_threads(), Event()
-    workers = min(most, threads, len(items))
+    workers, errors = min(most, threads, len(items)), list[BaseException]()
+
+    def run(item: Item) -> Result:
+        if stopped.is_set():  # before the calling thread could cancel this item
+            raise CancelledError
+        try:
+            return work(item, stopped.is_set)
+        except BaseException as error:
+            errors.append(error)
+            stopped.set()
+            raise
+
     if workers < 2:
         for item in items:
-            then(work(item, stopped.is_set))
+            then(run(item))
         return
     try:
         with ThreadPoolExecutor(workers, "", torch.set_num_threads, (threads // workers,)) as pool:
             try:
-                futures = [pool.submit(work, item, stopped.is_set) for item in items]
-                for future in as_completed(futures):
-                    then(future.result())
+                for done in [pool.submit(run, item) for item in items]:
+                    wait([done])
+                    if errors:  # of any item: what the others return then is not whole
+                        raise errors[0]
+                    then(done.result())
             finally:
                 stopped.set()  # an interrupt arrives here, in the main thread
                 pool.shutdown(wait=False, cancel_futures=True)
