@@ -31,7 +31,8 @@ from bench.results.records import CellKey, Record, cell_key, read_scores, read_t
 from bench.runs import paths
 from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, errors_of
+from bench.utils.validation import validated
 
 # Points by which rounding may change a correlation. Cosines of float32 vectors have an error of
 # about e = 1e-6. Of n pairs with similarities spread over a range of 1, about n^2 e pairs of ranks
@@ -253,7 +254,8 @@ def _encoder(
                 "name the suite that has it with --suite, or train the run again"
             )
         return load_encoder(folder, device=device)
-    run = Run.model_validate(words)
+    with errors_of(f"the run in {result}"):
+        run = validated(Run, words)
     if identity_of(run) != run.identity:
         raise UserError(
             f"{result} is of {run.id}, which is another run now since its method, backbone or "

@@ -64,10 +64,10 @@ def reproduce(
     command = shlex.join(["snakemake", "--cores", str(cores), "--configfile", str(file)])
     title = f"# {source}, {name}: {row}. As {file} it runs with: {command}"
     text = f"{title}\n{configurations.dump(content)}"
+    configurations.planned(content)  # raises before a file is written
     if dry_run:
         print(text, end="")
         return 0
-    configurations.planned(content)  # raises before a file is written
     write_text(file, text)
     status = run_workflow(file, cores)
     if status:
