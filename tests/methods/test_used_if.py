@@ -1,6 +1,5 @@
 """Hyper-parameters without effect (`Method.used_if`) change no weight and make no other run."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ class Forced(Trial):
     def resolve(self, text: str, seed: int = 1) -> Run:
         run = super().resolve(self.forced, seed)
         ((name, version, hyper),) = run.parts
-        return replace(run, parts=((name, version, {**hyper, self.key: self.value}),))
+        parts = ((name, version, {**hyper, self.key: self.value}),)
+        return run.model_copy(update={"parts": parts})
 
 
 @pytest.fixture(scope="module")
