@@ -6,31 +6,31 @@ rule render:
         outputs_of("score"),
         outputs_of("analyse"),
     output:
-        report(
+        page=report(
             f"{RESULTS}/report/index.html",
             caption="captions/page.rst",
             category="Results",
             labels={"content": "page"},
         ),
-        report(
+        table=report(
             f"{RESULTS}/tables/sts.csv",
             caption="captions/tables.rst",
             category="Results",
             labels={"content": "STS, table"},
         ),
-        report(
+        figure=report(
             f"{FIGURES}/leaderboard.png",
             caption="captions/figures.rst",
             category="Results",
             labels={"content": "STS, every seed"},
         ),
-        report(
+        coverage=report(
             f"{RESULTS}/tables/coverage.md",
             caption="captions/coverage.rst",
             category="Print",
             labels={"content": "coverage"},
         ),
-        report(
+        audit=report(
             f"{RESULTS}/tables/audit.md",
             caption="captions/audit.rst",
             category="Print",
@@ -42,7 +42,7 @@ rule render:
         f"{RESULTS}/benchmarks/render.tsv"
     params:
         suite=suite_folder,
-        figures=FIGURES,
+        figures=subpath(output.figure, parent=True),
         # What the plan has besides its runs: stand-ins, the baseline.
         config=suite_config,
     shell:

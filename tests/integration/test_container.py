@@ -98,7 +98,7 @@ def test_jobs_run_in_the_image_only_where_that_is_asked_for(
     (tmp_path / "tiny.yaml").write_text(SUITE)
     (tmp_path / "mine.sif").write_text("")
     command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--cores", "1"]
-    command += ["results/tiny/plan.json", "--configfile", "tiny.yaml"]
+    command += ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
     command += ["--sdm", "apptainer"] if contained else []
     environment = os.environ | {
         "PATH": f"{host}:{os.environ['PATH']}",
@@ -112,5 +112,5 @@ def test_jobs_run_in_the_image_only_where_that_is_asked_for(
         (options, image, job) = json.loads(log.read_text())
         assert options[options.index("--home") + 1] == str(tmp_path)
         assert Path(image).name == "mine.sif"
-        assert "python -m bench plan" in job
+        assert "python -m bench fetch data" in job
         assert str(Path(sys.executable).parent) not in job

@@ -221,7 +221,7 @@ def test_a_killed_worker_is_retried_and_goes_on(
         assert re.search(r"(?s)Directory cannot be locked.*snakemake.*--unlock", said)
         _, said = same.communicate(timeout=120)
         assert same.returncode == 2
-        told = r"error: \S+log\.jsonl is locked: another process is training this run; wait for it"
+        told = r"error: another process is at work on \S+; wait for it"
         assert re.fullmatch(told, said.splitlines()[-1])
     finally:
         os.kill(worker, signal.SIGKILL)

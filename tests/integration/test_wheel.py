@@ -97,7 +97,7 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs: Path) -> None:
-    code = "import bench, importlib.util as u; print(bench.__file__, u.find_spec('pytest'))"
+    code = "import bench, importlib.util as u; print(bench.__file__, u.find_spec('hypothesis'))"
     found = done(programs / "python", "-c", code, cwd=programs)
     assert Path(found.split()[0]).is_relative_to(programs.parent)
     assert found.split()[1] == "None"

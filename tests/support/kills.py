@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PHASES = {  # and the functions that are the whole of them
     ("loop.py", "load"): "resume",
-    ("loop.py", "step"): "step",
+    ("loop.py", "steps"): "step",  # and the selections and checkpoints in it
     ("loop.py", "_select"): "selection",
     ("checkpoint.py", "save"): "checkpoint",
     ("loop.py", "finish"): "export",
