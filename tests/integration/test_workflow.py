@@ -309,7 +309,7 @@ def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
     # Snakemake 9.27 takes `--lint json` and prints text all the same.
     done = snakemake("--lint", cwd=tmp_path)
     titles = re.findall(r"^    \* (.+?):?$", done.stdout + done.stderr, re.MULTILINE)
-    assert len(titles) == 8  # one a rule: what is read is there
+    assert len(titles) == 7  # one a rule: what is read is there
     assert set(titles) == {"Specify a conda environment or container for each rule."}
 
 
