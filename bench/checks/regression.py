@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.comparison.statistics import Prediction
+from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results.records import read_scores
 from bench.results.suite_results import NEUTRAL_CHANGES
@@ -37,9 +38,8 @@ SAME_SEED_ROOM = 10.0  # factor on measured changes where the seed is the same
 MAX_APART = 1  # runs that may exceed it
 SHARE = 0.9  # share of the runs whose widening every run has at least
 PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compared with
-# Minimal widening in points: the second decimal, as printed in papers; two of the 150 samples of
-# the world's smallest test split.
-LEAST = {"spearman": 0.01, "accuracy": 200 / 150, "accuracy_mlp": 200 / 150, "f1": 200 / 150}
+# Minimal widening in points of the metrics of scores.
+LEAST = {name: metric.least for name, metric in METRICS.items() if metric.least}
 LISTED = 8  # scores listed in a message
 
 # run -> "task metric" -> one value per seed, in the plan's order

@@ -96,8 +96,9 @@ def compare(
     Gains printed in papers are shown beside those measured.
     """
     from bench.report.comparison_table import render_versus
+    from bench.results.suite_results import read_suite
 
-    print(render_versus(suite, baseline, method or [], backbone or [], out, figures))
+    print(render_versus(read_suite(suite), baseline, method or [], backbone or [], out, figures))
 
 
 @command()

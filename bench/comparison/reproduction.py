@@ -390,10 +390,10 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
             "n": len(runs) - fates.total(),
             "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
             "run_ids": tuple(run.plan.id for run in runs),
-            "averages": _points(runs, planned, "Avg"),
+            "averages": points(runs, planned, "Avg"),
         }
         for task in (*board.tasks, "Avg"):
-            values = _points(runs, board, task)
+            values = points(runs, board, task)
             mean, sd = mean_and_sd(values)
             row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
         rows.append(row)
@@ -408,7 +408,7 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype(types)
 
 
-def _points(runs: list[RunResults], board: Board, task: str) -> tuple[float, ...]:
+def points(runs: list[RunResults], board: Board, task: str) -> tuple[float, ...]:
     """The points of each run that has all scores for them."""
-    points = [run.points(board, task) for run in runs]
-    return tuple(value for value in points if value is not None)
+    values = [run.points(board, task) for run in runs]
+    return tuple(value for value in values if value is not None)

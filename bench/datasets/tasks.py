@@ -8,9 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.datasets.metrics import AGGREGATIONS as AGGREGATIONS
-from bench.datasets.metrics import METRICS, metrics_of
-from bench.datasets.metrics import aggregated as aggregated
+from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
 from bench.utils.errors import UserError, suggestion
 
 # Protocols: cosines of pairs, or a classifier with nested k-fold cross-validation over all samples,

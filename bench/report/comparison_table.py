@@ -10,7 +10,7 @@ import pandas as pd
 from bench.comparison.against_baseline import COMPARISON_SYMBOLS, IDENTITY, against, find
 from bench.report.formats import csv, plain, score_text, with_interval, write_table
 from bench.results.records import named
-from bench.results.suite_results import SuiteResults, read_suite
+from bench.results.suite_results import SuiteResults
 from bench.runs.paths import comparison_stem
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -131,7 +131,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
 
 
 def render_versus(
-    suite_dir: Path,
+    suite: SuiteResults,
     baseline: str,
     methods: Sequence[str] = (),
     backbones: Sequence[str] = (),
@@ -146,7 +146,6 @@ def render_versus(
     """
     if figures and out is None:
         raise UserError("--figures needs --out, the folder of the tables; pass both")
-    suite = read_suite(suite_dir)
     frame, claims = against(suite, baseline, methods, backbones)
     texts = []
     for board, rows in frame.groupby("board", sort=False):

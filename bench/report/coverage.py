@@ -30,11 +30,11 @@ def planned_scores(run: PlannedRun) -> set[Key]:
     usual splits."""
     if run.skip:
         return set()
-    keys = set(scored_cells(expand_tasks(run.tasks)))
-    if run.seed is not None:
-        keys.add(("STS-B", "dev", "best_step"))
-    return keys | {
-        (*metric.cell, name) for name, metric in METRICS.items() if metric.analysis in run.analyses
+    measured = {*run.analyses} if run.seed is None else {*run.analyses, ""}  # "": the training
+    return scored_cells(expand_tasks(run.tasks)) | {
+        (*metric.cell, name)
+        for name, metric in METRICS.items()
+        if metric.value and metric.analysis in measured
     }
 
 

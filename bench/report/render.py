@@ -29,7 +29,7 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
         render_figures(suite, cells, figures)
         if suite.baseline:
             try:
-                render_versus(suite_dir, suite.baseline, out=tables, figures=figures)
+                render_versus(suite, suite.baseline, out=tables, figures=figures)
             except NothingToCompare as error:
                 warn(f"no comparison: {error}")
         render_page(suite, cells, figures, report, out / "tables", place=out / "report")

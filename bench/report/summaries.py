@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bench.comparison.order import row_averages
-from bench.comparison.reproduction import Cell, deviations_from_print, frame, select
+from bench.comparison.reproduction import Cell, deviations_from_print, frame, points, select
 from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report.formats import score_text, with_interval
@@ -146,8 +146,7 @@ def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
         runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
         differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
         for task in (*about.tasks, "Avg"):
-            points = [run.points(about, task) for run in runs]
-            ours = tuple(value for value in points if value is not None)
+            ours = points(runs, about, task)
             mean, sd = mean_and_sd(ours)
             rows.append({name: row[name] for name in ("name", "run", "backbone", "quoted_from")} | {
                 "task": task,

@@ -7,11 +7,12 @@ import pandas as pd
 
 from bench.comparison.order import orders
 from bench.comparison.reproduction import Cell, frame, leaderboard
+from bench.datasets.metrics import METRICS, SHARE
 from bench.report.formats import csv, score_text, write_table
 from bench.report.hyperparameters import render_hyperparameters
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables, seeds_text
 from bench.report.summaries import order_text, quoted_tables, summaries
-from bench.results.records import SHARES, shown_setting
+from bench.results.records import shown_setting
 from bench.results.suite_results import SuiteResults
 from bench.utils.files import write_text
 
@@ -37,7 +38,7 @@ def shown_leaderboard(board: pd.DataFrame, tasks: Sequence[str] = ()) -> pd.Data
 def leaderboard_title(suite: SuiteResults, name: str) -> str:
     """What one of the suite's own tables holds."""
     title = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
-    if suite.boards[name].metric in SHARES and suite.mode != "test":
+    if METRICS[suite.boards[name].metric].kind == SHARE and suite.mode != "test":
         title += f", classifiers of mode {suite.mode}"
     return title
 

@@ -26,7 +26,8 @@ import pandas as pd
 import yaml
 from pydantic import BeforeValidator, ValidationError, model_validator
 
-from bench.datasets.tasks import AGGREGATIONS, WITH_SUBSETS
+from bench.datasets.metrics import AGGREGATIONS
+from bench.datasets.tasks import WITH_SUBSETS
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import Model, explain
 
@@ -38,7 +39,6 @@ COLUMNS = [*LABEL, "task", "split", "metric", "value", "quoted_from"]
 _PLACE = [*LABEL, "task", "split", "metric"]  # no two numbers have the same
 RECIPE = ["run", "minus", "suite_backbone", "suite_split", "checkpoint", "reason"]
 RECIPE += ["deviation", "note", "aggregation"]
-SCORES = ("spearman", "accuracy")  # metrics of scores, of which more is better
 
 SOURCES = {
     "gs-infonce-v1": "GS-InfoNCE, first version (arXiv 2109.04321v1)",

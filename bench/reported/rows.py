@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from bench.reported import COLUMNS, FOLDER, SCORES
+from bench.datasets.metrics import METRICS
+from bench.reported import COLUMNS, FOLDER
 from bench.utils.errors import listed
 
 _KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
@@ -44,7 +45,8 @@ def finding(kind: str, rows: Rows, **facts: Any) -> Finding:
 
 def read(printed: pd.DataFrame) -> Rows:
     """The printed rows of scores and of their differences, with their points by task in `cells`."""
-    scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(SCORES)]
+    main = [name for name, metric in METRICS.items() if metric.is_main]
+    scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
     fields = [name for name in COLUMNS if name not in ("task", "value")]
     labels, groups = zip(*scores.groupby(fields, sort=False), strict=True)
     rows = pd.DataFrame(labels, columns=fields)

@@ -106,9 +106,6 @@ COLUMNS = (
     "value",
 )
 
-# Metrics of classifiers, whose training depends on the mode.
-SHARES = ("accuracy", "accuracy_mlp", "f1")
-
 FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 
 

@@ -13,6 +13,8 @@ from bench.datasets.tasks import STS_TASKS
 from bench.report.comparison_table import caption, render_versus, shown
 from bench.report.figures.compared import versus_figure
 from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
+from bench.report.printed_table import NOTHING_RUN
+from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from tests.report.test_compared_numbers import BASE, each, row_of, scored, suite
 from tests.report.test_tables import NASTY, Reader
@@ -21,7 +23,7 @@ from tests.support.synthetic_suite import seeds, write_suite
 
 def test_figures_need_a_folder_for_tables(tmp_path):
     with pytest.raises(UserError, match="--figures needs --out"):
-        render_versus(tmp_path, "simcse", figures=tmp_path / "figures")
+        render_versus(NOTHING_RUN, "simcse", figures=tmp_path / "figures")
 
 
 def test_shown_texts():
@@ -61,7 +63,7 @@ def folder(tmp_path_factory):
 def compared(folder, tmp_path_factory):
     """The folder of the comparison of all methods."""
     out = tmp_path_factory.mktemp("compared")
-    render_versus(folder, "simcse", out=out)
+    render_versus(read_suite(folder), "simcse", out=out)
     return out
 
 
@@ -73,7 +75,7 @@ def written(folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_files_of_a_comparison(folder, tmp_path):
     tables, figures = tmp_path / "tables", tmp_path / "figures"
-    render_versus(folder, "simcse", ["is-cse"], out=tables, figures=figures)
+    render_versus(read_suite(folder), "simcse", ["is-cse"], out=tables, figures=figures)
     for place, kinds in ((tables, ("csv", "md", "tex", "html")), (figures, ("csv", "png", "pdf"))):
         files = {path.name for path in place.iterdir()}
         assert files == {"compare_printed.csv", *(f"compare.{kind}" for kind in kinds)}
@@ -106,7 +108,7 @@ def test_several_methods_without_an_average_show_their_tasks(tmp_path):
     rows = [{"STS12": 70.0, "STS-B": 70.0}]
     runs = [run for method in ("simcse", "is-cse", "sscl") for run in seeds(method, rows)]
     folder = write_suite(tmp_path / "suite", runs)
-    render_versus(folder, "simcse", out=tmp_path)
+    render_versus(read_suite(folder), "simcse", out=tmp_path)
     lines = written(tmp_path)
     assert lines[2].startswith("| Backbone | Method | Task | n |")
     found = [line.split(" | ")[1:3] for line in lines[4:] if line.startswith(f"| {BASE}")]
@@ -117,7 +119,7 @@ def test_several_methods_without_an_average_show_their_tasks(tmp_path):
 def test_the_caption_tells_of_print_only_where_a_number_is_printed(tmp_path):
     rows = [dict.fromkeys(STS_TASKS, 70.0)]
     runs = seeds("simcse", rows) + seeds("esimcse", rows)
-    render_versus(write_suite(tmp_path / "suite", runs), "simcse", out=tmp_path)
+    render_versus(read_suite(write_suite(tmp_path / "suite", runs)), "simcse", out=tmp_path)
     lines = written(tmp_path)
     assert lines[2].endswith("| Verdict |")
     assert "which decides. ↑ better" in lines[0]
@@ -130,7 +132,7 @@ def test_the_text_for_the_terminal_is_not_escaped(tmp_path):
     higher = [dict.fromkeys(STS_TASKS, 80.0 + 0.01 * value) for value in range(3)]
     runs = seeds("simcse", [dict.fromkeys(STS_TASKS, 70.0)] * 3)
     runs += seeds("is-cse", higher, label=label) + seeds("sscl", higher)
-    text = render_versus(write_suite(tmp_path, runs), "simcse")
+    text = render_versus(read_suite(write_suite(tmp_path, runs)), "simcse")
     assert f"  {label}, official  " in text
     assert "  < 0.001  " in text
     assert "&lt;" not in text
@@ -141,7 +143,7 @@ def test_the_text_for_the_terminal_is_not_escaped(tmp_path):
 
 def test_nothing_is_written_without_a_folder(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert render_versus(folder, "simcse", ["is-cse"]).startswith("Suite paper")
+    assert render_versus(read_suite(folder), "simcse", ["is-cse"]).startswith("Suite paper")
     assert not list(tmp_path.iterdir())
 
 
