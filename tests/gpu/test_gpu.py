@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from bench.evaluation.scoring import encoded, score_tasks
+from bench.models.float32 import SELECTION, float32_products
 from bench.models.fused_forward import attend, attend_padded
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
+from bench.stages.cost import DEV_SENTENCES
 from bench.stages.device import lease
 from bench.training import context as training_context
 from bench.training.context import RunContext, nearest_rows
@@ -53,12 +54,15 @@ DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
 
 @pytest.fixture(scope="module")
 def backbone(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny BERT's shape with a masked-language head, which DiffCSE needs."""
+    """The tiny BERT's shape with a masked-language head, which DiffCSE needs, and without dropout:
+    its generator keeps its own whatever the recipe says, and a GPU draws other masks."""
     from transformers import AutoConfig, AutoModelForMaskedLM
 
     folder = tmp_path_factory.mktemp("models") / "tiny-bert-with-head"
     torch.manual_seed(11)
-    AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(tiny_bert)).save_pretrained(folder)
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = AutoConfig.from_pretrained(tiny_bert, **off)
+    AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
     load_backbone(tiny_bert)[1].save_pretrained(folder)
     return folder
 
@@ -146,7 +150,6 @@ def test_a_lease_is_of_a_gpu() -> None:
 
 # Times
 
-BASE: dict[str, int] = {}  # BERT-base's shape is the default of its configuration
 STEPS, SENTENCES = 50, 20_000
 
 
@@ -167,7 +170,7 @@ def test_times(tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
 
     tokenizer = load_backbone(tiny_bert)[1]
     backbone, corpus = tmp_path / "bert-base", tmp_path / "corpus.txt"
-    BertModel(BertConfig(vocab_size=len(tokenizer), **BASE)).save_pretrained(backbone)
+    BertModel(BertConfig()).save_pretrained(backbone)  # its configuration's defaults
     tokenizer.save_pretrained(backbone)
     sentences = make_sentences(SENTENCES, seed=1, lengths=(10, 30))
     corpus.write_text("".join(f"{sentence}\n" for sentence in sentences))
@@ -178,12 +181,12 @@ def test_times(tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
     # Losses are read, and rows come, once in 25 steps.
     step = seconds(lambda: [next(rows) for _ in range(25)], STEPS // 25) / 25
     encoder = training.context.encoder()
-    selection = seconds(
-        lambda: score_tasks(encoder, training.dev, encoded(encoder, training.dev)), 5
-    )
+    tokens = encoder.tokenize(sentences[:DEV_SENTENCES])
+    with float32_products(SELECTION):
+        selection = seconds(lambda: encoder.encode_tokens(tokens), 5)
     encoding = seconds(lambda: encoder.encode(sentences), 1)
     print(
         f"\n{torch.cuda.get_device_name()}: a step {1e3 * step:.1f} ms, "
-        f"a selection of {len(training.dev[0].subsets[0].first)} pairs {1e3 * selection:.1f} ms, "
+        f"encoding {DEV_SENTENCES} sentences for a selection {1e3 * selection:.0f} ms, "
         f"encoding {SENTENCES / encoding:,.0f} sentences a second"
     )
