@@ -105,10 +105,10 @@ def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[st
         assert module in imported(caller_path), told.format(f"import {module}")
 
 
-def test_every_package_has_its_paragraph_in_the_order_of_the_layers() -> None:
+def test_every_package_has_its_row_in_the_order_of_the_layers() -> None:
     (layers,) = [contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"]
     expected = [package.strip() for layer in layers for package in layer.split("|")]
     packages = [path.parent.name for path in (ROOT / "bench").glob("*/__init__.py")]
     assert sorted(expected) == sorted(packages)
-    described = re.findall(r"^\*\*`bench/(\w+)`\*\*: ", TEXT, re.MULTILINE)
+    described = re.findall(r"^\| `bench/(\w+)` \|", TEXT, re.MULTILINE)
     assert described == expected, f"{PAGE}: packages are not in the order of [tool.importlinter]"
