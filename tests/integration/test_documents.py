@@ -96,8 +96,9 @@ def test_rows_beside_released_code_are_whole() -> None:
         assert len(cells) == 4, f"{RELEASED}: not four columns: {row}"
         assert re.match(r"(yes|no|shift|own|not confirmed)\b", cells[-1]), f"{RELEASED}: {row}"
     named = r"[\w-]+/[\w.-]+@[0-9a-f]{7}\b"
-    sources = text("docs/methods.md").partition("| method | paper | code |")[2].partition("\n\n")[0]
-    missing = set(re.findall(named, sources)) - set(re.findall(named, text(RELEASED)))
+    sources = re.findall(r"^Paper: .*?\n\n", text("docs/methods.md"), re.DOTALL | re.MULTILINE)
+    assert len(sources) > 20
+    missing = set(re.findall(named, "".join(sources))) - set(re.findall(named, text(RELEASED)))
     assert not missing, f"{RELEASED} has no table for {missing}"
 
 
@@ -130,7 +131,7 @@ def test_sections_named_in_comments_exist() -> None:
 
 def test_tests_named_by_the_protocol_exist() -> None:
     rows = re.findall(PROTOCOL, text("docs/protocol.md"))
-    assert len(rows) > 50
+    assert len(rows) > 40
     for file, first, rest in rows:
         folder, _, stem = file.partition("/")
         path = f"tests/{folder}/test_{stem}.py"
