@@ -1,4 +1,4 @@
-"""Write the generated tables of docs/findings.md, or check that they are current.
+"""Write the generated tables of docs/findings.md and docs/world.md, or check that they are current.
 
 python -m tools.documents           # writes them
 python -m tools.documents --check   # fails where a table is not current
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil, comb, isnan, sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,17 @@ import pandas as pd
 
 from bench.comparison.against_baseline import against, seeds_to_show
 from bench.comparison.reproduction import leaderboard
-from bench.comparison.statistics import LEVEL
+from bench.comparison.statistics import LEVEL, mean_and_sd
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import score_text
 from bench.reported import FOLDER, printed, prior_sd
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
+from bench.utils.files import read_json
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "findings.md"
+DOCUMENTS = [ROOT / "docs" / name for name in ("findings.md", "world.md")]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
@@ -313,6 +315,21 @@ def pairs_table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def smoke_table() -> pd.DataFrame:
+    """The smoke suite's reference: averages of all runs, best first on each backbone."""
+    places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
+    cells = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]
+    table = []
+    for name, scores in cells.items():
+        run, _, backbone = name.rpartition(" on ")
+        row = {"backbone": backbone, "run": f"`{run}`"}
+        sts = scores.get("Avg spearman") or scores["CNSD-STS-B spearman"]
+        for title, values in (("STS", sts), ("transfer", scores.get("Avg accuracy"))):
+            row[title] = score_text(*mean_and_sd(values)) if values else ""
+        table.append((places.index(backbone), -fmean(sts), row))
+    return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
+
+
 TABLES = {
     "spread": spread_table,
     "gains": gains_table,
@@ -323,6 +340,7 @@ TABLES = {
     "wiki-mini": scores_table,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
+    "smoke": smoke_table,
 }
 
 
@@ -343,14 +361,16 @@ def current(text: str) -> str:
 
 
 def main() -> int:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    new = current(text)
-    if "--check" not in sys.argv[1:]:
-        DOCUMENT.write_text(new, encoding="utf-8")
-    elif new != text:
-        print(f"error: {DOCUMENT} is not current; run make documents", file=sys.stderr)
-        return 1
-    return 0
+    outdated = False
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        new = current(text)
+        if "--check" not in sys.argv[1:]:
+            path.write_text(new, encoding="utf-8")
+        elif new != text:
+            print(f"error: {path} is not current; run make documents", file=sys.stderr)
+            outdated = True
+    return int(outdated)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""docs/findings.md as it stands: its tables are current, each number of its text is computed again
-from the repository, and it has no others.
+"""docs/findings.md beside its generated tables: each number of its text is computed again from the
+repository, and it has no others.
 
 A section's function gives the pieces of text that the page must have, with the numbers put in. What
 is left of the text without all these pieces must have no digit.
@@ -51,7 +51,7 @@ from tools.documents import (
 )
 
 ROOT = documents.ROOT
-TEXT = documents.DOCUMENT.read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
 GENERATED = r"<!-- generated: .*?<!-- end -->"
 PAGE = " ".join(re.sub(GENERATED, " ", TEXT, flags=re.DOTALL).split())
 BASE, LARGE = BACKBONES[:2]
@@ -66,11 +66,6 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
     machine."""
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_MODELS", raising=False)
-
-
-def test_tables_are_current() -> None:
-    assert documents.current(TEXT) == TEXT, "run make documents"
-    assert set(re.findall(r"<!-- generated: (.*?) -->", TEXT)) == set(documents.TABLES)
 
 
 @cache
