@@ -142,6 +142,7 @@ def in_print() -> list[str]:
     return [
         "by {1} or by {2}".format(*correlations),
         f"{percent(1 - LEVEL)} of such differences stay below {BEYOND / sqrt(2):.2f} √2 s0",
+        f"averages beyond the {percent(1 - LEVEL)} line are both on roberta-base",
         f"both of its gains stay below the {percent(1 - LEVEL)} line",
         f"Of the {count} averages {below[0]} are below s0, {below[1]} below √2 s0 and "
         f"{below[2]} below 1.96 √2 s0",
