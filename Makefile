@@ -35,7 +35,7 @@ SEEDS ?= 8
 # Those of docs/portability.md that the reference has.
 ARITHMETICS := plain oldest torch-avx2 mkl-compatible two-threads
 
-.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones clean
+.PHONY: help smoke test test-lowest test-pythons test-slow reported check bench smoke-inputs reference portable portable-quick test-gpu kill-test slurm wiki-mini extras lock image world-data toy-backbones documents clean
 
 help:
 	@echo "make smoke        the whole workflow on the embedded world, in minutes, without network or GPU"
@@ -55,6 +55,7 @@ help:
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make world-data   generate the files of the embedded world again (tools/world)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
+	@echo "make documents    write the generated tables of docs/findings.md and docs/world.md again"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
 	@echo "make lock         update the locks to the newest versions"
 	@echo "make image        sentbench.sif, in which snakemake --sdm apptainer runs jobs (BUILDER=$(BUILDER), apptainer)"
@@ -168,6 +169,10 @@ toy-backbones: $(READY)
 	cd results/toys && sha256sum */* > SHA256SUMS
 	rm -rf $(TOYS)
 	mv results/toys $(TOYS)
+
+# Tables between `<!-- generated: NAME -->` and `<!-- end -->`; make test fails where one is not current.
+documents: $(READY)
+	$(BIN)/python -m tools.documents
 
 lock: $(READY)
 	$(BIN)/uv lock --upgrade

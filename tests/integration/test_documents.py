@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.methods.outside import run_of
+from tools import documents
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
@@ -53,6 +54,14 @@ def names(path: str) -> set[str]:
             inner = (each for each in node.body if isinstance(each, ast.FunctionDef))
             found |= {node.name, *(f"{node.name}.{each.name}" for each in inner)}
     return found
+
+
+def test_generated_tables_are_current() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in documents.DOCUMENTS]
+    for path, content in zip(documents.DOCUMENTS, texts, strict=True):
+        assert documents.current(content) == content, f"{path} is not current; run make documents"
+    named = re.findall(r"<!-- generated: (.*?) -->", "\n".join(texts))
+    assert sorted(named) == sorted(documents.TABLES)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

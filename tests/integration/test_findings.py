@@ -1,54 +1,61 @@
-"""docs/findings.md as it stands: each of its numbers is computed again from the repository, and it
-has no others.
+"""docs/findings.md beside its generated tables: each number of its text is computed again from the
+repository, and it has no others.
 
 A section's function gives the pieces of text that the page must have, with the numbers put in. What
-is left of the page without all these pieces must have no digit.
+is left of the text without all these pieces must have no digit.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from itertools import chain, combinations
-from math import ceil, comb, exp, isnan, log, nan, sqrt
+from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.against_baseline import against, seeds_to_show
-from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.registry.methods import method_class
-from bench.report.formats import score_text
-from bench.reported import FOLDER, curves, mapped, printed, prior_sd, quoted
+from bench.reported import curves, mapped, printed, prior_sd, quoted
 from bench.reported.audit import findings
-from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.recipe import Recipe
-from bench.runs.resolve import resolve
 from bench.runs.run import PlannedRun
 from bench.stages.cost import UTILISATION, Measured, predict
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED
+from tools import documents
+from tools.documents import (
+    BACKBONES,
+    CORPUS_ROWS,
+    OWN,
+    SWEEPS,
+    TASKS,
+    average_gains,
+    best_of,
+    control_of,
+    figures,
+    gains,
+    percent,
+    printed_rows,
+    public,
+    ranging,
+    settings,
+    wiki_mini,
+)
 
-ROOT = Path(__file__).parents[2]
-PAGE = " ".join((ROOT / "docs" / "findings.md").read_text(encoding="utf-8").split())
-BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+ROOT = documents.ROOT
+TEXT = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+GENERATED = r"<!-- generated: .*?<!-- end -->"
+PAGE = " ".join(re.sub(GENERATED, " ", TEXT, flags=re.DOTALL).split())
 BASE, LARGE = BACKBONES[:2]
-TASKS = [*STS_TASKS, "Avg"]
-# Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
-OWN = {
-    "GS-InfoNCE": ("gs-infonce-v2", "Table 2", "gs-infonce"),
-    "IS-CSE": ("is-cse", "Table 1", "is-cse"),
-    "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
-}
+AVERAGES = average_gains()
 # Standard deviations of one run that 95 % of the differences of two runs stay below.
 BEYOND = 1.96 * sqrt(2)
 
@@ -61,30 +68,6 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
 
-# What is printed, what is planned, what public runs have
-
-
-def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
-    return printed().query("source == @source and table == @table and method == @method")
-
-
-def figures(
-    source: str, table: str, method: str, backbone: str, variant: str | None = None
-) -> dict[str, float]:
-    """The printed scores of a row by task; empty where there is no such row."""
-    rows = printed_rows(source, table, method).query("backbone == @backbone")
-    rows = rows if variant is None else rows[rows["variant"] == variant]
-    return dict(zip(rows["task"], rows["value"], strict=True))
-
-
-@cache
-def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
-    """What the 50 public runs of SimCSE have, in the order of the runs."""
-    seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
-    runs = seeds.query("backbone == @backbone and task == @task and split == @split")
-    return runs["value"].to_numpy()
-
-
 @cache
 def planned() -> list[PlannedRun]:
     return config.planned(config.load(config.PAPERS[0]))
@@ -95,32 +78,10 @@ def seeds_planned(text: str, backbone: str) -> set[int | None]:
     return {run.seed for run in planned() if (run.text, run.backbone) == name}
 
 
-def settings(text: str, backbone: str = BASE) -> dict[str, Any]:
-    """Recipe and hyper-parameters of a run; dropout is 0.1 where it is the backbone's own."""
-    run = resolve(
-        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
-    )
-    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
-
-
 def toy(method: str) -> np.ndarray:
     """Averages of a method in the smoke suite's reference, a value a seed."""
     cells = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]
     return np.array(cells[f"{method} on toy-bert"]["Avg spearman"])
-
-
-def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
-    """The mean, over all draws of k different runs, of the value of the best one by `by`."""
-    ordered = np.asarray(values)[np.argsort(by, kind="stable")]
-    total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
-    return float(total / comb(len(ordered), k))
-
-
-def ranging(k: int, values: Sequence[float], least: float) -> float:
-    """The share of all draws of k different runs whose values span at least `least`."""
-    ordered = np.sort(values)
-    nearer = np.searchsorted(ordered, ordered + least - 1e-9) - np.arange(len(ordered)) - 1
-    return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
 
 
 def test_draws_by_making_all_of_them() -> None:
@@ -133,92 +94,24 @@ def test_draws_by_making_all_of_them() -> None:
         assert ranging(3, values, least) == pytest.approx(fmean(width >= least for width in widths))
 
 
-def row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A printed gain over SimCSE and the standard deviation of public runs there, in points."""
-
-    method: str
-    backbone: str
-    task: str
-    points: float
-    s0: float
-
-    def seeds(self, correlation: float) -> int:
-        """The pairs that would show it among its paper's averages, on two or four backbones."""
-        family = 2 if self.method == "SSCL-SimCSE" else 4
-        sd = sqrt(2 * (1 - correlation)) * self.s0
-        return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
-
-
-@cache
-def gains() -> list[Gain]:
-    found = []
-    for method, (source, table, _) in OWN.items():
-        for backbone in BACKBONES:
-            own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
-            for task in TASKS if own else ():
-                points, s0 = round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0
-                found.append(Gain(method, backbone, task, points, s0))
-    return found
-
-
-# Other systems of IS-CSE's Table 1 and what they are set against, with the variants that tell rows
-# apart.
-SYSTEMS = (
-    (("DCLR", ""), ("SimCSE", "")),
-    (("CARDS", "(ours)"), ("SimCSE", "")),
-    (("IS-CSE+DCLR", ""), ("DCLR", "(ours)")),
-    (("IS-CSE+CARDS", ""), ("CARDS", "(ours)")),
-)
-AVERAGES = [gain for gain in gains() if gain.task == "Avg"]
-
-
 # The sections
 
 
 def seeds() -> list[str]:
-    said = [row(name, *(f"{prior_sd(name, task):.2f}" for task in TASKS)) for name in BACKBONES]
     (last,) = set(public("roberta-base", "best-step", "dev"))
     print_of = {name: figures("is-cse", "Table 1", "SimCSE", name)["Avg"] for name in BACKBONES}
     reached = [int((public(name) >= print_of[name]).sum()) for name in BACKBONES]
     count = len(public(BASE))
     assert reached[1:] == [0, 0, 0]
     return [
-        *said,
         f"{count} public runs of SimCSE on each backbone",
-        f"all {count} runs on roberta-base were best at their last step, {last:,.0f}",
+        f"All {count} runs on roberta-base were best at their last step, {last:,.0f}",
         f"{reached[0]} of the {count} runs on bert-base reach the printed {print_of[BASE]:.2f}",
     ]
 
 
 def in_print() -> list[str]:
     correlations = (0, 0.5, 0.9)
-    said = ["by {1} or by {2}".format(*correlations), "| at {1} | at {2} |".format(*correlations)]
-    for gain in AVERAGES:
-        apart = ranging(2, public(gain.backbone), gain.points)
-        needed = [gain.seeds(correlation) for correlation in correlations]
-        ratio = f"{gain.points / gain.s0:.1f}"
-        said.append(
-            row(gain.method, gain.backbone, f"{gain.points:.2f}", ratio, percent(apart), *needed)
-        )
-    for a, b in SYSTEMS:
-        for name in BACKBONES:
-            first, second = (
-                figures("is-cse", "Table 1", method, name, variant) for method, variant in (a, b)
-            )
-            if first:
-                points, s0 = round(first["Avg"] - second["Avg"], 2), prior_sd(name, "Avg") or 0.0
-                apart = percent(ranging(2, public(name), points))
-                which = " minus ".join(" ".join(one).strip() for one in (a, b))
-                said.append(row(which, name, f"{points:.2f}", f"{points / s0:.1f}", apart))
     tasks = [gain for gain in gains() if gain.task != "Avg"]
     limits = (1, sqrt(2), BEYOND)
     below, below_tasks = (
@@ -247,9 +140,10 @@ def in_print() -> list[str]:
     rho = [np.corrcoef(toy(f"{text}@official"), base)[0, 1] for text in others]
     plan = [len(seeds_planned("gs-infonce", name)) for name in (BASE, LARGE)]
     return [
-        *said,
+        "by {1} or by {2}".format(*correlations),
         f"{percent(1 - LEVEL)} of such differences stay below {BEYOND / sqrt(2):.2f} √2 s0",
-        f"both stay below the {percent(1 - LEVEL)} line",
+        f"averages beyond the {percent(1 - LEVEL)} line are both on roberta-base",
+        f"both of its gains stay below the {percent(1 - LEVEL)} line",
         f"Of the {count} averages {below[0]} are below s0, {below[1]} below √2 s0 and "
         f"{below[2]} below 1.96 √2 s0",
         "of the {} gains on single tasks {}, {} and {}".format(len(tasks), *below_tasks),
@@ -260,7 +154,7 @@ def in_print() -> list[str]:
         "GS-InfoNCE prints {:.2f} and IS-CSE {:.2f}".format(*(gain.points for gain in above)),
         f"{sum(gain.points < 0 for gain in tasks)} of the {len(tasks)} are losses",
         f"In {quoted.sum()} of the {count} comparisons SimCSE's row is quoted",
-        "by {:.3f}, of SSCL by {:.2f}, of GS-InfoNCE by {:.2f}".format(*rho),
+        "SimCSE by {:.3f}, of SSCL by {:.2f}, of GS-InfoNCE by {:.2f}".format(*rho),
         "{} seeds on base models and {} on large ones".format(*plan),
         f"({len(seeds_planned('is-cse', 'roberta-large'))} of SimCSE and IS-CSE on roberta-large)",
         f"enough for {enough[0]} of the {count} if runs share nothing, "
@@ -269,40 +163,16 @@ def in_print() -> list[str]:
     ]
 
 
-SWEEPS = {  # source, table, method
-    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE"),
-    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE"),
-    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE"),
-    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE"),
-    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE"),
-    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE"),
-    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE"),
-    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE"),
-}
-
-
 def choosing() -> list[str]:
-    ks = (2, 3, 5, 10)
-    said, best = [row("backbone", *(f"best of {k}" for k in ks))], {}
-    for name in BACKBONES:
+    best = {}
+    for name in (BASE, LARGE):
         test, dev = public(name), public(name, "STS-B", "dev")
-        best[name] = {k: best_of(k, test, dev) - test.mean() for k in ks}
-        said.append(row(name, *(f"+{found:.2f}" for found in best[name].values())))
-    said.append(
-        f"on average {best[BASE][5]:.2f} points (bert-base) to {best[LARGE][5]:.2f} (bert-large) "
-        "above the mean"
-    )
-    winners = []
-    for name, label in SWEEPS.items():
-        task, split = ("STS-B", "dev") if label[0] == "is-cse" else ("Avg", "test")
-        rows = printed_rows(*label).query("task == @task")
-        rows = rows[rows["variant"] != "M=16x"] if name.startswith("the same") else rows
-        (backbone,) = set(rows["backbone"])
-        runs, count, width = public(backbone, task, split), len(rows), np.ptp(rows["value"])
-        seeds_alone = best_of(count, runs, runs) + best_of(count, -runs, -runs)
-        share = percent(ranging(count, runs, width))
-        said.append(row(name, backbone, count, f"{width:.2f}", f"{seeds_alone:.2f}", share))
-        winners += [rows["value"].max()] * (split == "dev")
+        best[name] = best_of(5, test, dev) - test.mean()
+    winners = [
+        printed_rows(source, table, method).query("task == 'STS-B'")["value"].max()
+        for source, table, method, _ in SWEEPS.values()
+        if source == "is-cse"
+    ]
     (cell, times), *_ = Counter(winners).most_common()
     (run,) = set(mapped().query("source == 'is-cse' and value == @cell")["run"])
     assert run == "is-cse@official"
@@ -310,32 +180,25 @@ def choosing() -> list[str]:
     logs = logs.groupby(["method", "backbone"])["value"]
     drops = logs.max() - logs.last()
     return [
-        *said,
+        f"on average {best[BASE]:.2f} points (bert-base) to {best[LARGE]:.2f} (bert-large) "
+        "above the mean",
         f"{cell:.2f} is the best cell of {times} of IS-CSE's tables",
         f"In the {len(drops)} released logs the best dev score is {drops.min():.1f} "
         f"to {drops.max():.1f} points",
     ]
 
 
-def compared() -> list[str]:
-    said, texts = [], {(one.method, one.backbone) for one in planned()}
-    for gain in AVERAGES[:4]:
-        name = gain.backbone
-        ours, theirs = (settings(f"{text}@official", name) for text in ("gs-infonce", "simcse"))
-        changed = [key for key in Recipe.model_fields if ours[key] != theirs[key]]
-        differs = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
-        if "batch_size" in changed:  # of 1,000,001 rows (docs/methods.md#batches)
-            steps = (ceil(1_000_001 / one["batch_size"]) for one in (ours, theirs))
-            differs.append("{:,} steps, not {:,}".format(*steps))
-        control = f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]"
-        assert (control, name) in texts
-        line = row(name, f"{gain.points:.2f}", "; ".join(differs), f"`{control}`")
-        said.append(line.replace("e-05", "e-5"))
-        is_cse, sscl = (settings(f"{text}@official", name) for text in ("is-cse", "sscl"))
-        others = {key for key in Recipe.model_fields if is_cse[key] != theirs[key]}
+def test_what_was_compared() -> None:
+    """The controls are planned, and the recipes of IS-CSE and SSCL are SimCSE's."""
+    texts = {(run.method, run.backbone) for run in planned()}
+    for name in BACKBONES:
+        assert (control_of(name)[0], name) in texts
+        is_cse, sscl, simcse = (
+            settings(f"{text}@official", name) for text in ("is-cse", "sscl", "simcse")
+        )
+        others = {key for key in Recipe.model_fields if is_cse[key] != simcse[key]}
         assert others == ({"precision"} if name in (BASE, "roberta-base") else set())
-        assert all(sscl[key] == theirs[key] for key in Recipe.model_fields)
-    return said
+        assert all(sscl[key] == simcse[key] for key in Recipe.model_fields)
 
 
 def noise() -> list[str]:
@@ -348,7 +211,7 @@ def noise() -> list[str]:
     official = toy("gs-infonce@official")
     control = toy("simcse[dropout=0.2]@official")
     alone, beside = np.abs(paper - simcse).max(), np.abs(official[: len(control)] - control).max()
-    in_paper, dropout = settings("gs-infonce@paper")["std"], released[0]["dropout"]
+    in_paper, dropout = settings("gs-infonce@paper", BASE)["std"], released[0]["dropout"]
     return [
         f"standard deviation of {small:g} or {large:g} (paper: {in_paper:g})",
         f"a mean of e^(1 / 2dt²), {each:.3f} at d = 768 (t = {t:g})",
@@ -364,12 +227,12 @@ def noise() -> list[str]:
 
 
 def others() -> list[str]:
-    is_cse, sscl = settings("is-cse@official"), settings("sscl@official")
+    is_cse, sscl = (settings(f"{text}@official", BASE) for text in ("is-cse", "sscl"))
     memory, k, n = is_cse["buffer"], is_cse["neighbours"], is_cse["batch_size"]
     large = settings("is-cse@official", "roberta-base")["batch_size"]
     own = 1 / (1 + k * exp(-0.5 / is_cse["beta"]))
     assert (sscl["negatives"], sscl["sides"], sscl["average"]) == ("all", "both", True)
-    momentum, stack = settings("esimcse@official")["momentum"], sscl["stack"]
+    momentum, stack = settings("esimcse@official", BASE)["momentum"], sscl["stack"]
     return [
         f"with batches of {large}, {percent(large / memory)} of the memory of {memory:,} rows "
         "is the batch itself",
@@ -398,14 +261,13 @@ def audited() -> list[str]:
         if any(n.startswith(tables[g.method]) and n.endswith(g.backbone) for n in wrong)
     ]
     return [
-        *(f"{count} `{kind}`" for kind, count in kinds.items()),
         f"**The audit has {len(found)} findings**",
         f"{len(rests)} of the {len(AVERAGES)} gains have an average on one side "
         "that is not the mean of its row",
-        f"{len(found)} findings: {sources['sscl']} in SSCL, {sources['is-cse']} in IS-CSE",
+        f"There are {len(found)} findings: {sources['sscl']} in SSCL, "
+        f"{sources['is-cse']} in IS-CSE",
         f"{sources['gs-infonce-v2']} in the second version of GS-InfoNCE, "
         f"{sources['gs-infonce-v1']} in the first, {sources['simcse-zh-noise']} in the Chinese",
-        f"The {sources['gs-infonce-v1']} in the first",
         f"{kinds['rounding'] + kinds['runs'] + kinds['mixed']} of them",
     ]
 
@@ -481,75 +343,85 @@ def exact() -> list[str]:
     ]
 
 
-# Tables of wiki-mini, and pairs of methods in them that the page compares by themselves.
-BESIDE = [
-    ("sts", "gs-infonce", "simcse[dropout=0.2]"),
-    ("transfer", "gs-infonce", "simcse[dropout=0.2]"),
-    ("sts", "consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
-    ("sts", "dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
-    ("sts", "dclr[epochs=1]+is-cse", "is-cse"),
-]
-
-# Whose difference to SimCSE on X-Probe's Length the page names.
-PROBED = ("untrained[pooler=cls_before_pooler]", "gs-infonce")
-# Whose difference to SimCSE on STS, with the first seed alone, it names.
+# Whose difference to SimCSE on STS, with the first seed alone, the page names.
 FIRST = ("cards[switch=0]", "focal-infonce")
 
 
-def wiki_mini() -> list[str]:
-    """The rows of the tables between the marks: what has scores, best average first."""
-    suite = read_suite(ROOT / "results" / "wiki-mini")
+def small_backbone() -> list[str]:
+    suite = wiki_mini()
     parts = chain(*(run.plan.identity["parts"] for run in suite.runs))
     for name, version, _ in parts:
         assert version == method_class(name).version, f"{name} has changed; score it again"
-
-    @cache
-    def differences(baseline: str, *methods: str) -> pd.DataFrame:
-        return against(suite, baseline, methods)[0].set_index("board")
-
-    def averages(baseline: str, *methods: str) -> pd.DataFrame:
-        return differences(baseline, *methods).query("task == 'Avg'")
-
-    def minus(pair: Any) -> str:
-        width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
-        return f"{pair['difference']:+.2f}{width}, {pair['verdict']}"
-
-    said = []
-    for name in ("sts", "transfer"):
-        pairs = averages("simcse").loc[name].set_index(["method", "setting"])
-        for one in scored(suite, name):
-            last = "the baseline"
-            if one["method"] != "simcse":
-                last = minus(pairs.loc[one["method"], one["setting"]])
-            score = score_text(one["Avg"], one["Avg sd"])
-            said.append(row(one["label"], one["Avg n"], score, last))
-    tasks = suite.planned("xprobe").tasks
-    for one in scored(suite, "xprobe"):
-        scores = [score_text(one[task], one[f"{task} sd"]) for task in tasks]
-        said.append(row(one["label"], one[f"{tasks[0]} n"], *scores))
-    lengths = (
-        differences("simcse").loc["xprobe"].query("task == 'xprobe-Length'").set_index("method")
-    )
-    said += [minus(lengths.loc[method]) for method in PROBED]
     sts = suite.planned("sts")
     first = {run.plan.method: run.points(sts, "Avg") for run in suite.runs if run.plan.seed == 1}
-    said += [f"{(first[method] or nan) - (first['simcse'] or nan):+.2f} above" for method in FIRST]
-    for board, method, baseline in BESIDE:
-        (pair,) = averages(baseline, method).loc[[board]].to_dict("records")
-        said.append(minus(pair))
     ((steps, precision),) = {
         (run.plan.recipe.sentences // run.plan.recipe.batch_size, run.plan.recipe.precision)
         for run in suite.runs
         if run.plan.method == "simcse"
     }
-    return [*said, f"{steps} steps in {precision}", *filter(None, [suite.partial])]
+    return [
+        f"{steps} steps in {precision}",
+        *(f"{first[method] - first['simcse']:+.2f} above" for method in FIRST),
+        *filter(None, [suite.partial]),
+    ]
 
 
-def scored(suite: SuiteResults, board: str) -> list[Any]:
-    """The rows of a leaderboard that have scores on all planned tasks, best average first."""
-    rows = leaderboard(suite, board)
-    averages = rows[[*suite.planned(board).tasks]].mean(axis=1, skipna=False).dropna()
-    return rows.loc[averages.sort_values(ascending=False).index].to_dict("records")
+def test_what_is_said_of_the_small_backbone() -> None:
+    """The sentences below its tables, which have no numbers of their own."""
+    scores, probing, pairs = (
+        documents.TABLES[name]() for name in ("wiki-mini", "wiki-mini probing", "wiki-mini pairs")
+    )
+    scores = scores.fillna("").set_index("method")
+    sts, transfer = (
+        {name: float(text.split()[0]) for name, text in scores[board].items() if text}
+        for board in ("STS", "transfer")
+    )
+    trained = scores["seeds"] != "1"
+    differences = scores["STS minus SimCSE"]
+    assert not differences.str.endswith("↑").any()
+    widths = differences[scores["seeds"].str.startswith("5")].str.extract(r"± (\S+)")[0].dropna()
+    assert set(widths.astype(float).nsmallest(2).index) == {"IS-CSE", "SSCL"}
+    assert differences["CARDS (switch=0)"].startswith("-0.2")
+    assert differences["Focal-InfoNCE"].startswith("+0.02")
+
+    better = scores["transfer minus SimCSE"].str.endswith("↑")
+    assert set(scores.index[better & trained]) == {"DiffCSE (epochs=1)", "MixCSE"}
+    means = better & ~trained
+    assert set(scores.index[means]) == {
+        name for name in transfer if name.startswith("Untrained (pooler=avg")
+    }
+    assert min(transfer[name] for name in scores.index[means]) > max(
+        transfer[name] for name in scores.index[trained] if name in transfer
+    )
+    cls = "Untrained (pooler=cls_before_pooler)"
+    assert scores["transfer minus SimCSE"][cls].startswith("+")
+    decided = probing.set_index("method").drop(columns="seeds").map(lambda text: text[-1] in "↑↓")
+    assert decided.loc["Untrained (pooler=avg)"].all()
+    assert decided.to_numpy().sum() == 3
+
+    assert list(pairs["A - B"].str[-1].isin(["↑", "↓"])) == [False, False, False, False, True]
+    assert pairs["A - B"].iloc[2].startswith("+")
+    assert pairs["A - B"].iloc[4].startswith("-")
+    for kind in ("Flow", "Whitening"):
+        target, other = (
+            sts[f"Untrained (pooler=avg_first_last) + {kind} ({source})"]
+            for source in ("source=target", "sentences=16000, source=wiki1m_fallback")
+        )
+        assert target > other
+    means_of = {
+        "CT-BERT": "avg", "IS-BERT": "avg", "DeCLUTR": "avg", "ConSERT": "avg_top2",
+        "SimCSE+noise": "avg_first_last",
+    }  # fmt: skip
+    reaching = set()
+    for name, score in sts.items():
+        method = name.partition(" ")[0]
+        if method in means_of:
+            assert score > sts[f"Untrained (pooler={means_of[method]})"]
+        if method in (*means_of, "PromptBERT", "CoT-BERT") and score > sts[cls]:
+            reaching.add(name)
+    assert reaching == {"ConSERT (epochs=1) (has seen the STS test sentences)"}
+    (skip,) = (name for name in sts if name.startswith("Skip-thought"))
+    assert sts[skip] < sts["Word overlap"]
 
 
 # Of DiffCSE on bert-base, in the issue that is named; of Focal-InfoNCE over SimCSE, recalled.
@@ -616,14 +488,15 @@ def unknown() -> list[str]:
         f"{runs['train']} trainings and {runs['score']} scorings take {hours:.0f} hours "
         "on one H200",
         f"at {100 * UTILISATION:.0f} % of its data sheet's FLOP/s",
-        f"a training of {ceil(1_000_001 / 64):,} steps spread as little as one of "
-        f"{ceil(1_000_001 / 512):,}",
+        "a training of {:,} steps spread as little as one of {:,}".format(
+            *(-(-CORPUS_ROWS // size) for size in (64, 512))
+        ),
     ]
 
 
 SECTIONS: list[Callable[[], list[str]]] = [
-    seeds, in_print, choosing, compared, noise, others, audited, weightiest, exact,
-    wiki_mini, disputed, unknown,
+    seeds, in_print, choosing, noise, others, audited, weightiest, exact, small_backbone, disputed,
+    unknown,
 ]  # fmt: skip
 
 
@@ -652,7 +525,6 @@ NAMES = (
     r"`[^`]*`|snakemake --cores 16 --resources gpu=8|\]\([^)]*\)|\S+@[0-9a-f]{7}|\bSTS1\d|"
     r"\bTable \d|[hH]200|float64|\bs0\b|√2|e\^\(\S+\)"
 )
-MARKS = r"<!-- wiki-mini -->(.*)<!-- /wiki-mini -->"
 
 
 def test_no_other_number() -> None:
@@ -661,9 +533,6 @@ def test_no_other_number() -> None:
         rest = re.sub(pattern(piece), " ", rest)
     rest = re.sub(NAMES, " ", rest)
     number = re.compile(r"\d[\d.,]*\d|\d")
-    (between,) = re.findall(MARKS, rest)  # what is said there of the table may repeat its numbers
-    assert set(number.findall(between)) <= set(number.findall("\n".join(pieces(wiki_mini))))
-    rest = re.sub(MARKS, " ", rest)
     assert not number.findall(rest), [
         rest[max(0, m.start() - 40) : m.end() + 20] for m in number.finditer(rest)
     ]

@@ -291,9 +291,9 @@ def draw(path: Path, papers: int) -> None:
 
 
 def replace_tables(text: str, new: dict[str, str]) -> str:
-    """`text` with each table between `<!-- name -->` and `<!-- end -->` replaced."""
+    """`text` with each table between `<!-- generated: name -->` and `<!-- end -->` replaced."""
     for name, table in new.items():
-        pattern = rf"(<!-- {name} -->\n\n).*?(\n\n<!-- end -->)"
+        pattern = rf"(<!-- generated: {name} -->\n\n).*?(\n\n<!-- end -->)"
         text = re.sub(pattern, lambda at, new=table: at[1] + new + at[2], text, flags=re.DOTALL)
     return text
 

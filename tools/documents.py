@@ -1,0 +1,377 @@
+"""Write the generated tables of docs/findings.md and docs/world.md, or check that they are current.
+
+python -m tools.documents           # writes them
+python -m tools.documents --check   # fails where a table is not current
+
+A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, comb, isnan, sqrt
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.comparison.against_baseline import against, seeds_to_show
+from bench.comparison.reproduction import leaderboard
+from bench.comparison.statistics import LEVEL, mean_and_sd
+from bench.datasets.tasks import STS_TASKS
+from bench.report.formats import score_text
+from bench.reported import FOLDER, printed, prior_sd
+from bench.results.suite_results import SuiteResults, read_suite
+from bench.runs.recipe import Recipe
+from bench.runs.resolve import resolve
+from bench.utils.files import read_json
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "docs" / name for name in ("findings.md", "world.md")]
+BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+TASKS = (*STS_TASKS, "Avg")
+ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
+CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
+
+# Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
+OWN = {
+    "GS-InfoNCE": ("gs-infonce-v2", "Table 2", "gs-infonce"),
+    "IS-CSE": ("is-cse", "Table 1", "is-cse"),
+    "SSCL-SimCSE": ("sscl", "Table 2", "sscl"),
+}
+# Pairs of rows of IS-CSE's Table 1, with the variants that tell rows apart.
+OTHER_PAIRS = (
+    (("DCLR", ""), ("SimCSE", "")),
+    (("CARDS", "(ours)"), ("SimCSE", "")),
+    (("IS-CSE+DCLR", ""), ("DCLR", "(ours)")),
+    (("IS-CSE+CARDS", ""), ("CARDS", "(ours)")),
+)
+# Printed sweeps: source, table, method, settings that are left out.
+SWEEPS = {
+    "GS-InfoNCE, M (Table 3)": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ()),
+    "the same without M = 16x": ("gs-infonce-v2", "Table 3", "GS-InfoNCE", ("M=16x",)),
+    "IS-CSE, grouping (Table 3)": ("is-cse", "Table 3", "IS-CSE", ()),
+    "IS-CSE, memory (Table 4)": ("is-cse", "Table 4", "IS-CSE", ()),
+    "IS-CSE, neighbours (Table 5)": ("is-cse", "Table 5", "IS-CSE", ()),
+    "IS-CSE, alpha (Table 6)": ("is-cse", "Table 6", "IS-CSE", ()),
+    "IS-CSE, beta (Table 7)": ("is-cse", "Table 7", "IS-CSE", ()),
+    "SSCL, temperature (Table 6)": ("sscl", "Table 6", "SSCL-SimCSE", ()),
+}
+# Pairs of methods of wiki-mini that are compared by themselves, without correction for others.
+PAIRS = (
+    ("STS", "gs-infonce", "simcse[dropout=0.2]"),
+    ("transfer", "gs-infonce", "simcse[dropout=0.2]"),
+    ("STS", "consert[epochs=1]", "consert[corpus=wiki1m_fallback,epochs=1]"),
+    ("STS", "dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
+    ("STS", "dclr[epochs=1]+is-cse", "is-cse"),
+)
+
+
+# Printed numbers and public runs
+
+
+def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
+    return printed().query("source == @source and table == @table and method == @method")
+
+
+def figures(
+    source: str, table: str, method: str, backbone: str, variant: str | None = None
+) -> dict[str, float]:
+    """The printed scores of a row by task; empty where there is no such row."""
+    rows = printed_rows(source, table, method).query("backbone == @backbone")
+    rows = rows if variant is None else rows[rows["variant"] == variant]
+    return dict(zip(rows["task"], rows["value"], strict=True))
+
+
+@cache
+def public(backbone: str, task: str = "Avg", split: str = "test") -> np.ndarray:
+    """The scores of 50 public runs of SimCSE, in the order of the runs."""
+    seeds = pd.read_csv(FOLDER / "seeds.csv").sort_values("run")
+    runs = seeds.query("backbone == @backbone and task == @task and split == @split")
+    return runs["value"].to_numpy()
+
+
+def best_of(k: int, values: Sequence[float], by: Sequence[float]) -> float:
+    """The mean, over all draws of k different runs, of the value of the best one by `by`."""
+    ordered = np.asarray(values)[np.argsort(by, kind="stable")]
+    total = sum(value * comb(place, k - 1) for place, value in enumerate(ordered))
+    return float(total / comb(len(ordered), k))
+
+
+def ranging(k: int, values: Sequence[float], least: float) -> float:
+    """The share of all draws of k different runs whose values span at least `least`."""
+    ordered = np.sort(values)
+    nearer = np.searchsorted(ordered, ordered + least - 1e-9) - np.arange(len(ordered)) - 1
+    return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A printed gain over SimCSE and the standard deviation of public runs there, in points."""
+
+    method: str
+    backbone: str
+    task: str
+    points: float
+    s0: float
+
+    def seeds(self, correlation: float) -> int:
+        """The pairs that would show it among its paper's averages, on two or four backbones."""
+        family = 2 if self.method == "SSCL-SimCSE" else 4
+        sd = sqrt(2 * (1 - correlation)) * self.s0
+        return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
+
+
+@cache
+def gains() -> list[Gain]:
+    found = []
+    for method, (source, table, _) in OWN.items():
+        for backbone in BACKBONES:
+            own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
+            for task in TASKS if own else ():
+                points, s0 = round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0
+                found.append(Gain(method, backbone, task, points, s0))
+    return found
+
+
+def average_gains() -> list[Gain]:
+    return [gain for gain in gains() if gain.task == "Avg"]
+
+
+def settings(text: str, backbone: str) -> dict[str, Any]:
+    """Recipe and hyper-parameters of a run; dropout is 0.1 where it is the backbone's own."""
+    run = resolve(
+        text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
+    )
+    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
+
+
+def control_of(backbone: str) -> tuple[str, list[str]]:
+    """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
+    ours, theirs = (settings(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
+    changed = [key for key in Recipe.model_fields if ours[key] != theirs[key]]
+    differences = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
+    if "batch_size" in changed:
+        steps = (ceil(CORPUS_ROWS / each["batch_size"]) for each in (ours, theirs))
+        differences.append("{:,} steps, not {:,}".format(*steps))
+    return f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]", differences
+
+
+# Tables
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def spread_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"backbone": name} | {task: f"{prior_sd(name, task):.2f}" for task in TASKS}
+        for name in BACKBONES
+    )
+
+
+def gains_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "method": gain.method,
+            "backbone": gain.backbone,
+            "gain": f"{gain.points:.2f}",
+            "gain / s0": f"{gain.points / gain.s0:.1f}",
+            "pairs": percent(ranging(2, public(gain.backbone), gain.points)),
+            "seeds": gain.seeds(0),
+            "at 0.5": gain.seeds(0.5),
+            "at 0.9": gain.seeds(0.9),
+        }
+        for gain in average_gains()
+    )
+
+
+def other_gains_table() -> pd.DataFrame:
+    rows = []
+    for pair in OTHER_PAIRS:
+        for backbone in BACKBONES:
+            first, second = (
+                figures("is-cse", "Table 1", method, backbone, variant) for method, variant in pair
+            )
+            if first:
+                points = round(first["Avg"] - second["Avg"], 2)
+                row = {"A minus B": " minus ".join(" ".join(side).strip() for side in pair)}
+                row |= {"backbone": backbone, "gain": f"{points:.2f}"}
+                row["gain / s0"] = f"{points / (prior_sd(backbone, 'Avg') or 0):.1f}"
+                row["pairs"] = percent(ranging(2, public(backbone), points))
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def best_table() -> pd.DataFrame:
+    rows = []
+    for name in BACKBONES:
+        test, dev = public(name), public(name, "STS-B", "dev")
+        best = {k: best_of(k, test, dev) - test.mean() for k in (2, 3, 5, 10)}
+        rows.append({"backbone": name} | {f"best of {k}": f"{best[k]:+.2f}" for k in best})
+    return pd.DataFrame(rows)
+
+
+def sweeps_table() -> pd.DataFrame:
+    table = []
+    for name, (source, label, method, without) in SWEEPS.items():
+        task, split = ("STS-B", "dev") if source == "is-cse" else ("Avg", "test")
+        rows = printed_rows(source, label, method).query("task == @task")
+        values = rows[~rows["variant"].isin(without)]["value"]
+        (backbone,) = set(rows["backbone"])
+        runs, count, width = public(backbone, task, split), len(values), np.ptp(values)
+        of_seeds = best_of(count, runs, runs) + best_of(count, -runs, -runs)
+        row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
+        table.append(
+            row | {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
+        )
+    return pd.DataFrame(table)
+
+
+def controls_table() -> pd.DataFrame:
+    rows = []
+    for gain in average_gains():
+        if gain.method == "GS-InfoNCE":
+            control, differences = control_of(gain.backbone)
+            row = {"backbone": gain.backbone, "printed gain": f"{gain.points:.2f}"}
+            row |= {"GS-InfoNCE's run has": "; ".join(differences), "control": f"`{control}`"}
+            rows.append({key: text.replace("e-05", "e-5") for key, text in row.items()})
+    return pd.DataFrame(rows)
+
+
+@cache
+def wiki_mini() -> SuiteResults:
+    return read_suite(ROOT / "results" / "wiki-mini")
+
+
+@cache
+def compared(baseline: str, *methods: str) -> pd.DataFrame:
+    return against(wiki_mini(), baseline, methods)[0].set_index(["board", "task"])
+
+
+def minus(pair: Any) -> str:
+    """The difference with its interval, and an arrow where it is decided."""
+    width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
+    return f"{pair['difference']:+.2f}{width}{ARROWS[pair['verdict']]}"
+
+
+def scored(board: str) -> pd.DataFrame:
+    """The rows of a leaderboard that have scores on all planned tasks, best average first."""
+    rows = leaderboard(wiki_mini(), board)
+    tasks = [*wiki_mini().planned(board).tasks]
+    averages = rows[tasks].mean(axis=1, skipna=False).dropna()
+    return rows.loc[averages.sort_values(ascending=False).index]
+
+
+def scores_table() -> pd.DataFrame:
+    """STS and transfer averages of each system, and their differences to SimCSE."""
+    boards = {"STS": "sts", "transfer": "transfer"}
+    systems = {
+        title: scored(board).set_index(["method", "setting"]) for title, board in boards.items()
+    }
+    table = []
+    for name, system in systems["STS"].iterrows():
+        row = {"method": system["label"], "seeds": str(system["Avg n"])}
+        for title, board in boards.items():
+            if name in systems[title].index:
+                scores = systems[title].loc[name]
+                if scores["Avg n"] != system["Avg n"]:
+                    row["seeds"] += f" ({scores['Avg n']})"
+                row[title] = score_text(scores["Avg"], scores["Avg sd"])
+                pairs = compared("simcse").loc[(board, "Avg")].set_index(["method", "setting"])
+                paired = name in pairs.index
+                row[f"{title} minus SimCSE"] = minus(pairs.loc[name]) if paired else "–"
+        table.append(row)
+    return pd.DataFrame(table)
+
+
+def probing_table() -> pd.DataFrame:
+    table = []
+    tasks = wiki_mini().planned("xprobe").tasks
+    for system in scored("xprobe").to_dict("records"):
+        row = {"method": system["label"], "seeds": system[f"{tasks[0]} n"]}
+        for task in tasks:
+            row[task.removeprefix("xprobe-")] = score_text(system[task], system[f"{task} sd"])
+            if system["method"] != "simcse":
+                pairs = compared("simcse").loc[("xprobe", task)].set_index(["method", "setting"])
+                verdict = pairs.loc[(system["method"], system["setting"]), "verdict"]
+                row[task.removeprefix("xprobe-")] += ARROWS[verdict]
+        table.append(row)
+    return pd.DataFrame(table)
+
+
+def pairs_table() -> pd.DataFrame:
+    rows = []
+    for board, method, baseline in PAIRS:
+        (pair,) = compared(baseline, method).loc[[(board.lower(), "Avg")]].to_dict("records")
+        rows.append(
+            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
+        )
+    return pd.DataFrame(rows)
+
+
+def smoke_table() -> pd.DataFrame:
+    """The smoke suite's reference: averages of all runs, best first on each backbone."""
+    places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
+    cells = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]
+    table = []
+    for name, scores in cells.items():
+        run, _, backbone = name.rpartition(" on ")
+        row = {"backbone": backbone, "run": f"`{run}`"}
+        sts = scores.get("Avg spearman") or scores["CNSD-STS-B spearman"]
+        for title, values in (("STS", sts), ("transfer", scores.get("Avg accuracy"))):
+            row[title] = score_text(*mean_and_sd(values)) if values else ""
+        table.append((places.index(backbone), -fmean(sts), row))
+    return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
+
+
+TABLES = {
+    "spread": spread_table,
+    "gains": gains_table,
+    "other gains": other_gains_table,
+    "best of k": best_table,
+    "sweeps": sweeps_table,
+    "controls": controls_table,
+    "wiki-mini": scores_table,
+    "wiki-mini probing": probing_table,
+    "wiki-mini pairs": pairs_table,
+    "smoke": smoke_table,
+}
+
+
+def markdown(table: pd.DataFrame) -> str:
+    rows = [table.columns, ["---"] * table.shape[1], *table.fillna("").to_numpy()]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+def current(text: str) -> str:
+    """The text with each generated table written again."""
+
+    def table(match: re.Match[str]) -> str:
+        start, name, end = match.groups()
+        return f"{start}\n\n{markdown(TABLES[name]())}\n\n{end}"
+
+    pattern = r"(<!-- generated: ([\w -]+?) -->).*?(<!-- end -->)"
+    return re.sub(pattern, table, text, flags=re.DOTALL)
+
+
+def main() -> int:
+    outdated = False
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        new = current(text)
+        if "--check" not in sys.argv[1:]:
+            path.write_text(new, encoding="utf-8")
+        elif new != text:
+            print(f"error: {path} is not current; run make documents", file=sys.stderr)
+            outdated = True
+    return int(outdated)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
