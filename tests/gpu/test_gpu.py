@@ -4,6 +4,7 @@ public fallback, and the times of a step, a selection and an encoding (`make tes
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,16 @@ def test_a_lease_is_of_a_gpu() -> None:
 
 # Times
 
-STEPS, SENTENCES = 50, 20_000
+WIDE = {
+    "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}  # fmt: skip
+SHAPES: dict[str, tuple[int, dict[str, int]]] = {  # batch size; what differs from BERT-base
+    "bert-base": (64, {}),
+    "roberta-base": (512, {"vocab_size": 50265}),
+    "bert-large": (64, WIDE),
+}
+STEPS, SENTENCES = 100, 40_000
 
 
 def seconds(work: Callable[[], object], times: int) -> float:
@@ -164,17 +174,19 @@ def seconds(work: Callable[[], object], times: int) -> float:
     return (time.perf_counter() - started) / times
 
 
-def test_times(tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
-    """SimCSE on BERT-base with random weights, in mixed precision at batch size 64."""
+@pytest.mark.parametrize("name", SHAPES)
+def test_times(name: str, tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
+    """SimCSE in mixed precision on random weights, at the published batch sizes."""
     from transformers import BertConfig, BertModel
 
+    batch_size, changes = SHAPES[name]
     tokenizer = load_backbone(tiny_bert)[1]
-    backbone, corpus = tmp_path / "bert-base", tmp_path / "corpus.txt"
-    BertModel(BertConfig()).save_pretrained(backbone)  # its configuration's defaults
+    backbone, corpus = tmp_path / name, tmp_path / "corpus.txt"
+    BertModel(BertConfig(**changes)).save_pretrained(backbone)
     tokenizer.save_pretrained(backbone)
-    sentences = make_sentences(SENTENCES, seed=1, lengths=(10, 30))
+    sentences = make_sentences(SENTENCES, seed=1, lengths=(12, 31))  # of 23.4 pieces, as wiki1m
     corpus.write_text("".join(f"{sentence}\n" for sentence in sentences))
-    recipe = {"batch_size": 64, "sentences": SENTENCES, "select_every": 1000}
+    recipe = {"batch_size": batch_size, "epochs": 2, "sentences": SENTENCES, "select_every": 1000}
     run = tiny_run("simcse", backbone, tiny_data, corpus, **recipe)
     training = Training(run, RunContext(run, tmp_path, DEVICE), {})
     rows = training.steps()
@@ -184,9 +196,10 @@ def test_times(tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
     tokens = encoder.tokenize(sentences[:DEV_SENTENCES])
     with float32_products(SELECTION):
         selection = seconds(lambda: encoder.encode_tokens(tokens), 5)
-    encoding = seconds(lambda: encoder.encode(sentences), 1)
+    encoding = seconds(lambda: encoder.encode_tokens(tokens), 5)
     print(
-        f"\n{torch.cuda.get_device_name()}: a step {1e3 * step:.1f} ms, "
+        f"\n{torch.cuda.get_device_name()}, {name}, batch size {batch_size}, "
+        f"{fmean(map(len, tokens)):.1f} pieces a sentence: a step {1e3 * step:.1f} ms, "
         f"encoding {DEV_SENTENCES} sentences for a selection {1e3 * selection:.0f} ms, "
-        f"encoding {SENTENCES / encoding:,.0f} sentences a second"
+        f"in float32 {DEV_SENTENCES / encoding:,.0f} sentences a second"
     )
