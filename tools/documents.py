@@ -1,4 +1,4 @@
-"""Write the generated tables of docs/findings.md and docs/world.md, or check that they are current.
+"""Write the generated tables of documents, or check that they are current.
 
 python -m tools.documents           # writes them
 python -m tools.documents --check   # fails where a table is not current
@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import ceil, comb, isnan, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel
 
 from bench.comparison.against_baseline import against, seeds_to_show
 from bench.comparison.reproduction import leaderboard
@@ -26,12 +27,14 @@ from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import score_text
 from bench.reported import FOLDER, printed, prior_sd
 from bench.results.suite_results import SuiteResults, read_suite
+from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
 from bench.utils.files import read_json
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "docs" / name for name in ("findings.md", "world.md")]
+NAMES = ("config/README.md", "docs/findings.md", "docs/world.md")
+DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
@@ -330,7 +333,41 @@ def smoke_table() -> pd.DataFrame:
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 
 
+def default_text(value: Any) -> str:
+    """A default as configurations write it."""
+    if isinstance(value, float):
+        return f"{value:g}".replace("e-0", "e-")
+    return str(value) if isinstance(value, str) else str(value).lower()
+
+
+def keys_table(model: type[BaseModel]) -> pd.DataFrame:
+    """The keys of a model of a configuration."""
+    return pd.DataFrame(
+        {
+            "key": f"`{name}`",
+            "required": "yes" if field.is_required() else "no",
+            "value": field.description,
+        }
+        for name, field in model.model_fields.items()
+    )
+
+
+def recipe_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "field": f"`{name}`",
+            "default": default_text(field.default),
+            "meaning": field.description,
+        }
+        for name, field in Recipe.model_fields.items()
+    )
+
+
 TABLES = {
+    "keys": partial(keys_table, Suite),
+    "keys of a method": partial(keys_table, MethodEntry),
+    "keys of an encoder": partial(keys_table, EncoderEntry),
+    "recipe": recipe_table,
     "spread": spread_table,
     "gains": gains_table,
     "other gains": other_gains_table,
