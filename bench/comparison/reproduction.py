@@ -23,7 +23,7 @@ from bench.datasets.metrics import SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import prior_sd
-from bench.reported.number import Number, measurements
+from bench.reported.number import Number, numbers
 from bench.results.suite_results import (
     NOT_SCORED,
     Key,
@@ -318,7 +318,7 @@ def judge(suite: SuiteResults) -> list[Cell]:
     # question belongs to the paper in which it comes first.
     families: dict[tuple[str, str], list[Question]] = {}
 
-    for number in measurements():
+    for number in (number for number in numbers() if number.is_measurement):
         backbone = number.our_backbone
         minus = runs_of(number.minus, backbone) if number.minus else None
         sides = {"ours": _Side(number, runs_of(number.run, backbone), minus, backbone)}

@@ -19,7 +19,9 @@ from bench.report.printed_table import (
     printed_tables,
     shown_table,
 )
-from bench.reported import FOLDER, SOURCES, printed, printed_names, printed_text
+from bench.reported import FOLDER, SOURCES
+from bench.reported.address import printed_names
+from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -55,16 +57,15 @@ def test_numbers_have_the_decimals_of_print(tables):
         texts = [text for text in lines[columns].to_numpy().ravel() if text]
         source, name = table.source, table.name
         metrics = {cell.number.metric for cell in table.cells}
-        hyper = [printed_text(row) for row in printed().itertuples() if row.source == source
-                 and row.table == name and row.metric not in metrics]  # fmt: skip
+        hyper = [number.text for number in numbers() if number.source == source
+                 and number.table == name and number.metric not in metrics]  # fmt: skip
         assert Counter(texts) + Counter(hyper) == Counter(files[source, name])
 
 
 def test_a_printed_text_is_its_number():
-    for row in printed().itertuples():
-        assert float(printed_text(row)) == row.value
-    short = printed().query("source == 'sscl' and table == 'Table 5' and value == 46.7").iloc[0]
-    assert printed_text(short) == "46.7"
+    assert all(float(number.text) == number.value for number in numbers())
+    texts = {number.text for number in numbers() if number.label[:2] == ("sscl", "Table 5")}
+    assert "46.7" in texts
 
 
 def test_names_of_rows_are_those_of_print():

@@ -32,12 +32,12 @@ from bench.report.printed_table import (
 )
 from bench.report.summaries import summaries
 from bench.report.tables import columns, leaderboard_caption, render_tables, shown_leaderboard
-from bench.reported import mapped
 from bench.reported.address import row_name, slug
 from bench.results import suite_results
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
 from tests.support.page_project import write_page
+from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"

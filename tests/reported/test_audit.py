@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.audit import frame, report, write
-from bench.reported import COLUMNS, claims, printed
-from bench.reported.audit import FINDING_KINDS, SIZES, Finding, attainable, findings, majority
+from bench.reported import COLUMNS
+from bench.reported.audit import (
+    FINDING_KINDS,
+    SIZES,
+    STATEMENTS,
+    Finding,
+    attainable,
+    findings,
+    majority,
+)
 from bench.utils.errors import UserError
 from tests.support.audit_tables import STYLES, consistent, half_up, mean, truncated
+from tests.support.printed_numbers import printed
 
 SEEDS = st.integers(0, 2**32)
 
@@ -51,17 +60,17 @@ def test_own_accuracies_of_is_cse_are_attainable(found):
 @given(seed=SEEDS, style=st.sampled_from([*STYLES, "any"]))
 def test_consistent_tables_raise_nothing(seed, style):
     """Except `rounding`, for averages of unrounded or truncated numbers."""
-    kinds = {one.kind for one in findings(consistent(seed, style))}
+    kinds = {one.kind for one in findings(consistent(seed, style).itertuples())}
     assert kinds <= (set() if style == "printed" else {"rounding"})
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_order_and_notes_change_nothing(seed):
     numbers = printed()
-    before = Counter((one.kind, frozenset(one.rows)) for one in findings(numbers))
-    numbers["note"] = "average is wrong"
+    before = Counter((one.kind, frozenset(one.rows)) for one in findings())
+    numbers = numbers.assign(note="average is wrong")
     shuffled = numbers.sample(frac=1, random_state=seed).reset_index(drop=True)
-    after = Counter((one.kind, frozenset(one.rows)) for one in findings(shuffled))
+    after = Counter((one.kind, frozenset(one.rows)) for one in findings(shuffled.itertuples()))
     assert after == before
 
 
@@ -74,13 +83,13 @@ def test_rows_of_two_models_may_share_three_figures_of_seven_and_no_more():
     for shared, kinds in ((3, set()), (4, {"partial"}), (7, {"copy"})):
         rows = {"A": first, "B": second | {task: first[task] for task in STS_TASKS[:shared]}}
         lines = (("x", m, task, round(v, 2), "") for m in rows for task, v in rows[m].items())
-        assert {one.kind for one in findings(table_of(lines), [])} == kinds
+        assert {one.kind for one in findings(table_of(lines).itertuples(), [])} == kinds
 
 
 def test_a_score_outside_its_scale_is_found():
-    assert [one.kind for one in findings(table_of([("x", "A", "STS-B", 708.1, "")]), [])] == [
-        "range"
-    ]
+    assert [
+        one.kind for one in findings(table_of([("x", "A", "STS-B", 708.1, "")]).itertuples(), [])
+    ] == ["range"]
 
 
 @pytest.mark.parametrize(
@@ -95,38 +104,35 @@ def test_statements_about_a_sweep(values, told):
     variants = dict(zip(("M=0.5x", "M=1x", "M=2x", "M=10x"), map(float, values), strict=True))
     rows = [table_of([("x", "A", "Avg", value, "")]) for value in variants.values()]
     rows = [row.assign(variant=name) for row, name in zip(rows, variants, strict=True)]
-    claim = {"source": ["x"], "where": "Text", "quote": "q", "table": "Table 1", "parameter": "M"}
-    claim |= {"rising": ["0.5x", "1x", "2x"], "falling": ["2x", "10x"]}
-    found = findings(pd.concat(rows[::-1]), [claim])  # in any order of print
+    claim = {"source": "x", "where": "Text", "quote": "q", "table": "Table 1"}
+    claim |= {"rising": ["M=0.5x", "M=1x", "M=2x"], "falling": ["M=2x", "M=10x"]}
+    found = findings(pd.concat(rows[::-1]).itertuples(), [claim])  # in any order of print
     assert [one.kind for one in found] == (["statement"] if told else [])
     assert all(told in one.text for one in found)
 
 
 def test_every_statement_names_rows_of_its_table():
     numbers = printed()
-    known = {"source", "where", "quote", "table", "above"}
-    known |= {"parameter", "rising", "falling", "method"}
-    for claim in claims.load():
+    known = {"source", "where", "quote", "table", "above", "rising", "falling", "method"}
+    for claim in STATEMENTS:
         assert claim.keys() <= known
-        table = numbers[
-            numbers["source"].isin(claim["source"]) & (numbers["table"] == claim["table"])
-        ]
+        of_table = (numbers["source"] == claim["source"]) & (numbers["table"] == claim["table"])
+        table = numbers[of_table]
         above = claim.get("above", {})
         methods = {*above, *above.values(), claim.get("method", "")} - {""}
         assert methods <= set(table["method"])
         assert claim["quote"]
         assert claim["where"]
         settings = [*claim.get("rising", []), *claim.get("falling", [])]
-        assert {f"{claim.get('parameter')}={setting}" for setting in settings} <= set(
-            table["variant"]
-        )
+        assert {*settings} <= set(table["variant"])
         assert bool(above) != bool(settings)
 
 
 def test_own_rows_between_two_prints_of_a_baseline_are_named():
     rows = [("x", "B", 80.0, "Z"), ("x", "Own", 81.0, ""), ("x", "C", 81.5, "Z")]
     rows += [("x", "Best", 83, ""), ("y", "B", 82.0, "Z"), ("y", "Other", 81.2, "")]
-    (one,) = findings(table_of((x, method, "Avg", value, by) for x, method, value, by in rows))
+    table = table_of((x, method, "Avg", value, by) for x, method, value, by in rows)
+    (one,) = findings(table.itertuples())
     assert one.kind == "label"
     assert one.text == (
         "B, b: 1 of 1 figures are not the same everywhere; Avg is 80.00 [x Table 1] and 82.00 "
@@ -212,7 +218,7 @@ def test_majorities_are_those_of_the_files(task):
 def test_bounds_of_an_average(average, kinds):
     values = dict.fromkeys(STS_TASKS, 80.0) | {"STS12": 80.01, "STS13": 79.99, "Avg": average}
     numbers = table_of(("x", "M", task, value, "") for task, value in values.items())
-    assert {one.kind for one in findings(numbers)} == kinds
+    assert {one.kind for one in findings(numbers.itertuples())} == kinds
 
 
 def test_one_decimal_is_held_to_one():
@@ -229,7 +235,8 @@ def test_items_are_those_of_the_test_set():
 
 def _kinds_of(values: dict[str, float], split: str = "test") -> set[str]:
     numbers = table_of(("x", "M", task, value, "") for task, value in values.items())
-    return {one.kind for one in findings(numbers.assign(split=split, metric="accuracy"))}
+    numbers = numbers.assign(split=split, metric="accuracy")
+    return {one.kind for one in findings(numbers.itertuples())}
 
 
 # --- Output ---
