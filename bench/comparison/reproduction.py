@@ -1,7 +1,7 @@
 """Printed numbers joined with a suite's own. `judge` is the only path from scores to verdicts."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import inf, nan
@@ -65,8 +65,8 @@ class Cell:
 
     number: Number
     ours: Line  # that it is compared with
-    other: Line | None  # of the method's other setting
-    checkpoint: Line | None  # of the published checkpoint that print quotes
+    other: Line | None = None  # of the method's other setting
+    checkpoint: Line | None = None  # of the published checkpoint that print quotes
 
     @property
     def difference(self) -> float:
@@ -203,6 +203,7 @@ class _Side:
     """Our side of a printed number: the runs that a line of its cell is of."""
 
     number: Number
+    text: str  # of the runs, such as simcse@official
     runs: list[RunResults]  # one per seed
     minus: list[RunResults] | None  # for a printed difference, the runs that are subtracted
     backbone: str  # as printed
@@ -280,6 +281,11 @@ class _Side:
             above=number.form.bound,
         )
 
+    def line(self, verdict: Verdict) -> Line:
+        measured_on = self.runs[0].plan.backbone if self.runs else ""
+        setting = self.text.partition("@")[2]
+        return Line(setting, self.scores, verdict, measured_on, self.deterministic)
+
     def _tolerance(self) -> Tolerance:
         """That of a score, which depends on how the run was made."""
         if self.number.our_metric.kind == SHARE:
@@ -311,56 +317,44 @@ def _other_setting(run: str) -> str:
 def judge(suite: SuiteResults) -> list[Cell]:
     """A cell for each printed number that measures something, in the order of print."""
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
-    all_sides: list[dict[str, _Side]] = []  # by line
-    settled: dict[Question, Verdict] = {}
-    inputs: dict[Question, VerdictInput] = {}  # of those that need a test
+    cells: list[tuple[Number, dict[str, _Side]]] = []
     # The further lines look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
-    families: dict[tuple[str, str], list[Question]] = {}
-
+    questions: dict[Question, tuple[tuple[str, str], _Side]] = {}
     for number in (number for number in numbers() if number.is_measurement):
-        backbone = number.our_backbone
+        backbone, other = number.our_backbone, _other_setting(number.run)
         minus = runs_of(number.minus, backbone) if number.minus else None
-        sides = {"ours": _Side(number, runs_of(number.run, backbone), minus, backbone)}
         # A method with a single setting, such as an untrained encoder, is subtracted from both.
-        minus = runs_of(_other_setting(number.minus), backbone) or minus
-        other = _Side(number, runs_of(_other_setting(number.run), backbone), minus, backbone)
-        if other.scores:
-            sides["other"] = other
+        other_minus = runs_of(_other_setting(number.minus), backbone) or minus
+        sides = {
+            "ours": _Side(number, number.run, runs_of(number.run, backbone), minus, backbone),
+            "other": _Side(number, other, runs_of(other, backbone), other_minus, backbone),
+        }
+        if not sides["other"].scores:
+            del sides["other"]
         if number.checkpoint:
             # A published checkpoint brings its own backbone.
-            published = runs_of(number.checkpoint, NO_BACKBONE.name)
-            sides["checkpoint"] = _Side(number, published, None, NO_BACKBONE.name)
-        all_sides.append(sides)
+            name = NO_BACKBONE.name
+            published = runs_of(number.checkpoint, name)
+            sides["checkpoint"] = _Side(number, number.checkpoint, published, None, name)
+        cells.append((number, sides))
         for line, side in sides.items():
-            question = side.question
-            if question in settled or question in inputs:
-                continue
-            verdict = side.verdict_without_test()
-            if verdict:
-                settled[question] = verdict
-            else:
-                inputs[question] = side.verdict_input()
-                families.setdefault((number.source, line), []).append(question)
+            questions.setdefault(side.question, ((number.source, line), side))
 
-    for family in families.values():
-        judged_family = verdicts([inputs[question] for question in family])
-        settled |= zip(family, judged_family, strict=True)
-    return [_cell(sides, settled) for sides in all_sides]
-
-
-def _cell(sides: Mapping[str, _Side], settled: Mapping[Question, Verdict]) -> Cell:
-    ours = sides["ours"]
-    number, verdict = ours.number, settled[ours.question]
-    measured_on = ours.runs[0].plan.backbone if ours.runs else ""
-    setting = number.run.partition("@")[2]
-    line = Line(setting, ours.scores, verdict, measured_on, ours.deterministic)
-    further: dict[str, Line] = {}
-    for name, run in (("other", _other_setting(number.run)), ("checkpoint", number.checkpoint)):
-        if name in sides:
-            side = sides[name]
-            further[name] = Line(run.partition("@")[2], side.scores, settled[side.question])
-    return Cell(number, line, further.get("other"), further.get("checkpoint"))
+    settled: dict[Question, Verdict] = {}
+    families: dict[tuple[str, str], dict[Question, VerdictInput]] = defaultdict(dict)
+    for question, (family, side) in questions.items():
+        verdict = side.verdict_without_test()
+        if verdict:
+            settled[question] = verdict
+        else:
+            families[family][question] = side.verdict_input()
+    for inputs in families.values():
+        settled |= zip(inputs, verdicts([*inputs.values()]), strict=True)
+    return [
+        Cell(number, **{line: side.line(settled[side.question]) for line, side in sides.items()})
+        for number, sides in cells
+    ]
 
 
 # Columns that identify a row of a leaderboard, beside the recipe.
