@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections import defaultdict
 from functools import cache
 from typing import Any
 
@@ -39,14 +38,13 @@ def row_name(method: str, variant: str) -> str:
 @cache
 def printed_names() -> dict[tuple[str, ...], str]:
     """The names of rows as printed, by `LABEL`; not of tables whose labels are enough."""
-    content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
-    labels = defaultdict(list)
-    for label in dict.fromkeys(number.label for number in numbers()):
-        labels[label[:2]].append(label)
     names: dict[tuple[str, ...], str] = {}
-    for (source, table), rows in labels.items():
-        if table in content.get(source, {}):
-            names |= zip(rows, content[source][table], strict=True)
+    content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
+    for source, tables in content.items():
+        for table, rows in tables.items():
+            of_table = (number for number in numbers() if number.label[:2] == (source, table))
+            labels = dict.fromkeys(number.label for number in of_table)
+            names |= zip(labels, rows, strict=True)
     return names
 
 

@@ -95,8 +95,8 @@ class Number:
     quoted_from: str
     run: str
     minus: str
-    suite_backbone: str
-    suite_split: str
+    our_backbone: str  # as in a suite
+    our_split: str
     checkpoint: str  # that of the row's backbone
     reason: str
     deviation: str
@@ -128,14 +128,6 @@ class Number:
         return PRINTED[self.metric][1]
 
     @property
-    def our_split(self) -> str:
-        return self.suite_split or self.split
-
-    @property
-    def our_backbone(self) -> str:
-        return self.suite_backbone or self.backbone
-
-    @property
     def key(self) -> tuple[str, str, str]:
         """Our score of it, as in `bench.results.suite_results.RunResults.scores`."""
         return self.task, self.our_split, aggregated(PRINTED[self.metric][0], self.aggregation)
@@ -155,7 +147,9 @@ def numbers() -> tuple[Number, ...]:
             raise UserError(
                 f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
             )
-        recipe = matches[0].model_dump(exclude={*LABEL})
+        recipe = matches[0].model_dump(exclude={*LABEL, "suite_backbone", "suite_split"})
+        recipe["our_backbone"] = matches[0].suite_backbone or row["backbone"]
+        recipe["our_split"] = matches[0].suite_split or row["split"]
         recipe["checkpoint"] = recipe["checkpoint"].get(row["backbone"], "")
         if row["task"] not in (*WITH_SUBSETS, "Avg"):
             recipe["aggregation"] = ""

@@ -80,7 +80,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     for row in found[found["run"] != ""].itertuples():
         drawn: dict[str, set[int | None]] = {}
         for plan in (known[name] for name in row.targets):
-            assert plan.backbone == (row.suite_backbone or row.backbone)
+            assert plan.backbone == row.our_backbone
             drawn.setdefault(plan.text, set()).add(plan.seed)
         assert set(drawn) == {row.run, row.minus} - {""}
         # Two sides have seeds in common, or one of them has none.

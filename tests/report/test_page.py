@@ -231,7 +231,7 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
         metric = {"spearman_delta": "spearman"}.get(number.metric, number.metric)
         if metric not in ("spearman", "accuracy"):
             continue
-        key, scores = ("all", number.task, number.suite_split or number.split, metric), []
+        key, scores = ("all", number.task, number.our_split, metric), []
         for side in entry["sides"]:
             known = []
             for run, score in zip(side["runs"], side["scores"], strict=True):

@@ -109,7 +109,7 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
     from bench.runs.resolve import resolve
 
     rows = list(mapped().itertuples())
-    on = [row.suite_backbone or row.backbone for row in rows]
+    on = [row.our_backbone for row in rows]
     pairs = {*zip((row.run for row in rows), on, strict=True)}
     pairs |= {*zip((row.minus for row in rows), on, strict=True)}
     for run, on in pairs:
