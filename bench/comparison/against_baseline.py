@@ -51,18 +51,29 @@ Scores = Mapping[int | None, float]
 
 @dataclass(frozen=True)
 class PairedDifferences:
-    """The differences A - B in points, and the statistics of them. If one side is untrained, its
-    single score is compared with every seed of the other ("one-sample"); if both are, there is one
-    difference and no spread ("deterministic")."""
+    """The differences A - B of two methods' scores, and the statistics of them. If one side is
+    untrained, its single score is compared with every seed of the other ("one-sample"); if both
+    are, there is one difference and no spread ("deterministic")."""
 
-    kind: Kind
-    differences: tuple[float, ...]  # one per seed that both sides have, in the order of the seeds
+    a: Scores
+    b: Scores
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
     # Of one run, known from elsewhere: only estimates how many seeds are needed, below 3 pairs.
     prior_sd: float | None = None
     # How many seeds diverged, as a clause. The others would be a biased sample, so that nothing is
     # decided from them.
     diverged: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
+        return kinds[(None in self.a) + (None in self.b)]
+
+    @cached_property
+    def differences(self) -> tuple[float, ...]:
+        """One per seed that both sides have, in the order of the seeds."""
+        both = pairs(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
+        return tuple(a - b for a, b in both)
 
     @property
     def n(self) -> int:
@@ -157,15 +168,6 @@ def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
     elif a.keys() == {None}:
         a = dict.fromkeys(b, a[None])
     return [(score, b[seed]) for seed, score in a.items() if seed in b]
-
-
-def pair_scores(a: Scores, b: Scores, **known: Any) -> PairedDifferences:
-    """The differences of two methods, in the order of the seeds; `known` are the other fields of
-    `PairedDifferences`."""
-    kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
-    kind = kinds[(None in a) + (None in b)]
-    both = pairs(dict(sorted(a.items())), dict(sorted(b.items())))
-    return PairedDifferences(kind, tuple(score_a - score_b for score_a, score_b in both), **known)
 
 
 @dataclass(frozen=True)
@@ -281,8 +283,6 @@ class Comparison:
     task: str
     method: Candidate
     baseline: Candidate
-    a: Scores
-    b: Scores
     pair: PairedDifferences
 
     @property
@@ -293,16 +293,16 @@ class Comparison:
     def row(self, decision: Decision) -> dict[str, Any]:
         """A row of the first frame that `against` returns."""
         pair = self.pair
-        mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
-        mean_b, sd_b = _paired_mean_and_sd(self.b, self.a)
+        mean_a, sd_a = _paired_mean_and_sd(pair.a, pair.b)
+        mean_b, sd_b = _paired_mean_and_sd(pair.b, pair.a)
         low, high = pair.improvement_interval
         return self.identity | {
             "label": self.method.label,
             "baseline": self.baseline.text,
             "kind": pair.kind,
             "n": pair.n,
-            "n_a": len(self.a),
-            "n_b": len(self.b),
+            "n_a": len(pair.a),
+            "n_b": len(pair.b),
             "mean_a": mean_a,
             "sd_a": sd_a,
             "mean_b": mean_b,
@@ -346,14 +346,14 @@ def _comparisons(
         a, b = (_scores(runs, board, task) for runs, _ in sides)
         if (a and b) or (ended_badly and (a or b)):
             has_prior = is_sts and board.is_in_print(task)
-            pair = pair_scores(
+            pair = PairedDifferences(
                 a,
                 b,
                 tolerance=tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task),
                 prior_sd=prior_sd(backbone, task) if has_prior else None,
                 diverged=ended_badly,
             )
-            yield Comparison(board, backbone, task, method, baseline, a, b, pair)
+            yield Comparison(board, backbone, task, method, baseline, pair)
 
 
 # (method, backbone in the suite, task, metric) -> printed scores

@@ -3,13 +3,14 @@ the test sets, and with what the papers say of them. docs/audit.md has the rules
 findings.yaml the sentences."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil
 from statistics import mean
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from bench.datasets.tasks import BOARDS, CHINESE_TASKS, PROBING_TASKS, STS_TASKS, TASKS
@@ -25,6 +26,7 @@ from bench.reported.rows import (
     described,
     finding,
     last_place,
+    misfit,
     nested,
     read,
     same,
@@ -52,9 +54,9 @@ def averages(rows: Rows) -> Iterator[Finding]:
     """`average`, `rounding`: averages that are not the mean of their row."""
     boards = [{*board.tasks} for board in BOARDS.values() if len(board.tasks) > 1]
     for row in rows:
-        if "Avg" in row.cells and {*row.tasks} in boards and abs(row.misfit) > row.unit / 2:
-            kind = "average" if abs(row.misfit) > row.unit * 3 / 2 else "rounding"
-            facts = {"mean": float(mean(row.figures)), "gap": float(row.misfit)}
+        if "Avg" in row.cells and {*row.tasks} in boards and abs(misfit(row)) > row.unit / 2:
+            kind = "average" if abs(misfit(row)) > row.unit * 3 / 2 else "rounding"
+            facts = {"mean": float(mean(row.figures)), "gap": float(misfit(row))}
             yield finding(kind, [row], printed=shown(row.cells["Avg"]), **facts)
 
 
@@ -160,7 +162,7 @@ def likeness(lefts: Rows, rights: Rows) -> Iterator[Finding]:
         )
         if "Avg" in left.cells and left.cells["Avg"] == right.cells.get("Avg"):
             average = f"; the average, {shown(left.cells['Avg'])}, is the same"
-            fitting = [row for row in (left, right) if abs(row.misfit) <= row.unit * 3 / 2]
+            fitting = [row for row in (left, right) if abs(misfit(row)) <= row.unit * 3 / 2]
             average += f" and fits {fitting[0].place} alone" if len(fitting) == 1 else ""
         yield finding("partial", [*lefts, *rights], **facts, equal=equal, average=average)
 
@@ -185,7 +187,7 @@ def labels(tables: Rows) -> Iterator[Finding]:
         elif contested == ["Avg"] and all(len(row.tasks) >= FEWEST for row in concerned):
             kind = "cells"
             # Reported for the average that fits its row worse.
-            concerned.sort(key=lambda row: abs(row.misfit), reverse=True)
+            concerned.sort(key=lambda row: abs(misfit(row)), reverse=True)
         # Of many tasks, one is given as an example.
         example = "Avg" if "Avg" in contested else contested[0]
         values = []
@@ -314,10 +316,10 @@ def statements(tables: Rows, claims: Sequence[dict[str, Any]]) -> Iterator[Findi
 
 
 def findings(
-    printed: Iterable[Any] | None = None, claims: Sequence[dict[str, Any]] = STATEMENTS
+    printed: pd.DataFrame | None = None, claims: Sequence[dict[str, Any]] = STATEMENTS
 ) -> list[Finding]:
     """The findings about printed numbers (by default `numbers()`) and what is said of them."""
-    rows = read(numbers() if printed is None else printed)
+    rows = read(pd.DataFrame(numbers()) if printed is None else printed)
     tables = [row for row in rows if not row.in_text]
     known = [*averages(rows), *scales(rows), *copies(rows), *labels(tables), *quotations(rows)]
     known += statements(tables, claims)

@@ -3,17 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from operator import attrgetter
 from statistics import mean
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from bench.datasets.metrics import METRICS
-from bench.reported import FOLDER
+from bench.reported import COLUMNS, FOLDER
 from bench.reported.address import row_name
 from bench.utils.errors import listed
 
@@ -26,75 +25,7 @@ UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 TRAINING = re.compile("(bs|batch_size|lr|learning_rate|tau|temperature|epochs|steps|seed)=")
 
 
-@dataclass(frozen=True)
-class Row:
-    """A printed row of scores, or of differences of scores."""
-
-    source: str
-    table: str
-    method: str
-    backbone: str
-    variant: str
-    split: str
-    metric: str
-    quoted_from: str
-    # Points by task: the decimal numbers that are printed, not the nearest binary fractions.
-    cells: dict[str, Fraction] = field(default_factory=dict)
-
-    @cached_property
-    def tasks(self) -> tuple[str, ...]:
-        return tuple(sorted(self.cells.keys() - {"Avg"})) or ("Avg",)
-
-    @cached_property
-    def figures(self) -> tuple[Fraction, ...]:
-        return tuple(self.cells[task] for task in self.tasks)
-
-    @cached_property
-    def unit(self) -> Fraction:
-        """The last decimal place of any task, because single numbers may end in a zero."""
-        return min(map(last_place, self.figures))
-
-    @property
-    def misfit(self) -> Fraction:
-        """How far the printed average is above the mean of the row."""
-        return self.cells["Avg"] - mean(self.figures)
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The settings that the variant names."""
-        return frozenset(map(str.strip, self.variant.strip("()").split(","))) - {""}
-
-    @property
-    def who(self) -> str:
-        return f"{row_name(self.method, self.variant)}, {self.backbone}"
-
-    @property
-    def place(self) -> str:
-        return f"{self.source} {self.table}"
-
-    @property
-    def name(self) -> str:
-        return f"{self.place}: {self.who}"
-
-    @property
-    def paper(self) -> str:
-        """The source without its version."""
-        return re.sub(r"-v\d+$", "", self.source)
-
-    @property
-    def in_text(self) -> bool:
-        return not re.fullmatch(r"(Table|Figure) \w+", self.table)
-
-    @cached_property
-    def label(self) -> tuple[Any, ...]:
-        """What determines the row's numbers: a paper's own run of a trained method is distinct from
-        quoted numbers and from other papers' runs."""
-        words, origin = self.words, "quoted" if self.quoted_from else self.paper
-        if self.method in UNTRAINED:
-            words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
-        return words, origin, self.method, self.backbone, self.metric, self.split
-
-
+Row = Any  # of `read`
 Rows = Sequence[Row]
 
 
@@ -115,17 +46,45 @@ def finding(kind: str, rows: Rows, **facts: Any) -> Finding:
     return Finding(kind, rows[0].source, rows[0].table, names, text)
 
 
-def read(numbers: Iterable[Any]) -> Rows:
-    """The printed rows of scores and of their differences, in the order of print."""
+def read(printed: pd.DataFrame) -> Rows:
+    """The printed rows of scores and of their differences, with their points by task in `cells`."""
     main = [name for name, metric in METRICS.items() if metric.is_main]
-    names = ("source", "table", "method", "backbone", "variant", "split", "metric", "quoted_from")
-    label_of = attrgetter(*names)
-    rows: dict[Any, Row] = {}
-    for number in numbers:
-        if number.metric.removesuffix(DIFFERENCE) in main:
-            row = rows.setdefault(label_of(number), Row(*label_of(number)))
-            row.cells[number.task] = Fraction(repr(number.value))
-    return [*rows.values()]
+    scores = printed[printed["metric"].str.removesuffix(DIFFERENCE).isin(main)]
+    fields = [name for name in COLUMNS if name not in ("task", "value")]
+    labels, groups = zip(*scores.groupby(fields, sort=False), strict=True)
+    rows = pd.DataFrame(labels, columns=fields)
+    # The decimal number that is printed, rather than the nearest binary fraction.
+    rows["cells"] = [
+        {cell.task: Fraction(repr(cell.value)) for cell in group.itertuples()} for group in groups
+    ]
+    rows["tasks"] = [tuple(sorted(cells.keys() - {"Avg"})) or ("Avg",) for cells in rows["cells"]]
+    rows["figures"] = [tuple(row.cells[task] for task in row.tasks) for row in rows.itertuples()]
+    # The unit of a row is that of all its tasks, because single numbers may end in a zero.
+    rows["unit"] = [min(map(last_place, figures)) for figures in rows["figures"]]
+    variants = rows["variant"].str.strip("()").str.split(",")  # such as `bs=64, cls`
+    rows["words"] = [frozenset(map(str.strip, words)) - {""} for words in variants]
+    names = map(row_name, rows["method"], rows["variant"])
+    rows["who"] = [f"{name}, {on}" for name, on in zip(names, rows["backbone"], strict=True)]
+    rows["place"] = rows["source"] + " " + rows["table"]
+    rows["name"] = rows["place"] + ": " + rows["who"]
+    rows["paper"] = rows["source"].str.replace(r"-v\d+$", "", regex=True)
+    rows["in_text"] = ~rows["table"].str.fullmatch(r"(Table|Figure) \w+")
+    rows["label"] = [label(row) for row in rows.itertuples()]
+    return [*rows.itertuples()]
+
+
+def label(row: Row) -> tuple[Any, ...]:
+    """What determines a row's numbers: a paper's own run of a trained method is distinct from
+    quoted numbers and from other papers' runs."""
+    words, origin = row.words, "quoted" if row.quoted_from else row.paper
+    if row.method in UNTRAINED:
+        words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
+    return words, origin, row.method, row.backbone, row.metric, row.split
+
+
+def misfit(row: Row) -> Fraction:
+    """How far the printed average is above the mean of the row."""
+    return row.cells["Avg"] - mean(row.figures)
 
 
 def last_place(value: Fraction) -> Fraction:

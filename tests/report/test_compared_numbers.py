@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bench.comparison.against_baseline import against, candidates, find, pair_scores
+from bench.comparison.against_baseline import PairedDifferences, against, candidates, find
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import shown
 from bench.reported import prior_sd
@@ -474,7 +474,7 @@ def test_a_part_needs_three_pairs():
     assert row_of(claims, table="Table 1")[["part", "part_low", "part_high"]].isna().all()
     assert shown(frame, claims).iloc[-1]["Part"] == "–"
     # Untrained methods need no seeds.
-    apart = pair_scores({None: 77.0}, {None: 75.0}).part_of(4.0)
+    apart = PairedDifferences({None: 77.0}, {None: 75.0}).part_of(4.0)
     assert apart[0] == 0.5
     assert np.isnan(apart[1:]).all()
 

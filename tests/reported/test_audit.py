@@ -60,7 +60,7 @@ def test_own_accuracies_of_is_cse_are_attainable(found):
 @given(seed=SEEDS, style=st.sampled_from([*STYLES, "any"]))
 def test_consistent_tables_raise_nothing(seed, style):
     """Except `rounding`, for averages of unrounded or truncated numbers."""
-    kinds = {one.kind for one in findings(consistent(seed, style).itertuples())}
+    kinds = {one.kind for one in findings(consistent(seed, style))}
     assert kinds <= (set() if style == "printed" else {"rounding"})
 
 
@@ -70,7 +70,7 @@ def test_order_and_notes_change_nothing(seed):
     before = Counter((one.kind, frozenset(one.rows)) for one in findings())
     numbers = numbers.assign(note="average is wrong")
     shuffled = numbers.sample(frac=1, random_state=seed).reset_index(drop=True)
-    after = Counter((one.kind, frozenset(one.rows)) for one in findings(shuffled.itertuples()))
+    after = Counter((one.kind, frozenset(one.rows)) for one in findings(shuffled))
     assert after == before
 
 
@@ -83,13 +83,13 @@ def test_rows_of_two_models_may_share_three_figures_of_seven_and_no_more():
     for shared, kinds in ((3, set()), (4, {"partial"}), (7, {"copy"})):
         rows = {"A": first, "B": second | {task: first[task] for task in STS_TASKS[:shared]}}
         lines = (("x", m, task, round(v, 2), "") for m in rows for task, v in rows[m].items())
-        assert {one.kind for one in findings(table_of(lines).itertuples(), [])} == kinds
+        assert {one.kind for one in findings(table_of(lines), [])} == kinds
 
 
 def test_a_score_outside_its_scale_is_found():
-    assert [
-        one.kind for one in findings(table_of([("x", "A", "STS-B", 708.1, "")]).itertuples(), [])
-    ] == ["range"]
+    assert [one.kind for one in findings(table_of([("x", "A", "STS-B", 708.1, "")]), [])] == [
+        "range"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_statements_about_a_sweep(values, told):
     rows = [row.assign(variant=name) for row, name in zip(rows, variants, strict=True)]
     claim = {"source": "x", "where": "Text", "quote": "q", "table": "Table 1"}
     claim |= {"rising": ["M=0.5x", "M=1x", "M=2x"], "falling": ["M=2x", "M=10x"]}
-    found = findings(pd.concat(rows[::-1]).itertuples(), [claim])  # in any order of print
+    found = findings(pd.concat(rows[::-1]), [claim])  # in any order of print
     assert [one.kind for one in found] == (["statement"] if told else [])
     assert all(told in one.text for one in found)
 
@@ -132,7 +132,7 @@ def test_own_rows_between_two_prints_of_a_baseline_are_named():
     rows = [("x", "B", 80.0, "Z"), ("x", "Own", 81.0, ""), ("x", "C", 81.5, "Z")]
     rows += [("x", "Best", 83, ""), ("y", "B", 82.0, "Z"), ("y", "Other", 81.2, "")]
     table = table_of((x, method, "Avg", value, by) for x, method, value, by in rows)
-    (one,) = findings(table.itertuples())
+    (one,) = findings(table)
     assert one.kind == "label"
     assert one.text == (
         "B, b: 1 of 1 figures are not the same everywhere; Avg is 80.00 [x Table 1] and 82.00 "
@@ -218,7 +218,7 @@ def test_majorities_are_those_of_the_files(task):
 def test_bounds_of_an_average(average, kinds):
     values = dict.fromkeys(STS_TASKS, 80.0) | {"STS12": 80.01, "STS13": 79.99, "Avg": average}
     numbers = table_of(("x", "M", task, value, "") for task, value in values.items())
-    assert {one.kind for one in findings(numbers.itertuples())} == kinds
+    assert {one.kind for one in findings(numbers)} == kinds
 
 
 def test_one_decimal_is_held_to_one():
@@ -236,7 +236,7 @@ def test_items_are_those_of_the_test_set():
 def _kinds_of(values: dict[str, float], split: str = "test") -> set[str]:
     numbers = table_of(("x", "M", task, value, "") for task, value in values.items())
     numbers = numbers.assign(split=split, metric="accuracy")
-    return {one.kind for one in findings(numbers.itertuples())}
+    return {one.kind for one in findings(numbers)}
 
 
 # --- Output ---

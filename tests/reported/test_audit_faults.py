@@ -96,7 +96,7 @@ def tables() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def known(tables: pd.DataFrame) -> Counter[tuple[str, str]]:
-    return Counter(map(_place, findings(tables.itertuples())))
+    return Counter(map(_place, findings(tables)))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -111,7 +111,7 @@ def test_a_planted_fault_is_found_and_nothing_else(fault, tables, known):
             numbers.loc[rows, "value"] = tables.loc[_at(tables, value), "value"].to_numpy()
         else:
             numbers.loc[rows, "value" if action == "set" else action] = value
-    assert Counter(map(_place, findings(numbers.itertuples()))) - known == Counter(expected)
+    assert Counter(map(_place, findings(numbers))) - known == Counter(expected)
 
 
 def test_every_kind_of_finding_has_a_planted_fault():
