@@ -374,7 +374,7 @@ def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> N
 
 
 def decide_on(rows: Iterable[NDArray[np.float64]]) -> list[Decision]:
-    return decide([PairedDifferences("paired", tuple(row.tolist())) for row in rows])
+    return decide([paired(*row.tolist()) for row in rows])
 
 
 def false_verdicts(n: int, comparisons: int, source: str) -> tuple[float, float]:
