@@ -3,13 +3,11 @@
 import csv
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import Line, frame, judge
-from bench.comparison.verdict import Verdict
+from bench.comparison.reproduction import frame, judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import Bold, html, latex, markdown
 from bench.report.printed_table import (
@@ -23,6 +21,7 @@ from bench.reported import FOLDER, SOURCES
 from bench.reported.address import printed_names
 from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
+from tests.support.cells import with_ours
 from tests.support.synthetic_suite import seeds, write_suite
 
 
@@ -110,8 +109,10 @@ def test_a_diverged_row_is_never_the_best(tables):
         for cell in tables["gs-infonce-v2_table-2"].cells
         if cell.number.backbone == "bert-base-uncased"
     ]
-    high = Line("official", (99.0,) * 3, Verdict("diverged"))
-    changed = [replace(c, ours=high) if c.number.method == "GS-InfoNCE" else c for c in found]
+    changed = [
+        with_ours(cell, (99.0,) * 3, "diverged") if cell.number.method == "GS-InfoNCE" else cell
+        for cell in found
+    ]
     rows = shown_table(changed).rows
     assert not any(isinstance(shown.ours, Bold) for row in rows for shown in row.cells.values())
 
