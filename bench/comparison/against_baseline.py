@@ -49,7 +49,7 @@ PATTERNS = 9999
 Scores = Mapping[int | None, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PairedDifferences:
     """The differences A - B of two methods' scores, and the statistics of them. If one side is
     untrained, its single score is compared with every seed of the other ("one-sample"); if both
@@ -274,8 +274,8 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     return min(meant, key=lambda candidate: candidate.setting != "official")
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison(PairedDifferences):
     """A method (A) against the baseline (B) on one task of a board, or its `Avg`."""
 
     board: Board
@@ -283,7 +283,6 @@ class Comparison:
     task: str
     method: Candidate
     baseline: Candidate
-    pair: PairedDifferences
 
     @property
     def identity(self) -> dict[str, str]:
@@ -292,29 +291,28 @@ class Comparison:
 
     def row(self, decision: Decision) -> dict[str, Any]:
         """A row of the first frame that `against` returns."""
-        pair = self.pair
-        mean_a, sd_a = _paired_mean_and_sd(pair.a, pair.b)
-        mean_b, sd_b = _paired_mean_and_sd(pair.b, pair.a)
-        low, high = pair.improvement_interval
+        mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
+        mean_b, sd_b = _paired_mean_and_sd(self.b, self.a)
+        low, high = self.improvement_interval
         return self.identity | {
             "label": self.method.label,
             "baseline": self.baseline.text,
-            "kind": pair.kind,
-            "n": pair.n,
-            "n_a": len(pair.a),
-            "n_b": len(pair.b),
+            "kind": self.kind,
+            "n": self.n,
+            "n_a": len(self.a),
+            "n_b": len(self.b),
             "mean_a": mean_a,
             "sd_a": sd_a,
             "mean_b": mean_b,
             "sd_b": sd_b,
-            "differences": pair.differences,
-            "difference": pair.mean,
-            "half_width": pair.half_width,
-            "improvement": pair.improvement,
+            "differences": self.differences,
+            "difference": self.mean,
+            "half_width": self.half_width,
+            "improvement": self.improvement,
             "improvement_low": low,
             "improvement_high": high,
-            "permutation_p": pair.permutation_p,
-            "p": pair.p_value,
+            "permutation_p": self.permutation_p,
+            "p": self.p_value,
             "p_adjusted": decision.p_adjusted,
             "verdict": decision.word,
             "reason": decision.reason,
@@ -346,14 +344,18 @@ def _comparisons(
         a, b = (_scores(runs, board, task) for runs, _ in sides)
         if (a and b) or (ended_badly and (a or b)):
             has_prior = is_sts and board.is_in_print(task)
-            pair = PairedDifferences(
+            yield Comparison(
                 a,
                 b,
                 tolerance=tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task),
                 prior_sd=prior_sd(backbone, task) if has_prior else None,
                 diverged=ended_badly,
+                board=board,
+                backbone=backbone,
+                task=task,
+                method=method,
+                baseline=baseline,
             )
-            yield Comparison(board, backbone, task, method, baseline, pair)
 
 
 # (method, backbone in the suite, task, metric) -> printed scores
@@ -419,7 +421,7 @@ def _claim_row(
     """A row of the second frame that `against` returns."""
     printed_b = b.value if b else nan
     claimed = a.value - printed_b
-    part, low, high = compared.pair.part_of(claimed)
+    part, low, high = compared.part_of(claimed)
     return compared.identity | {
         "source": a.source,
         "table": a.table,
@@ -431,7 +433,7 @@ def _claim_row(
         "part_low": low,
         "part_high": high,
         "comparable": comparable,
-        "seeds_claimed": compared.pair.seeds_for(claimed, level),
+        "seeds_claimed": compared.seeds_for(claimed, level),
     }
 
 
@@ -494,9 +496,8 @@ def against(
     decisions: dict[Comparison, Decision] = {}
     printed, claims = _printed(suite), []
     for family in families.values():
-        pairs_of_family = [compared.pair for compared in family]
-        level = strictest_level(pairs_of_family)
-        decisions |= zip(family, decide(pairs_of_family), strict=True)
+        level = strictest_level(family)
+        decisions |= zip(family, decide(family), strict=True)
         for compared in family:
             for a, b in _claims(compared, printed):
                 claims.append(_claim_row(compared, a, b, level, comparable=not suite.remark))

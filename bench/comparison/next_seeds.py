@@ -75,9 +75,7 @@ def open_questions(suite: SuiteResults) -> list[Cell]:
     questions: dict[tuple[Any, ...], Cell] = {}
     for cell in judge(suite):
         if cell.ours.verdict.kind == "inconclusive":
-            number = cell.number
-            compared = (number.run, number.minus, cell.ours.measured_on, number.key, number.metric)
-            questions.setdefault((number.value, *compared), cell)
+            questions.setdefault(cell.ours.question, cell)
     return list(questions.values())
 
 
