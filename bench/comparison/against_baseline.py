@@ -446,11 +446,6 @@ def _methods(
         if texts and method.text == baseline.text:
             raise UserError(f"'{method.text}' would be compared with itself; pass another baseline")
         on_both = any(method.on(name) and baseline.on(name) for name in backbones)
-        if texts and not on_both:
-            raise UserError(
-                f"'{method.text}' and '{baseline.text}' are both planned on none of "
-                f"{', '.join(backbones)}; pass others"
-            )
         if on_both and method.text != baseline.text:
             methods[method.text] = method
     return [*methods.values()]
@@ -488,7 +483,7 @@ def against(
     if not comparisons:
         raise NothingToCompare(
             f"suite {suite.name} has no scores to compare with '{side_b.text}' on "
-            f"{', '.join(names)}; run its missing runs first, or pass another baseline"
+            f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
     for compared in comparisons:

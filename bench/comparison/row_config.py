@@ -5,7 +5,7 @@ equal whichever suite makes them.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, GROUPS
@@ -14,8 +14,7 @@ from bench.reported.address import slug
 from bench.reported.number import Number
 from bench.runs import config
 from bench.runs.config import LONGEST_NAME, Suite
-from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError, listed
+from bench.utils.errors import UserError
 
 
 def row_config(
@@ -35,7 +34,12 @@ def row_config(
         name = number.our_backbone
         for text in filter(None, (number.run, number.minus)):
             backbones[text, name] = number.backbone if name == NO_BACKBONE.name else name
-    paper_suite, runs = _planned(backbones)
+    for path in config.PAPERS:
+        paper_suite = config.load(path)
+        planned = config.planned(paper_suite)
+        runs = [run for run in planned if (run.text, run.backbone) in backbones]
+        if runs:
+            break
     analyses = {number.our_metric.analysis for number in compared}
     entries: dict[tuple[str, str], dict[str, Any]] = {}
     for run in runs:
@@ -56,17 +60,6 @@ def row_config(
         methods=[*entries.values()],
         compare=None,
     )
-
-
-def _planned(wanted: Collection[tuple[str, str]]) -> tuple[Suite, list[PlannedRun]]:
-    """The papers' suite that plans some runs, by text and backbone, and these."""
-    for path in config.PAPERS:
-        suite = config.load(path)
-        runs = [run for run in config.planned(suite) if (run.text, run.backbone) in wanted]
-        if runs:
-            return suite, runs
-    names = listed(f"{text} on {backbone}" for text, backbone in wanted)
-    raise UserError(f"no suite plans {names}; write a configuration (config/README.md)")
 
 
 def _tasks(numbers: Iterable[Number]) -> list[str]:
