@@ -381,10 +381,9 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
             mean, sd = mean_and_sd(values)
             row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
         rows.append(row)
-    backbones = dict.fromkeys(group[0] for group in groups)
-    order = sorted(backbones, key=lambda backbone: backbone == NO_BACKBONE.name)
-    rows.sort(key=lambda row: -fmean(row["averages"] or [-inf]))
-    rows.sort(key=lambda row: order.index(row["backbone"]))
+    backbones = list(dict.fromkeys(group[0] for group in groups if group[0] != NO_BACKBONE.name))
+    places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE.name])}
+    rows.sort(key=lambda row: (places[row["backbone"]], -fmean(row["averages"] or [-inf])))
     scores = [f"{task}{suffix}" for task in (*board.tasks, "Avg") for suffix in ("", " sd")]
     counts = [f"{task} n" for task in (*board.tasks, "Avg")]
     columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]
