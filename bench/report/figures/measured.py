@@ -246,9 +246,7 @@ def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     here = [number for number in here if number.table in figure.printed]
     for x, (text, *_) in series.points:
         head = _head(series, x, text)
-        for number in here:
-            if number.run != text:
-                continue
+        for number in [number for number in here if number.run == text]:
             if number.metric == METRIC and (number.task, number.split) in figure.scores:
                 yield head | {"task": number.task, "split": number.split, "value": number.value}
             if number.metric == "best_step" and figure.kind == "curves":
