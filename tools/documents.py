@@ -25,7 +25,8 @@ from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL, mean_and_sd
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import score_text
-from bench.reported import FOLDER, printed, prior_sd
+from bench.reported import FOLDER, prior_sd
+from bench.reported.number import numbers
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.recipe import Recipe
@@ -75,6 +76,11 @@ PAIRS = (
 
 
 # Printed numbers and public runs
+
+
+@cache
+def printed() -> pd.DataFrame:
+    return pd.DataFrame([vars(number) for number in numbers()])
 
 
 def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:

@@ -4,11 +4,12 @@
 returns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from math import nan, sqrt
+from math import isnan, nan, sqrt
 from statistics import fmean
 from typing import Any, Literal
 
@@ -48,17 +49,31 @@ PATTERNS = 9999
 Scores = Mapping[int | None, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PairedDifferences:
-    """The differences A - B in points, and the statistics of them. If one side is untrained, its
-    single score is compared with every seed of the other ("one-sample"); if both are, there is one
-    difference and no spread ("deterministic")."""
+    """The differences A - B of two methods' scores, and the statistics of them. If one side is
+    untrained, its single score is compared with every seed of the other ("one-sample"); if both
+    are, there is one difference and no spread ("deterministic")."""
 
-    kind: Kind
-    differences: tuple[float, ...]  # one per seed that both sides have, in the order of the seeds
+    a: Scores
+    b: Scores
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
     # Of one run, known from elsewhere: only estimates how many seeds are needed, below 3 pairs.
     prior_sd: float | None = None
+    # How many seeds diverged, as a clause. The others would be a biased sample, so that nothing is
+    # decided from them.
+    diverged: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
+        return kinds[(None in self.a) + (None in self.b)]
+
+    @cached_property
+    def differences(self) -> tuple[float, ...]:
+        """One per seed that both sides have, in the order of the seeds."""
+        both = pairs(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
+        return tuple(a - b for a, b in both)
 
     @property
     def n(self) -> int:
@@ -123,9 +138,9 @@ class PairedDifferences:
 
     def part_of(self, gain: float) -> tuple[float, float, float]:
         """The mean difference divided by a printed gain in points, which has no spread of its own,
-        and the ends of its 95 % interval; NaN if the gain is 0 or there are fewer than 3 pairs. The
-        part of two untrained methods has no interval."""
-        if not gain or not (self.tested or self.kind == "deterministic"):
+        and the ends of its 95 % interval; NaN if the gain is 0, there are fewer than 3 pairs, or a
+        seed diverged. The part of two untrained methods has no interval."""
+        if self.diverged or not gain or not (self.tested or self.kind == "deterministic"):
             return nan, nan, nan
         ends = (self.mean - self.half_width) / gain, (self.mean + self.half_width) / gain
         return self.mean / gain, min(ends), max(ends)
@@ -155,18 +170,6 @@ def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
     return [(score, b[seed]) for seed, score in a.items() if seed in b]
 
 
-def pair_scores(
-    a: Scores, b: Scores, *, tolerance: float = 0.0, prior_sd: float | None = None
-) -> PairedDifferences:
-    """The differences of two methods, in the order of the seeds; the rest as in
-    `PairedDifferences`."""
-    kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
-    kind = kinds[(None in a) + (None in b)]
-    both = pairs(dict(sorted(a.items())), dict(sorted(b.items())))
-    differences = tuple(score_a - score_b for score_a, score_b in both)
-    return PairedDifferences(kind, differences, tolerance, prior_sd)
-
-
 @dataclass(frozen=True)
 class Decision:
     """The verdict on a comparison and why, as a clause."""
@@ -178,6 +181,8 @@ class Decision:
 
 
 def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decision:
+    if pair.diverged:
+        return Decision("undecided", pair.diverged)
     word: Word = "better" if pair.mean > 0 else "worse"
     if pair.kind == "deterministic":
         differ = abs(pair.mean) > pair.tolerance + ROUNDING
@@ -190,28 +195,30 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
     if all(abs(difference) <= ROUNDING for difference in pair.differences):
         return Decision("undecided", "the same scores at every seed", p_adjusted)
     needed = pair.seeds_for(pair.mean, level)
+    remedy = f"{MOST_SEEDS} seeds would not decide"
     if needed:
         remedy = f"about {needed} seeds would decide"
     elif pair.n == 1 and pair.prior_sd is None:
         remedy = AT_LEAST
-    else:
-        remedy = f"{MOST_SEEDS} seeds would not decide"
     why = "" if pair.tested else f"n = {pair.n}; "
     return Decision("undecided", why + remedy, p_adjusted, needed)
 
 
 def strictest_level(family: Sequence[PairedDifferences]) -> float:
     """The Bonferroni level of a family: a p below it rejects whatever the others give."""
-    return LEVEL / max(1, sum(pair.kind != "deterministic" for pair in family))
+    counted = [pair for pair in family if pair.kind != "deterministic" and not pair.diverged]
+    return LEVEL / max(1, len(counted))
 
 
 def decide(family: Sequence[PairedDifferences]) -> list[Decision]:
-    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones;
-    those with a diverged seed must be left out. The number of seeds that would decide holds
-    whatever the rest of the family gives."""
-    adjusted = iter(statistics.holm([pair.p_value for pair in family if pair.tested]))
+    """The verdicts on the comparisons of one family, with Holm's correction over the tested ones
+    without a diverged seed. The number of seeds that would decide holds whatever the rest of the
+    family gives."""
+    p_values = [nan if pair.diverged else pair.p_value for pair in family]
+    adjusted = iter(statistics.holm([p for p in p_values if not isnan(p)]))
     level = strictest_level(family)
-    return [_decide(pair, next(adjusted) if pair.tested else nan, level) for pair in family]
+    decided = zip(family, p_values, strict=True)
+    return [_decide(pair, p if isnan(p) else next(adjusted), level) for pair, p in decided]
 
 
 class NothingToCompare(UserError):
@@ -260,69 +267,57 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
     if that is planned."""
-    planned = {(candidate.method, candidate.setting): candidate for candidate in candidates(suite)}
-    plans = [runs[0].plan for candidate in planned.values() for runs in candidate.runs.values()]
     with errors_of(f"suite {suite.name}"):
-        meant = [planned[plan.method, plan.setting] for plan in named(text, plans)]
+        plans = named(text, [run.plan for run in suite.runs])
+    names = {(plan.method, plan.setting) for plan in plans}
+    meant = [method for method in candidates(suite) if (method.method, method.setting) in names]
     return min(meant, key=lambda candidate: candidate.setting != "official")
 
 
-@dataclass
-class Comparison:
-    """A method against the baseline on one task."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison(PairedDifferences):
+    """A method (A) against the baseline (B) on one task of a board, or its `Avg`."""
 
-    row: dict[str, Any]  # names and statistics, a row of the first frame that `against` returns
-    pair: PairedDifferences
-    diverged: str  # how many seeds diverged, as a clause; empty if none did
+    board: Board
+    backbone: str
+    task: str
+    method: Candidate
+    baseline: Candidate
 
+    @property
+    def identity(self) -> dict[str, str]:
+        names = (self.board.name, self.backbone, self.method.method, self.method.setting, self.task)
+        return dict(zip(IDENTITY, names, strict=True))
 
-def _compare(
-    board: Board, backbone: str, method: Candidate, baseline: Candidate, task: str
-) -> Comparison | None:
-    """None without scores of both sides, or of one if a training diverged, which is reported."""
-    a, b = (_scores(side.on(backbone), board, task) for side in (method, baseline))
-    clauses = [diverged(side.on(backbone), f" of {side.label}") for side in (method, baseline)]
-    ended_badly = "; ".join(filter(None, clauses))
-    if not (a and b) and not (ended_badly and (a or b)):
-        return None
-    is_sts = board.metric == "spearman"
-    allowed = tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task)
-    prior = prior_sd(backbone, task) if is_sts and board.is_in_print(task) else None
-    pair = pair_scores(a, b, tolerance=allowed, prior_sd=prior)
-    mean_a, sd_a = _paired_mean_and_sd(a, b)
-    mean_b, sd_b = _paired_mean_and_sd(b, a)
-    low, high = pair.improvement_interval
-    row = {
-        "board": board.name,
-        "backbone": backbone,
-        "method": method.method,
-        "setting": method.setting,
-        "task": task,
-        "label": method.label,
-        "baseline": baseline.text,
-        "kind": pair.kind,
-        "n": pair.n,
-        "n_a": len(a),
-        "n_b": len(b),
-        "mean_a": mean_a,
-        "sd_a": sd_a,
-        "mean_b": mean_b,
-        "sd_b": sd_b,
-        "differences": pair.differences,
-        "difference": pair.mean,
-        "half_width": pair.half_width,
-        "improvement": pair.improvement,
-        "improvement_low": low,
-        "improvement_high": high,
-        "permutation_p": pair.permutation_p,
-        "p": pair.p_value,
-    }
-    return Comparison(row, pair, ended_badly)
-
-
-def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
-    points = {run.plan.seed: run.points(board, task) for run in runs}
-    return {seed: value for seed, value in points.items() if value is not None}
+    def row(self, decision: Decision) -> dict[str, Any]:
+        """A row of the first frame that `against` returns."""
+        mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
+        mean_b, sd_b = _paired_mean_and_sd(self.b, self.a)
+        low, high = self.improvement_interval
+        return self.identity | {
+            "label": self.method.label,
+            "baseline": self.baseline.text,
+            "kind": self.kind,
+            "n": self.n,
+            "n_a": len(self.a),
+            "n_b": len(self.b),
+            "mean_a": mean_a,
+            "sd_a": sd_a,
+            "mean_b": mean_b,
+            "sd_b": sd_b,
+            "differences": self.differences,
+            "difference": self.mean,
+            "half_width": self.half_width,
+            "improvement": self.improvement,
+            "improvement_low": low,
+            "improvement_high": high,
+            "permutation_p": self.permutation_p,
+            "p": self.p_value,
+            "p_adjusted": decision.p_adjusted,
+            "verdict": decision.word,
+            "reason": decision.reason,
+            "seeds": decision.seeds,
+        }
 
 
 def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
@@ -332,24 +327,49 @@ def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
     return mean_and_sd(list(scores.values()))
 
 
-# Columns of claims, and their types where empty cells would change them.
-_CLAIM = [*IDENTITY, "source", "table", "printed_on", "printed_a", "printed_b", "claimed"]
-_CLAIM += ["part", "part_low", "part_high", "comparable", "seeds_claimed"]
-_CLAIM_TYPES = dict.fromkeys(_CLAIM[8:14], "float") | {"seeds_claimed": "Int64"}
+def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
+    points = {run.plan.seed: run.points(board, task) for run in runs}
+    return {seed: value for seed, value in points.items() if value is not None}
+
+
+def _comparisons(
+    board: Board, backbone: str, method: Candidate, baseline: Candidate
+) -> Iterator[Comparison]:
+    """The comparisons on a board's tasks: those with scores of both sides, or of one if a training
+    diverged, which is reported."""
+    sides = [(side.on(backbone), f" of {side.label}") for side in (method, baseline)]
+    ended_badly = "; ".join(filter(None, [diverged(*side) for side in sides]))
+    is_sts = board.metric == "spearman"
+    for task in dict.fromkeys((*board.tasks, board.overall)):
+        a, b = (_scores(runs, board, task) for runs, _ in sides)
+        if (a and b) or (ended_badly and (a or b)):
+            has_prior = is_sts and board.is_in_print(task)
+            yield Comparison(
+                a,
+                b,
+                tolerance=tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task),
+                prior_sd=prior_sd(backbone, task) if has_prior else None,
+                diverged=ended_badly,
+                board=board,
+                backbone=backbone,
+                task=task,
+                method=method,
+                baseline=baseline,
+            )
+
 
 # (method, backbone in the suite, task, metric) -> printed scores
-Printed = dict[tuple[str, str, str, str], list[Number]]
+Printed = Mapping[tuple[str, str, str, str], list[Number]]
 
 
 def _printed(suite: SuiteResults) -> Printed:
     """The printed scores of a suite's methods, each for both settings of its method."""
-    printed: Printed = {}
+    printed = defaultdict(list)
     for number in numbers():
         if number.split == "test" and number.run:
             method, backbone = number.run.partition("@")[0], number.our_backbone
             for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
-                key = (method, name, number.task, number.metric)
-                printed.setdefault(key, []).append(number)
+                printed[method, name, number.task, number.metric].append(number)
     return printed
 
 
@@ -368,19 +388,16 @@ def _share_settings(a: Number, b: Number) -> bool:
     return all(stated.setdefault(name, value) == value for name, value in settings)
 
 
-def _claims(
-    suite: SuiteResults, compared: Comparison, level: float, printed: Printed
-) -> list[dict[str, Any]]:
-    """The printed numbers of a comparison, as rows of the second frame that `against` returns."""
-    row, board = compared.row, suite.boards[compared.row["board"]]
-    if not board.is_in_print(row["task"]):
+def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number | None]]:
+    """The printed numbers of a comparison: those of A, each with those of B from its table."""
+    if not compared.board.is_in_print(compared.task):
         return []
+    cell = compared.task, compared.board.metric
     numbers_a, numbers_b = (
-        printed.get((method, row["backbone"], row["task"], board.metric))
-        or printed.get((method, "none", row["task"], board.metric), [])
-        for method in (row["method"], row["baseline"].partition("@")[0])
+        printed.get((method, compared.backbone, *cell), printed.get((method, "none", *cell), []))
+        for method in (compared.method.method, compared.baseline.text.partition("@")[0])
     )
-    claims = []
+    claims: list[tuple[Number, Number | None]] = []
     for a in numbers_a:
         beside = [b for b in numbers_b if _share_table(a, b)]
         rows = [number for number in numbers_a if _share_table(number, a)]
@@ -388,31 +405,41 @@ def _claims(
             beside = [b for b in beside if _share_settings(a, b)]
         # Otherwise the table is a sweep, and our two runs differ in the swept setting just as the
         # printed rows do.
-        pairs: Sequence[Number | None] = beside or [None]
-        for b in pairs:
-            claimed = a.value - b.value if b else None
-            # The seeds that did not diverge would be a biased sample.
-            part, low, high = compared.pair.part_of(0.0 if compared.diverged else claimed or 0.0)
-            claims.append({name: row[name] for name in IDENTITY} | {
-                "source": a.source,
-                "table": a.table,
-                "printed_on": a.backbone,
-                "printed_a": a.value,
-                "printed_b": b.value if b else None,
-                "claimed": claimed,
-                "part": part,
-                "part_low": low,
-                "part_high": high,
-                "comparable": not suite.remark,
-                "seeds_claimed": compared.pair.seeds_for(claimed, level) if claimed else None,
-            })  # fmt: skip
+        claims += [(a, b) for b in beside] or [(a, None)]
     # A number of A alone adds nothing if a table prints both.
-    return [claim for claim in claims if claim["claimed"] is not None] or claims
+    return [(a, b) for a, b in claims if b] or claims
+
+
+# Columns of claims.
+_CLAIM = [*IDENTITY, "source", "table", "printed_on", "printed_a", "printed_b", "claimed"]
+_CLAIM += ["part", "part_low", "part_high", "comparable", "seeds_claimed"]
+
+
+def _claim_row(
+    compared: Comparison, a: Number, b: Number | None, level: float, *, comparable: bool
+) -> dict[str, Any]:
+    """A row of the second frame that `against` returns."""
+    printed_b = b.value if b else nan
+    claimed = a.value - printed_b
+    part, low, high = compared.part_of(claimed)
+    return compared.identity | {
+        "source": a.source,
+        "table": a.table,
+        "printed_on": a.backbone,
+        "printed_a": a.value,
+        "printed_b": printed_b,
+        "claimed": claimed,
+        "part": part,
+        "part_low": low,
+        "part_high": high,
+        "comparable": comparable,
+        "seeds_claimed": compared.seeds_for(claimed, level),
+    }
 
 
 def _methods(
     suite: SuiteResults, baseline: Candidate, texts: Sequence[str], backbones: Sequence[str]
-) -> Iterable[Candidate]:
+) -> list[Candidate]:
     """The methods to compare: those that are named, each once, or all others than the baseline."""
     methods: dict[str, Candidate] = {}
     for method in [find(suite, text) for text in texts] or candidates(suite):
@@ -426,7 +453,7 @@ def _methods(
             )
         if on_both and method.text != baseline.text:
             methods[method.text] = method
-    return methods.values()
+    return [*methods.values()]
 
 
 def against(
@@ -437,8 +464,8 @@ def against(
 
     Returns:
         Two frames, in points. The first has a row for each board, backbone, method and task (or
-        `Avg`) that both have scores on: the columns of `_compare`, and its verdict. The families of
-        Holm's correction are, per board, its overall scores and its single tasks.
+        `Avg`) that both have scores on: the columns of `Comparison.row`. The families of Holm's
+        correction are, per board, its overall scores and its single tasks.
 
         The second has a row for each printed number of a method, with that of the baseline from the
         same table: `claimed` is their difference, `part` ours / `claimed` (NaN if that is 0 or a
@@ -453,36 +480,27 @@ def against(
     names = list(dict.fromkeys(backbones)) or planned
     sides = _methods(suite, side_b, methods, names)
     comparisons: list[Comparison] = []
-    families: dict[tuple[str, bool], list[Comparison]] = {}
-    for board in suite.boards.values():
-        for backbone, method in product(names, sides):
-            # If neither side uses a backbone there is one comparison, not one per backbone.
-            used = backbone == "none" or backbone in method.runs or backbone in side_b.runs
-            if not (used and method.on(backbone) and side_b.on(backbone)):
-                continue
-            for task in dict.fromkeys((*board.tasks, board.overall)):
-                compared = _compare(board, backbone, method, side_b, task)
-                if compared:
-                    comparisons.append(compared)
-                    family = families.setdefault((board.name, task == board.overall), [])
-                    family.append(compared)
+    for board, backbone, side_a in product(suite.boards.values(), names, sides):
+        # If neither side uses a backbone there is one comparison, not one per backbone.
+        used = backbone == "none" or backbone in side_a.runs or backbone in side_b.runs
+        if used and side_a.on(backbone) and side_b.on(backbone):
+            comparisons += _comparisons(board, backbone, side_a, side_b)
     if not comparisons:
         raise NothingToCompare(
             f"suite {suite.name} has no scores to compare with '{side_b.text}' on "
-            f"{', '.join(names)}; run its missing runs first, or pass another baseline"
+            f"{', '.join(names)}; run its missing runs first, or pass others"
         )
+    families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
+    for compared in comparisons:
+        families[compared.board.name, compared.task == compared.board.overall].append(compared)
+    decisions: dict[Comparison, Decision] = {}
     printed, claims = _printed(suite), []
     for family in families.values():
-        # The seeds that did not diverge would be a biased sample.
-        tested = [compared.pair for compared in family if not compared.diverged]
-        decisions, level = iter(decide(tested)), strictest_level(tested)
+        level = strictest_level(family)
+        decisions |= zip(family, decide(family), strict=True)
         for compared in family:
-            if compared.diverged:
-                decision = Decision("undecided", compared.diverged)
-            else:
-                decision = next(decisions)
-            compared.row |= {"p_adjusted": decision.p_adjusted, "verdict": decision.word}
-            compared.row |= {"reason": decision.reason, "seeds": decision.seeds}
-            claims += _claims(suite, compared, level, printed)
-    rows = pd.DataFrame([compared.row for compared in comparisons]).astype({"seeds": "Int64"})
-    return rows, pd.DataFrame(claims, columns=_CLAIM).astype(_CLAIM_TYPES)
+            for a, b in _claims(compared, printed):
+                claims.append(_claim_row(compared, a, b, level, comparable=not suite.remark))
+    rows = pd.DataFrame([compared.row(decisions[compared]) for compared in comparisons])
+    claimed = pd.DataFrame(claims, columns=_CLAIM)
+    return rows.astype({"seeds": "Int64"}), claimed.astype({"seeds_claimed": "Int64"})

@@ -6,6 +6,7 @@ docs/statistics.md states what adding seeds until a verdict is decided costs in 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,9 +75,7 @@ def open_questions(suite: SuiteResults) -> list[Cell]:
     questions: dict[tuple[Any, ...], Cell] = {}
     for cell in judge(suite):
         if cell.ours.verdict.kind == "inconclusive":
-            number = cell.number
-            compared = (number.run, number.minus, cell.ours.measured_on, number.key, number.metric)
-            questions.setdefault((number.value, *compared), cell)
+            questions.setdefault(cell.ours.question, cell)
     return list(questions.values())
 
 
@@ -84,26 +83,18 @@ def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
     """The runs without a score yet with which an open verdict has the seeds that decide it: planned
     seeds, then the numbers after them; the same on both sides of a difference."""
     number, backbone = cell.number, cell.ours.measured_on
-    scored: dict[Experiment, set[int]] = {}
-    planned: set[int] = set()
+    planned: dict[Seeded, bool] = {}  # whether it has a score
     for method in (number.run, number.minus):
         for run in select(suite, method, backbone):
-            seed = run.plan.seed
-            if seed is not None:  # one side may be untrained
-                planned.add(seed)
-                seeds = scored.setdefault((method, backbone), set())
-                if number.key in run.scores:
-                    seeds.add(seed)
-
-    def order(seed: int) -> tuple[int, int]:  # those first for which the fewest runs are missing
-        return sum(seed not in seeds for seeds in scored.values()), seed
-
-    new = range(max(planned) + 1, max(planned) + 1 + MOST_SEEDS)
-    chosen = [*sorted(planned, key=order), *new][: cell.ours.verdict.seeds]
-    runs: set[Seeded] = set()
-    for experiment, seeds in scored.items():
-        runs |= {(experiment, seed) for seed in chosen if seed not in seeds}
-    return frozenset(runs)
+            if run.plan.seed is not None:  # one side may be untrained
+                planned[(method, backbone), run.plan.seed] = number.key in run.scores
+    experiments = {experiment for experiment, _ in planned}
+    scores = Counter(seed for (_, seed), has_score in planned.items() if has_score)
+    # Those first for which the fewest runs are missing.
+    seeds = sorted({seed for _, seed in planned}, key=lambda seed: (-scores[seed], seed))
+    seeds += range(max(seeds) + 1, max(seeds) + 1 + MOST_SEEDS)
+    chosen = product(experiments, seeds[: cell.ours.verdict.seeds])
+    return frozenset(run for run in chosen if not planned.get(run))
 
 
 def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
@@ -128,12 +119,12 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     without_spread: list[Runs] = []
     for cell in open_cells:
         if cell.ours.verdict.seeds is not None:
-            runs = runs_to_decide(suite, cell)
-            for experiment, seeds in _seeds(runs).items():
-                for needed in in_order([plan[experiment]]):
-                    runs |= {(_experiment(needed), seed) for seed in seeds} - made
-            questions[runs] += 1
-            without_spread += [] if cell.ours.verdict.spread_known else [runs]
+            runs = set(runs_to_decide(suite, cell))
+            for experiment, seed in sorted(runs):
+                needs = in_order(plan[experiment].needs.values())
+                runs |= {(_experiment(needed), seed) for needed in needs} - made
+            questions[frozenset(runs)] += 1
+            without_spread += [] if cell.ours.verdict.spread_known else [frozenset(runs)]
     if not questions:
         why = f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
         if not open_cells:

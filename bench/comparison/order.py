@@ -134,13 +134,11 @@ def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | N
     seeds = [cell.ours.n for cell in cells if not cell.ours.deterministic]
     few = sum(n < FEWEST_SEEDS for n in seeds)
     printed, scores = [cell.number.value for cell in cells], [cell.ours.scores for cell in cells]
-    low, high, expected, remark = nan, nan, nan, ""
-    if not seeds:
-        remark = "no row has seeds"
-    elif few:
+    low, high, expected, remark = nan, nan, nan, "" if seeds else "no row has seeds"
+    if few:
         have = "has" if few == 1 else "have"
         remark = f"{counted(few, 'row')} {have} fewer than {FEWEST_SEEDS} seeds"
-    else:
+    elif seeds:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
     not_comparable = sum(cell.ours.verdict.kind == "not comparable" for cell in cells)

@@ -1,8 +1,8 @@
 """Printed numbers joined with a suite's own. `judge` is the only path from scores to verdicts."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import inf, nan
 from statistics import fmean
@@ -23,7 +23,7 @@ from bench.datasets.metrics import SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Board, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import prior_sd
-from bench.reported.number import Number, measurements
+from bench.reported.number import Number, numbers
 from bench.results.suite_results import (
     NOT_SCORED,
     Key,
@@ -32,141 +32,6 @@ from bench.results.suite_results import (
     deviations,
     diverged,
 )
-
-
-@dataclass(frozen=True)
-class Line:
-    """Our scores beside a printed number, in points, one per seed, and the verdict on it."""
-
-    setting: str
-    scores: tuple[float, ...]
-    verdict: Verdict
-    measured_on: str = ""  # backbone of our runs; empty without runs
-    deterministic: bool = False  # whether they have no seed
-
-    @property
-    def n(self) -> int:
-        return len(self.scores)
-
-    @cached_property
-    def mean(self) -> float:
-        """NaN without scores."""
-        return mean_and_sd(self.scores)[0]
-
-    @cached_property
-    def sd(self) -> float:
-        """NaN with fewer than two scores."""
-        return mean_and_sd(self.scores)[1]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A printed number with our scores. Those of a printed difference are paired differences."""
-
-    number: Number
-    ours: Line  # that it is compared with
-    other: Line | None  # of the method's other setting
-    checkpoint: Line | None  # of the published checkpoint that print quotes
-
-    @property
-    def difference(self) -> float:
-        """Our mean - print; NaN without scores."""
-        return self.ours.mean - self.number.value
-
-    @property
-    def rank(self) -> int | None:
-        """The rank of print among our scores, 1 if none is higher; None with fewer than two."""
-        higher = sum(score > self.number.value for score in self.ours.scores)
-        return 1 + higher if self.ours.n > 1 else None
-
-    @property
-    def best_of_five(self) -> float:
-        """The expected best of five of our scores; NaN with fewer."""
-        return expected_best(self.ours.scores, 5)
-
-    @property
-    def cv(self) -> float:
-        """CV* of print and our scores in percent; NaN for a difference."""
-        if self.number.minus:
-            return nan
-        return coefficient_of_variation([self.number.value, *self.ours.scores])
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether it has any score of ours, or a training that diverged."""
-        lines = (self.ours, self.other, self.checkpoint)
-        scored = any(line is not None and line.n for line in lines)
-        return scored or self.ours.verdict.kind == "diverged"
-
-
-def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
-    """Cells by a key, in the order in which keys come first."""
-    groups: dict[Any, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(key(cell), []).append(cell)
-    return groups
-
-
-_COPIED = (
-    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
-    "note", "aggregation",
-)  # fmt: skip
-_BASIS = ("seeds", "spread_known", "within", "p", "p_adjusted")
-
-
-def _row(cell: Cell) -> dict[str, Any]:
-    """A cell as a row of cells.csv."""
-    number, ours, verdict = cell.number, cell.ours, cell.ours.verdict
-    nothing = Line("", (), verdict)
-    other, checkpoint = cell.other or nothing, cell.checkpoint or nothing
-    row = {name: getattr(number, name) for name in _COPIED} | {
-        "ours_split": number.our_split,
-        "printed": number.value,
-        "run": number.run,
-        "minus": number.minus,
-        "ours": ours.scores,
-        "n": ours.n,
-        "measured_on": ours.measured_on,
-        "deterministic": ours.deterministic,
-        "mean": ours.mean,
-        "sd": ours.sd,
-        "difference": cell.difference,
-        "rank": cell.rank,
-        "best_of_five": cell.best_of_five,
-        "cv": cell.cv,
-        "other_setting": other.setting,
-        "other": other.scores,
-        "other_n": other.n,
-        "other_mean": other.mean,
-        "other_sd": other.sd,
-        "checkpoint": number.checkpoint,
-        "checkpoint_mean": checkpoint.mean,
-        "tolerance": verdict.tolerance,
-        "half_width": verdict.half_width,
-        "mean_half_width": verdict.mean_half_width,
-        "verdict": verdict.kind,
-        "mark": verdict.mark,
-        "reason": verdict.reason,
-    }
-    row |= {name: getattr(verdict, name) for name in _BASIS}
-    for name, line in (("other", cell.other), ("checkpoint", cell.checkpoint)):
-        row[f"{name}_verdict"] = line.verdict.kind if line else ""
-        row[f"{name}_mark"] = line.verdict.mark if line else ""
-        row[f"{name}_reason"] = line.verdict.reason if line else ""
-    return row
-
-
-# Types of columns of which some cells have no value.
-_FLOATS = ("tolerance", "half_width", "mean_half_width", "p", "p_adjusted")
-_TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64", "rank": "Int64"}
-
-
-def frame(cells: Iterable[Cell]) -> pd.DataFrame:
-    """The rows of cells.csv: for files, and for what pandas groups."""
-    return pd.DataFrame(map(_row, cells)).astype(_TYPES)
-
-
-Question = tuple[Any, ...]
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
@@ -198,14 +63,40 @@ def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> l
     return clauses + deviations([run.plan])
 
 
-@dataclass(frozen=True)
-class _Side:
-    """Our side of a printed number: the runs that a line of its cell is of."""
+@dataclass(eq=False)
+class Line:
+    """Our side of a printed number: the runs that it is compared with, their scores in points, and
+    the verdict on them."""
 
     number: Number
+    text: str  # of the runs, such as simcse@official
     runs: list[RunResults]  # one per seed
     minus: list[RunResults] | None  # for a printed difference, the runs that are subtracted
     backbone: str  # as printed
+    verdict: Verdict = field(init=False)
+
+    @property
+    def setting(self) -> str:
+        return self.text.partition("@")[2]
+
+    @property
+    def measured_on(self) -> str:
+        """The backbone of our runs; empty without runs."""
+        return self.runs[0].plan.backbone if self.runs else ""
+
+    @property
+    def n(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def mean(self) -> float:
+        """NaN without scores."""
+        return mean_and_sd(self.scores)[0]
+
+    @cached_property
+    def sd(self) -> float:
+        """NaN with fewer than two scores."""
+        return mean_and_sd(self.scores)[1]
 
     @property
     def all_runs(self) -> list[RunResults]:
@@ -213,11 +104,12 @@ class _Side:
 
     @property
     def deterministic(self) -> bool:
+        """Whether our runs have no seed."""
         return bool(self.all_runs) and all(run.plan.seed is None for run in self.all_runs)
 
     @cached_property
     def scores(self) -> tuple[float, ...]:
-        """Points, one per seed; for a difference, over the seeds that both sides have."""
+        """One per seed; for a difference, over the seeds that both sides have."""
         sign, scores = self.number.form.sign, self._by_seed(self.runs)
         if self.minus is None:
             return tuple(sign * score for score in scores.values())
@@ -229,7 +121,7 @@ class _Side:
         return {run.plan.seed: run.scores[key] for run in runs if key in run.scores}
 
     @cached_property
-    def question(self) -> Question:
+    def question(self) -> tuple[Any, ...]:
         """What is asked: a printed value that is compared with the same scores is one question,
         wherever it is printed."""
         number = self.number
@@ -303,6 +195,115 @@ def _why_missing(runs: list[RunResults], key: Key) -> str:
     return next((run.reason for run in runs if run.status != "finished" and run.reason), default)
 
 
+@dataclass(frozen=True)
+class Cell:
+    """A printed number with our scores. Those of a printed difference are paired differences."""
+
+    number: Number
+    ours: Line  # that it is compared with
+    other: Line | None = None  # of the method's other setting
+    checkpoint: Line | None = None  # of the published checkpoint that print quotes
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for line in (self.ours, self.other, self.checkpoint) if line]
+
+    @property
+    def difference(self) -> float:
+        """Our mean - print; NaN without scores."""
+        return self.ours.mean - self.number.value
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of print among our scores, 1 if none is higher; None with fewer than two."""
+        higher = sum(score > self.number.value for score in self.ours.scores)
+        return 1 + higher if self.ours.n > 1 else None
+
+    @property
+    def best_of_five(self) -> float:
+        """The expected best of five of our scores; NaN with fewer."""
+        return expected_best(self.ours.scores, 5)
+
+    @property
+    def cv(self) -> float:
+        """CV* of print and our scores in percent; NaN for a difference."""
+        if self.number.minus:
+            return nan
+        return coefficient_of_variation([self.number.value, *self.ours.scores])
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has any score of ours, or a training that diverged."""
+        return any(line.n for line in self.lines) or self.ours.verdict.kind == "diverged"
+
+
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
+    """Cells by a key, in the order in which keys come first."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(key(cell), []).append(cell)
+    return groups
+
+
+_COPIED = (
+    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
+    "note", "aggregation",
+)  # fmt: skip
+_BASIS = ("seeds", "spread_known", "within", "p", "p_adjusted")
+
+
+def _row(cell: Cell) -> dict[str, Any]:
+    """A cell as a row of cells.csv."""
+    number, ours, verdict = cell.number, cell.ours, cell.ours.verdict
+    nothing = Line(number, "", [], None, "")
+    other, checkpoint = cell.other or nothing, cell.checkpoint or nothing
+    row = {name: getattr(number, name) for name in _COPIED} | {
+        "ours_split": number.our_split,
+        "printed": number.value,
+        "run": number.run,
+        "minus": number.minus,
+        "ours": ours.scores,
+        "n": ours.n,
+        "measured_on": ours.measured_on,
+        "deterministic": ours.deterministic,
+        "mean": ours.mean,
+        "sd": ours.sd,
+        "difference": cell.difference,
+        "rank": cell.rank,
+        "best_of_five": cell.best_of_five,
+        "cv": cell.cv,
+        "other_setting": other.setting,
+        "other": other.scores,
+        "other_n": other.n,
+        "other_mean": other.mean,
+        "other_sd": other.sd,
+        "checkpoint": number.checkpoint,
+        "checkpoint_mean": checkpoint.mean,
+        "tolerance": verdict.tolerance,
+        "half_width": verdict.half_width,
+        "mean_half_width": verdict.mean_half_width,
+        "verdict": verdict.kind,
+        "mark": verdict.mark,
+        "reason": verdict.reason,
+    }
+    row |= {name: getattr(verdict, name) for name in _BASIS}
+    for name, line in (("other", cell.other), ("checkpoint", cell.checkpoint)):
+        row[f"{name}_verdict"] = line.verdict.kind if line else ""
+        row[f"{name}_mark"] = line.verdict.mark if line else ""
+        row[f"{name}_reason"] = line.verdict.reason if line else ""
+    return row
+
+
+# Types of columns of which some cells have no value.
+_FLOATS = ("tolerance", "half_width", "mean_half_width", "p", "p_adjusted")
+_TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64", "rank": "Int64"}
+
+
+def frame(cells: Iterable[Cell]) -> pd.DataFrame:
+    """The rows of cells.csv: for files, and for what pandas groups."""
+    return pd.DataFrame(map(_row, cells)).astype(_TYPES)
+
+
 def _other_setting(run: str) -> str:
     method, _, setting = run.partition("@")
     return f"{method}@{'paper' if setting == 'official' else 'official'}"
@@ -311,56 +312,39 @@ def _other_setting(run: str) -> str:
 def judge(suite: SuiteResults) -> list[Cell]:
     """A cell for each printed number that measures something, in the order of print."""
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
-    all_sides: list[dict[str, _Side]] = []  # by line
-    settled: dict[Question, Verdict] = {}
-    inputs: dict[Question, VerdictInput] = {}  # of those that need a test
+    cells: list[Cell] = []
     # The further lines look at the same numbers again, so they have families of their own. A
     # question belongs to the paper in which it comes first.
-    families: dict[tuple[str, str], list[Question]] = {}
-
-    for number in measurements():
-        backbone = number.our_backbone
+    families: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    asked: dict[tuple[Any, ...], Line] = {}
+    for number in (number for number in numbers() if number.is_measurement):
+        backbone, other_text = number.our_backbone, _other_setting(number.run)
         minus = runs_of(number.minus, backbone) if number.minus else None
-        sides = {"ours": _Side(number, runs_of(number.run, backbone), minus, backbone)}
+        lines = {"ours": Line(number, number.run, runs_of(number.run, backbone), minus, backbone)}
         # A method with a single setting, such as an untrained encoder, is subtracted from both.
         minus = runs_of(_other_setting(number.minus), backbone) or minus
-        other = _Side(number, runs_of(_other_setting(number.run), backbone), minus, backbone)
+        other = Line(number, other_text, runs_of(other_text, backbone), minus, backbone)
         if other.scores:
-            sides["other"] = other
+            lines["other"] = other
         if number.checkpoint:
-            # A published checkpoint brings its own backbone.
-            published = runs_of(number.checkpoint, NO_BACKBONE.name)
-            sides["checkpoint"] = _Side(number, published, None, NO_BACKBONE.name)
-        all_sides.append(sides)
-        for line, side in sides.items():
-            question = side.question
-            if question in settled or question in inputs:
-                continue
-            verdict = side.verdict_without_test()
-            if verdict:
-                settled[question] = verdict
-            else:
-                inputs[question] = side.verdict_input()
-                families.setdefault((number.source, line), []).append(question)
+            name = NO_BACKBONE.name  # a published checkpoint brings its own
+            published = runs_of(number.checkpoint, name)
+            lines["checkpoint"] = Line(number, number.checkpoint, published, None, name)
+        cells.append(Cell(number, **lines))
+        for name, line in lines.items():
+            if asked.setdefault(line.question, line) is line:
+                families[number.source, name].append(line)
 
+    settled: dict[Line, Any] = {}
     for family in families.values():
-        judged_family = verdicts([inputs[question] for question in family])
-        settled |= zip(family, judged_family, strict=True)
-    return [_cell(sides, settled) for sides in all_sides]
-
-
-def _cell(sides: Mapping[str, _Side], settled: Mapping[Question, Verdict]) -> Cell:
-    ours = sides["ours"]
-    number, verdict = ours.number, settled[ours.question]
-    measured_on = ours.runs[0].plan.backbone if ours.runs else ""
-    setting = number.run.partition("@")[2]
-    line = Line(setting, ours.scores, verdict, measured_on, ours.deterministic)
-    further: dict[str, Line] = {}
-    for name, run in (("other", _other_setting(number.run)), ("checkpoint", number.checkpoint)):
-        if name in sides:
-            side = sides[name]
-            further[name] = Line(run.partition("@")[2], side.scores, settled[side.question])
-    return Cell(number, line, further.get("other"), further.get("checkpoint"))
+        settled |= {line: line.verdict_without_test() for line in family}
+        tested = [line for line in family if settled[line] is None]
+        inputs = [line.verdict_input() for line in tested]
+        settled |= zip(tested, verdicts(inputs), strict=True)
+    for cell in cells:
+        for line in cell.lines:
+            line.verdict = settled[asked[line.question]]
+    return cells
 
 
 # Columns that identify a row of a leaderboard, beside the recipe.
@@ -397,10 +381,9 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
             mean, sd = mean_and_sd(values)
             row |= {task: mean, f"{task} sd": sd, f"{task} n": len(values)}
         rows.append(row)
-    backbones = dict.fromkeys(group[0] for group in groups)
-    order = sorted(backbones, key=lambda backbone: backbone == NO_BACKBONE.name)
-    rows.sort(key=lambda row: -fmean(row["averages"] or [-inf]))
-    rows.sort(key=lambda row: order.index(row["backbone"]))
+    backbones = list(dict.fromkeys(group[0] for group in groups if group[0] != NO_BACKBONE.name))
+    places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE.name])}
+    rows.sort(key=lambda row: (places[row["backbone"]], -fmean(row["averages"] or [-inf])))
     scores = [f"{task}{suffix}" for task in (*board.tasks, "Avg") for suffix in ("", " sd")]
     counts = [f"{task} n" for task in (*board.tasks, "Avg")]
     columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]

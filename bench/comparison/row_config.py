@@ -14,8 +14,7 @@ from bench.reported.address import slug
 from bench.reported.number import Number
 from bench.runs import config
 from bench.runs.config import LONGEST_NAME, Suite
-from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError, listed
+from bench.utils.errors import UserError
 
 
 def row_config(
@@ -29,67 +28,42 @@ def row_config(
         why = first.reason or "hyper-parameter, not a score"
         where = f"{first.source}, {first.table}, {first.method}"
         raise UserError(f"{where} cannot be run: {why}; python -m bench coverage lists all such")
-    paper_suite, runs = _planned(compared)
-    entries = _entries(runs, {number.our_metric.analysis for number in compared}, seeds)
-    all_seeds = [seed for entry in entries for seed in entry.get("seeds", ())]
-    suite_seeds = list(dict.fromkeys(all_seeds)) or paper_suite.seeds
-    for entry in entries:
-        if entry.get("seeds") == suite_seeds:
-            del entry["seeds"]
+    # The backbone of a row whose method needs none is that of print.
+    backbones: dict[tuple[str, str], str] = {}
+    for number in compared:
+        name = number.our_backbone
+        for text in filter(None, (number.run, number.minus)):
+            backbones[text, name] = number.backbone if name == NO_BACKBONE.name else name
+    for path in config.PAPERS:
+        paper_suite = config.load(path)
+        planned = config.planned(paper_suite)
+        runs = [run for run in planned if (run.text, run.backbone) in backbones]
+        if runs:
+            break
+    analyses = {number.our_metric.analysis for number in compared}
+    entries: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in runs:
+        name = backbones[run.text, run.backbone]
+        entry = entries.setdefault((run.text, name), {"method": run.text, "backbones": [name]})
+        if run.seed is not None:
+            drawn = [*entry.get("seeds", []), run.seed]
+            entry["seeds"] = list(range(drawn[0], drawn[0] + seeds)) if seeds else drawn
+        measured = [analysis for analysis in run.analyses if analysis in analyses]
+        if measured:
+            entry["analyses"] = list(dict.fromkeys([*entry.get("analyses", []), *measured]))
+    all_seeds = [seed for entry in entries.values() for seed in entry.get("seeds", ())]
     return paper_suite.changed(
         suite=_name(numbers),
         tasks=list(tasks) or _tasks(compared) or paper_suite.tasks,
-        seeds=suite_seeds,
-        backbones={name: {} for entry in entries for name in entry["backbones"]},
-        methods=entries,
+        seeds=list(dict.fromkeys(all_seeds)) or paper_suite.seeds,
+        backbones={name: {} for _, name in entries},
+        methods=[*entries.values()],
         compare=None,
     )
 
 
-def _planned(numbers: Iterable[Number]) -> tuple[Suite, list[tuple[PlannedRun, str]]]:
-    """The suite that plans all runs of some numbers, and these, each with a backbone to list."""
-    listed_backbones: dict[tuple[str, str], str] = {}
-    for number in numbers:
-        backbone = number.our_backbone
-        for text in filter(None, (number.run, number.minus)):
-            free = backbone == NO_BACKBONE.name
-            listed_backbones[text, backbone] = number.backbone if free else backbone
-    for path in config.PAPERS:
-        suite = config.load(path)
-        runs = []
-        for run in config.planned(suite):
-            key = run.text, run.backbone
-            if key in listed_backbones:
-                runs.append((run, listed_backbones[key]))
-        if runs:
-            return suite, runs
-    names = listed(f"{text} on {backbone}" for text, backbone in listed_backbones)
-    raise UserError(f"no suite plans {names}; write a configuration (config/README.md)")
-
-
-def _entries(
-    runs: Iterable[tuple[PlannedRun, str]], analyses: set[str], seeds: int | None
-) -> list[dict[str, Any]]:
-    """The entries of a configuration: one for each method and the seeds that it has."""
-    run_seeds: dict[tuple[str, str], list[int]] = {}
-    run_analyses: dict[str, dict[str, None]] = {}
-    for run, backbone in runs:
-        drawn = run_seeds.setdefault((run.text, backbone), [])
-        if run.seed is not None:
-            drawn.append(run.seed)
-        names = dict.fromkeys(name for name in run.analyses if name in analyses)
-        run_analyses.setdefault(run.text, {}).update(names)
-    entries: dict[tuple[str, tuple[int, ...]], dict[str, Any]] = {}
-    for (text, backbone), drawn in run_seeds.items():
-        if drawn and seeds:
-            drawn = list(range(drawn[0], drawn[0] + seeds))
-        entry = {"method": text, "backbones": [], "seeds": drawn, "analyses": [*run_analyses[text]]}
-        entries.setdefault((text, tuple(drawn)), entry)["backbones"].append(backbone)
-    return [{key: value for key, value in entry.items() if value} for entry in entries.values()]
-
-
 def _tasks(numbers: Iterable[Number]) -> list[str]:
-    """The tasks that printed scores need, as a group's name where they are a whole group."""
+    """The tasks that printed scores need."""
     tasks: dict[str, None] = {}
     for number in numbers:
         if number.task == "Avg":
@@ -97,9 +71,7 @@ def _tasks(numbers: Iterable[Number]) -> list[str]:
             tasks |= dict.fromkeys(DEV_AVERAGE if number.our_split == "dev" else average)
         elif number.our_metric.tasks:
             tasks[number.task] = None
-    groups = [name for name in ("sts", "transfer", "probing") if set(GROUPS[name]) <= set(tasks)]
-    covered = {task for name in groups for task in GROUPS[name]}
-    return [*groups, *(task for task in tasks if task not in covered)]
+    return [*tasks]
 
 
 def _name(numbers: Iterable[Number]) -> str:

@@ -140,9 +140,7 @@ class VerdictInput:
     @property
     def seeds_to_decide(self) -> int:
         """The number of seeds at which `within` is decided if mean and spread stay as they are; at
-        most `MOST_SEEDS` + 1. The fewest that are tested if the spread is not known."""
-        if not self.spread_known:
-            return FEWEST_SEEDS
+        most `MOST_SEEDS` + 1. The fewest that are tested if no spread is known, which is 0 then."""
         return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
 
     @cached_property

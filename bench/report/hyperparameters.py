@@ -8,7 +8,7 @@ import pandas as pd
 
 from bench.registry.methods import method_class, method_classes
 from bench.report.formats import write_table
-from bench.reported import SOURCES, printed_text
+from bench.reported import SOURCES
 from bench.reported.address import slug
 from bench.reported.number import numbers
 from bench.results.suite_results import NEUTRAL_CHANGES, SuiteResults
@@ -121,7 +121,7 @@ def hyperparameters() -> pd.DataFrame:
                 "method": number.method,
                 "backbone": number.backbone,
                 "name": name,
-                "printed": printed_text(number),
+                "printed": number.text,
                 "paper": _text(paper),
                 "official": _text(official),
                 "remark": remark,

@@ -35,7 +35,7 @@ from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.printed_table import ShownRow, ShownTable
 from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
-from bench.reported import SOURCES, paper_name, printed_text
+from bench.reported import SOURCES, paper_name
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
 from bench.reported.number import printed_gains
@@ -287,7 +287,7 @@ def facts(cell: Cell) -> Facts:
     """What is known of a printed number, as titled texts: the lines of `templates/number.txt`."""
     digits = cell.number.our_metric.digits
     return _facts(
-        "number.txt", cell=cell, printed=printed_text(cell.number), digits=digits,
+        "number.txt", cell=cell, printed=cell.number.text, digits=digits,
         score=score_text, level=LEVEL, rounded=lambda value: f"{value:.{digits}f}",
         aggregated=AGGREGATIONS, symbols=VERDICT_SYMBOLS, meanings=VERDICT_MEANINGS,
     )  # fmt: skip

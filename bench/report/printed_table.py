@@ -15,8 +15,8 @@ from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
 from bench.report.formats import Bold, plain, score_text
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
-from bench.reported import SOURCES, printed_names, printed_text
-from bench.reported.address import row_name, slug
+from bench.reported import SOURCES
+from bench.reported.address import printed_names, row_name, slug
 from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import listed
@@ -95,7 +95,7 @@ def shown_table(cells: Sequence[Cell]) -> ShownTable:
         enough = line.deterministic or line.n >= FEWEST_SEEDS
         shown[number] = ShownCell(
             cell,
-            _text(printed_text(number), number in printed),
+            _text(number.text, number in printed),
             _text(score, enough and number in ours),
         )
     if lines:

@@ -2,9 +2,12 @@
 
 import re
 import shlex
+from functools import cache
 from typing import Any
 
-from bench.reported import SOURCES, paper_name, printed, printed_names
+import yaml
+
+from bench.reported import FOLDER, SOURCES, paper_name
 from bench.reported.number import Number, numbers
 from bench.utils.errors import UserError, did_you_mean
 
@@ -32,6 +35,19 @@ def row_name(method: str, variant: str) -> str:
     return f"{method} ({variant})" if variant else method
 
 
+@cache
+def printed_names() -> dict[tuple[str, ...], str]:
+    """The names of rows as printed, by `LABEL`; not of tables whose labels are enough."""
+    names: dict[tuple[str, ...], str] = {}
+    content = yaml.safe_load((FOLDER / "names.yaml").read_text(encoding="utf-8"))
+    for source, tables in content.items():
+        for table, rows in tables.items():
+            of_table = (number for number in numbers() if number.label[:2] == (source, table))
+            labels = dict.fromkeys(number.label for number in of_table)
+            names |= zip(labels, rows, strict=True)
+    return names
+
+
 def find_paper(word: str) -> str:
     """The key of `SOURCES` that a word means: the key itself or the paper's short name."""
     names = {slug(name): key for key in SOURCES for name in (key, paper_name(key))}
@@ -42,12 +58,12 @@ def find_paper(word: str) -> str:
 
 def find_table(source: str, word: str) -> str:
     """The name of a paper's table, as printed, that a word means: its name, or its number."""
-    names = [*printed().query("source == @source")["table"].unique()]
+    names = list(dict.fromkeys(row.table for row in numbers() if row.source == source))
     meant = slug(word).replace("-", "")
     tables = [name for name in names if slug(name).replace("-", "") in (meant, f"table{meant}")]
     if not tables:
         raise UserError(f"{source} has no table '{word}'{did_you_mean(word, names)}")
-    return str(tables[0])
+    return tables[0]
 
 
 def find_rows(source: str, table: str, row: str, backbone: str | None = None) -> list[Number]:

@@ -1,20 +1,86 @@
-"""A printed number with its place in print and the run that it is compared with; printed gains."""
+"""A printed number with its place in print and the run that it is compared with (recipes.yaml);
+printed gains."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 from math import sqrt
+from pathlib import Path
+from typing import Annotated, Literal
 
-import numpy as np
 import pandas as pd
+import yaml
+from pydantic import BeforeValidator, ValidationError, model_validator
+from scipy.spatial.distance import pdist
 
-from bench.datasets.metrics import METRICS, PRINTED, Metric, Printed, aggregated
-from bench.reported import FOLDER, mapped, printed, prior_sd
+from bench.datasets.metrics import AGGREGATIONS, METRICS, PRINTED, Metric, Printed, aggregated
+from bench.datasets.tasks import WITH_SUBSETS
+from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd
+from bench.utils.errors import UserError
+from bench.utils.validation import Model, explain
+
+Texts = Annotated[
+    list[str], BeforeValidator(lambda texts: [texts] if isinstance(texts, str) else texts)
+]
+
+
+# Why a printed row is compared with no run.
+REASONS = (
+    "training data not available",
+    "measurement not described",
+    "hyper-parameter, not a score",
+)
+
+
+class Recipe(Model):
+    """An entry of recipes.yaml: the run that printed rows are compared with, or why there is
+    none."""
+
+    # The rows: those that agree with all of these fields, with one of its values each.
+    source: Texts = []
+    table: Texts = []
+    method: Texts = []
+    backbone: Texts = []
+    variant: Texts = []
+    run: str = ""  # such as simcse@official
+    minus: str = ""  # the run whose scores are subtracted
+    suite_backbone: str = ""  # where it has another name in a suite than in print
+    suite_split: str = ""
+    checkpoint: dict[str, str] = {}  # printed backbone -> run of the published checkpoint
+    reason: Literal["", *REASONS] = ""  # type: ignore[valid-type]
+    deviation: str = ""  # a clause: why the run does not measure what is printed
+    note: str = ""  # a sentence for the caption of the table
+    # How print joins the subsets of a task, if not by one correlation over all pairs.
+    aggregation: Literal["", *AGGREGATIONS] = ""  # type: ignore[valid-type]
+
+    @model_validator(mode="after")
+    def _run_or_reason(self) -> Recipe:
+        if bool(self.run) == bool(self.reason):
+            raise ValueError("an entry must have either 'run' or 'reason'")
+        return self
+
+    def matches(self, row: Mapping[str, str]) -> bool:
+        return all(row[name] in (getattr(self, name) or [row[name]]) for name in LABEL)
+
+
+class _Recipes(Model):
+    checkpoints: list[dict[str, str]] = []  # anchors of the entries
+    entries: list[Recipe]
+
+
+def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[Recipe]:
+    """The entries of recipes.yaml."""
+    try:
+        return _Recipes.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).entries
+    except ValidationError as error:
+        raise UserError(f"{path.name}: {explain(error)}") from None
 
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number. Its fields are the columns of `bench.reported.mapped`."""
+    """A printed number. Its fields are `bench.reported.COLUMNS`, and those of its `Recipe`."""
 
     source: str
     table: str
@@ -24,17 +90,18 @@ class Number:
     task: str
     split: str
     metric: str
-    value: float
+    value: float  # scores in points
+    text: str  # `value` with the decimals that are printed, such as `46.70`
     quoted_from: str
     run: str
     minus: str
-    suite_backbone: str
-    suite_split: str
-    checkpoint: str
+    our_backbone: str  # as in a suite
+    our_split: str
+    checkpoint: str  # that of the row's backbone
     reason: str
     deviation: str
     note: str
-    aggregation: str
+    aggregation: str  # empty for tasks without subsets
 
     @property
     def is_measurement(self) -> bool:
@@ -61,14 +128,6 @@ class Number:
         return PRINTED[self.metric][1]
 
     @property
-    def our_split(self) -> str:
-        return self.suite_split or self.split
-
-    @property
-    def our_backbone(self) -> str:
-        return self.suite_backbone or self.backbone
-
-    @property
     def key(self) -> tuple[str, str, str]:
         """Our score of it, as in `bench.results.suite_results.RunResults.scores`."""
         return self.task, self.our_split, aggregated(PRINTED[self.metric][0], self.aggregation)
@@ -77,12 +136,26 @@ class Number:
 @cache
 def numbers() -> tuple[Number, ...]:
     """Every printed number, in the order of print."""
-    return tuple(Number(**row) for row in mapped().to_dict("records"))
-
-
-def measurements() -> list[Number]:
-    """The printed numbers that measure something, in the order of print."""
-    return [number for number in numbers() if number.is_measurement]
+    # The files of printed tables have names that start with their paper.
+    paths = [path for path in sorted(FOLDER.glob("*.csv")) if path.stem.split("_")[0] in SOURCES]
+    tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    entries, rows = load_recipes(), []
+    for row in pd.concat(tables)[COLUMNS].to_dict("records"):
+        matches = [entry for entry in entries if entry.matches(row)]
+        if len(matches) != 1:
+            label = {name: row[name] for name in LABEL}
+            raise UserError(
+                f"recipes.yaml: {len(matches)} entries match {label}; exactly one must match"
+            )
+        recipe = matches[0].model_dump(exclude={*LABEL, "suite_backbone", "suite_split"})
+        recipe["our_backbone"] = matches[0].suite_backbone or row["backbone"]
+        recipe["our_split"] = matches[0].suite_split or row["split"]
+        recipe["checkpoint"] = recipe["checkpoint"].get(row["backbone"], "")
+        if row["task"] not in (*WITH_SUBSETS, "Avg"):
+            recipe["aggregation"] = ""
+        row |= {"text": row["value"], "value": float(row["value"])}
+        rows.append(Number(**row, **recipe))
+    return tuple(rows)
 
 
 # The table that prints each paper's own method beside SimCSE, and the method's name there.
@@ -104,18 +177,14 @@ def printed_gains() -> pd.DataFrame:
         of two public runs of SimCSE stay below), and `share` (of all pairs of these runs, those at
         least `gain` apart).
     """
-    averages = printed().query("task == 'Avg'").set_index(["source", "table", "method"])
     seeds = pd.read_csv(FOLDER / "seeds.csv").query("task == 'Avg' and split == 'test'")
-    runs = {backbone: part["value"].to_numpy() for backbone, part in seeds.groupby("backbone")}
+    apart = {name: pdist(runs[["value"]], "cityblock") for name, runs in seeds.groupby("backbone")}
+    averages = {number.label[:4]: number.value for number in numbers() if number.task == "Avg"}
     rows = []
-    for source, table, method in OWN:
-        own, base = (
-            averages.loc[(source, table, name)].set_index("backbone")["value"]
-            for name in (method, "SimCSE")
-        )
-        for backbone, value in own.items():
-            gain = round(value - base[backbone], 2)
-            apart = np.array([abs(a - b) for a, b in combinations(runs[backbone], 2)])
-            reach = BEYOND * (prior_sd(str(backbone), "Avg") or 0.0)
-            rows.append((method, backbone, gain, reach, float((apart >= gain).mean())))
+    for label, value in averages.items():
+        if label[:3] in OWN:
+            source, table, method, backbone = label
+            gain = round(value - averages[source, table, "SimCSE", backbone], 2)
+            reach = BEYOND * (prior_sd(backbone, "Avg") or 0.0)
+            rows.append((method, backbone, gain, reach, float((apart[backbone] >= gain).mean())))
     return pd.DataFrame(rows, columns=["method", "backbone", "gain", "reach", "share"])

@@ -2,9 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ import yaml
 
 from bench.datasets.metrics import METRICS
 from bench.reported import COLUMNS, FOLDER
+from bench.reported.address import row_name
 from bench.utils.errors import listed
 
 _KINDS = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
@@ -21,6 +23,7 @@ DIFFERENCE = "_delta"  # suffix of the metric of a printed difference "A minus B
 # Models that the papers do not train: hyper-parameters of training are not part of their label.
 UNTRAINED = ("GloVe", "BERT", "RoBERTa")
 TRAINING = re.compile("(bs|batch_size|lr|learning_rate|tau|temperature|epochs|steps|seed)=")
+
 
 Row = Any  # of `read`
 Rows = Sequence[Row]
@@ -51,7 +54,6 @@ def read(printed: pd.DataFrame) -> Rows:
     labels, groups = zip(*scores.groupby(fields, sort=False), strict=True)
     rows = pd.DataFrame(labels, columns=fields)
     # The decimal number that is printed, rather than the nearest binary fraction.
-    rows["score"] = rows["metric"].str.removesuffix(DIFFERENCE)
     rows["cells"] = [
         {cell.task: Fraction(repr(cell.value)) for cell in group.itertuples()} for group in groups
     ]
@@ -59,17 +61,30 @@ def read(printed: pd.DataFrame) -> Rows:
     rows["figures"] = [tuple(row.cells[task] for task in row.tasks) for row in rows.itertuples()]
     # The unit of a row is that of all its tasks, because single numbers may end in a zero.
     rows["unit"] = [min(map(last_place, figures)) for figures in rows["figures"]]
-    variant = rows["variant"].str.strip("()")
-    settings = variant.str.replace(r"(\d+) (\D+)", r"\2=\1", regex=True)  # 12 layers: layers=12
-    rows["words"] = [frozenset(map(str.strip, text.split(","))) - {""} for text in settings]
-    rows["who"] = rows["method"] + variant.where(variant == "", " (" + variant + ")")
-    rows["who"] += ", " + rows["backbone"]
+    variants = rows["variant"].str.strip("()").str.split(",")  # such as `bs=64, cls`
+    rows["words"] = [frozenset(map(str.strip, words)) - {""} for words in variants]
+    names = map(row_name, rows["method"], rows["variant"])
+    rows["who"] = [f"{name}, {on}" for name, on in zip(names, rows["backbone"], strict=True)]
     rows["place"] = rows["source"] + " " + rows["table"]
     rows["name"] = rows["place"] + ": " + rows["who"]
     rows["paper"] = rows["source"].str.replace(r"-v\d+$", "", regex=True)
     rows["in_text"] = ~rows["table"].str.fullmatch(r"(Table|Figure) \w+")
     rows["label"] = [label(row) for row in rows.itertuples()]
     return [*rows.itertuples()]
+
+
+def label(row: Row) -> tuple[Any, ...]:
+    """What determines a row's numbers: a paper's own run of a trained method is distinct from
+    quoted numbers and from other papers' runs."""
+    words, origin = row.words, "quoted" if row.quoted_from else row.paper
+    if row.method in UNTRAINED:
+        words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
+    return words, origin, row.method, row.backbone, row.metric, row.split
+
+
+def misfit(row: Row) -> Fraction:
+    """How far the printed average is above the mean of the row."""
+    return row.cells["Avg"] - mean(row.figures)
 
 
 def last_place(value: Fraction) -> Fraction:
@@ -81,26 +96,17 @@ def shown(value: Fraction) -> str:
     return f"{float(value):.2f}"
 
 
-def cells_of(rows: Rows) -> list[tuple[Row, str, Fraction]]:
+def cells_of(rows: Iterable[Row]) -> list[tuple[Row, str, Fraction]]:
     return [(row, task, value) for row in rows for task, value in row.cells.items()]
 
 
-def same(row: Row, other: Row, *fields: str) -> bool:
-    return all(getattr(row, field) == getattr(other, field) for field in fields)
+def same(first: Row, second: Row, *fields: str) -> bool:
+    return all(getattr(first, field) == getattr(second, field) for field in fields)
 
 
-def nested(row: Row, other: Row) -> bool:
+def nested(first: Row, second: Row) -> bool:
     """Whether one variant abbreviates the other."""
-    return row.words <= other.words or other.words <= row.words
-
-
-def label(row: Row) -> tuple[Any, ...]:
-    """What determines a row's numbers: a paper's own run of a trained method is distinct from
-    quoted numbers and from other papers' runs."""
-    words, origin = row.words, "quoted" if row.quoted_from else row.paper
-    if row.method in UNTRAINED:
-        words, origin = frozenset(word for word in words if not TRAINING.match(word)), ""
-    return words, origin, row.method, row.backbone, row.metric, row.split
+    return first.words <= second.words or second.words <= first.words
 
 
 def described(rows: Rows) -> str:

@@ -360,11 +360,10 @@ def validate(values: Any) -> Suite:
 
 def _check_stand_ins(suite: Suite) -> None:
     """Check that each stand-in replaces a backbone that a paper reports."""
-    from bench.reported import mapped  # imports pandas, which other configurations do not need
+    # Imports pandas, which other configurations do not need.
+    from bench.reported.number import numbers
 
-    rows = mapped().query("run != ''")
-    suite_names = rows["suite_backbone"].where(rows["suite_backbone"] != "", rows["backbone"])
-    reported = set(suite_names) - {"none"}
+    reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
     for printed, name in suite.printed_backbones:
         if printed not in reported:
             raise UserError(

@@ -10,12 +10,13 @@ from bench.cli import main
 from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report import printed_table
-from bench.reported import SOURCES, printed
+from bench.reported import SOURCES
 from bench.reported.address import find_paper, find_table
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.stages import workflow
 from bench.utils.interrupts import Stopped
+from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROW = ["reproduce", "gs-infonce-v2", "Table 2", "--row", "GS-InfoNCE"]

@@ -21,7 +21,6 @@ from bench.comparison.reproduction import Cell, judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.page import render_page
 from bench.report.tables import render_tables
-from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
 from bench.runs.run import PlannedRun
@@ -31,6 +30,7 @@ from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
 from tests.support.page_project import png
+from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import write_suite
 
 BERT = "bert-base-uncased"

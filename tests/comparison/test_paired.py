@@ -19,7 +19,6 @@ from bench.comparison.against_baseline import (
     Decision,
     PairedDifferences,
     decide,
-    pair_scores,
     seeds_to_show,
     strictest_level,
 )
@@ -38,7 +37,7 @@ def two_methods(draw, least: int = 3) -> tuple[dict[int, float], dict[int, float
 
 
 def paired(*differences: float, **more: float) -> PairedDifferences:
-    return pair_scores(dict(enumerate(differences)), dict.fromkeys(range(50), 0.0), **more)
+    return PairedDifferences(dict(enumerate(differences)), dict.fromkeys(range(50), 0.0), **more)
 
 
 def all_nan(*values: float) -> bool:
@@ -49,28 +48,30 @@ def all_nan(*values: float) -> bool:
 
 
 def test_only_common_seeds_are_paired_in_their_order():
-    found = pair_scores({3: 76.0, 1: 75.0, 9: 0.0}, {1: 74.0, 2: 99.0, 3: 76.5})
+    found = PairedDifferences({3: 76.0, 1: 75.0, 9: 0.0}, {1: 74.0, 2: 99.0, 3: 76.5})
     assert (found.kind, found.differences, found.n) == ("paired", (1.0, -0.5), 2)
 
 
 def test_an_untrained_side_stands_against_every_seed():
     trained, untrained = {1: 75.0, 2: 76.0, 3: 77.0}, {None: 74.0}
-    assert pair_scores(trained, untrained).differences == (1.0, 2.0, 3.0)
-    assert pair_scores(untrained, trained).differences == (-1.0, -2.0, -3.0)
-    kinds = {pair_scores(*sides).kind for sides in ((trained, untrained), (untrained, trained))}
+    assert PairedDifferences(trained, untrained).differences == (1.0, 2.0, 3.0)
+    assert PairedDifferences(untrained, trained).differences == (-1.0, -2.0, -3.0)
+    kinds = {
+        PairedDifferences(*sides).kind for sides in ((trained, untrained), (untrained, trained))
+    }
     assert kinds == {"one-sample"}
     oracle = stats.ttest_1samp([75.0, 76.0, 77.0], 74.0)
-    assert pair_scores(trained, untrained).p_value == pytest.approx(oracle.pvalue)
+    assert PairedDifferences(trained, untrained).p_value == pytest.approx(oracle.pvalue)
 
 
 def test_two_untrained_sides_have_one_difference_and_no_test():
-    found = pair_scores({None: 60.0}, {None: 55.0}, tolerance=0.02)
+    found = PairedDifferences({None: 60.0}, {None: 55.0}, tolerance=0.02)
     assert (found.kind, found.differences, found.tested) == ("deterministic", (5.0,), False)
     assert all_nan(found.half_width, found.p_value, found.permutation_p)
 
 
 def test_nothing_in_common():
-    found = pair_scores({1: 70.0}, {2: 70.0})
+    found = PairedDifferences({1: 70.0}, {2: 70.0})
     assert found.n == 0
     assert all_nan(found.mean, found.permutation_p, *found.improvement_interval)
     (decision,) = decide([found])
@@ -93,7 +94,7 @@ def test_t_interval_by_hand():
 @given(two_methods())
 def test_interval_and_p_are_those_of_a_paired_t_test(methods):
     a, b = methods
-    found = pair_scores(a, b)
+    found = PairedDifferences(a, b)
     if found.sd < 1e-6:
         return
     oracle = stats.ttest_rel([a[seed] for seed in sorted(a)], [b[seed] for seed in sorted(a)])
@@ -191,7 +192,7 @@ def everything(found: PairedDifferences) -> list[float]:
 @settings(max_examples=40)
 @given(two_methods(1))
 def test_swapping_the_methods_negates(methods):
-    one, other = pair_scores(*methods), pair_scores(*reversed(methods))
+    one, other = PairedDifferences(*methods), PairedDifferences(*reversed(methods))
     assert other.differences == tuple(-value for value in one.differences)
     assert everything(one) == pytest.approx(everything(other), nan_ok=True)
     assert one.improvement + other.improvement == pytest.approx(1)
@@ -212,7 +213,7 @@ def test_swapping_negates_where_signs_are_drawn():
 def test_what_a_seed_is_worth_to_both_changes_nothing(methods, data):
     effect = {seed: data.draw(st.integers(-20, 20)) for seed in methods[0]}
     shifted = [{seed: value + effect[seed] for seed, value in method.items()} for method in methods]
-    one, other = pair_scores(*methods), pair_scores(*shifted)
+    one, other = PairedDifferences(*methods), PairedDifferences(*shifted)
     assert other.differences == pytest.approx(one.differences)
     if one.sd > 1e-6:
         assert everything(other) == pytest.approx(everything(one), rel=1e-6, abs=1e-9)
@@ -223,8 +224,10 @@ def test_what_a_seed_is_worth_to_both_changes_nothing(methods, data):
 def test_the_names_of_the_seeds_do_not_matter(methods, random):
     names = sorted(methods[0])
     renamed = dict(zip(names, random.sample(range(100, 200), len(names)), strict=True))
-    one = pair_scores(*methods)
-    other = pair_scores(*({renamed[seed]: method[seed] for seed in method} for method in methods))
+    one = PairedDifferences(*methods)
+    other = PairedDifferences(
+        *({renamed[seed]: method[seed] for seed in method} for method in methods)
+    )
     assert sorted(other.differences) == sorted(one.differences)
     assert everything(other) == pytest.approx(everything(one), nan_ok=True, abs=1e-9)
     assert other.improvement == one.improvement
@@ -297,7 +300,7 @@ def test_every_case_of_trained_methods(differences, decision):
     ("ours", "word"), [(60.02, "undecided"), (60.0201, "better"), (59.9799, "worse")]
 )
 def test_untrained_methods_go_by_tolerance_alone(ours, word):
-    assert decide([pair_scores({None: ours}, {None: 60.0}, tolerance=0.02)])[0].word == word
+    assert decide([PairedDifferences({None: ours}, {None: 60.0}, tolerance=0.02)])[0].word == word
 
 
 def test_five_seeds_can_decide_although_the_permutation_test_cannot():
@@ -325,7 +328,7 @@ def test_holm_on_known_p_values():
 
 def test_what_cannot_be_tested_does_not_count_for_holm():
     lone = with_p(0.03)
-    company = [pair_scores({None: 1.0}, {None: 2.0})] * 30 + [paired(1.0, 2.0)] * 30
+    company = [PairedDifferences({None: 1.0}, {None: 2.0})] * 30 + [paired(1.0, 2.0)] * 30
     assert decide([lone, *company])[0] == decide([lone])[0]
     assert decide([lone])[0].word == "better"
 
@@ -333,7 +336,7 @@ def test_what_cannot_be_tested_does_not_count_for_holm():
 @settings(max_examples=40)
 @given(st.lists(two_methods(), min_size=1, max_size=5))
 def test_a_family_is_stricter_than_each_alone_and_asks_for_more_seeds(families):
-    family = [pair_scores(*methods) for methods in families]
+    family = [PairedDifferences(*methods) for methods in families]
     for pair, found in zip(family, decide(family), strict=True):
         alone = decide([pair])[0]
         assert found.p_adjusted >= alone.p_adjusted - 1e-12
@@ -371,7 +374,7 @@ def two_draws(rng: np.random.Generator, backbone: str, n: int, source: str) -> N
 
 
 def decide_on(rows: Iterable[NDArray[np.float64]]) -> list[Decision]:
-    return decide([PairedDifferences("paired", tuple(row.tolist())) for row in rows])
+    return decide([paired(*row.tolist()) for row in rows])
 
 
 def false_verdicts(n: int, comparisons: int, source: str) -> tuple[float, float]:

@@ -3,13 +3,11 @@
 import csv
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import Line, frame, judge
-from bench.comparison.verdict import Verdict
+from bench.comparison.reproduction import frame, judge
 from bench.datasets.tasks import STS_TASKS
 from bench.report.formats import Bold, html, latex, markdown
 from bench.report.printed_table import (
@@ -19,8 +17,11 @@ from bench.report.printed_table import (
     printed_tables,
     shown_table,
 )
-from bench.reported import FOLDER, SOURCES, printed, printed_names, printed_text
+from bench.reported import FOLDER, SOURCES
+from bench.reported.address import printed_names
+from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
+from tests.support.cells import with_ours
 from tests.support.synthetic_suite import seeds, write_suite
 
 
@@ -55,16 +56,15 @@ def test_numbers_have_the_decimals_of_print(tables):
         texts = [text for text in lines[columns].to_numpy().ravel() if text]
         source, name = table.source, table.name
         metrics = {cell.number.metric for cell in table.cells}
-        hyper = [printed_text(row) for row in printed().itertuples() if row.source == source
-                 and row.table == name and row.metric not in metrics]  # fmt: skip
+        hyper = [number.text for number in numbers() if number.source == source
+                 and number.table == name and number.metric not in metrics]  # fmt: skip
         assert Counter(texts) + Counter(hyper) == Counter(files[source, name])
 
 
 def test_a_printed_text_is_its_number():
-    for row in printed().itertuples():
-        assert float(printed_text(row)) == row.value
-    short = printed().query("source == 'sscl' and table == 'Table 5' and value == 46.7").iloc[0]
-    assert printed_text(short) == "46.7"
+    assert all(float(number.text) == number.value for number in numbers())
+    texts = {number.text for number in numbers() if number.label[:2] == ("sscl", "Table 5")}
+    assert "46.7" in texts
 
 
 def test_names_of_rows_are_those_of_print():
@@ -109,8 +109,10 @@ def test_a_diverged_row_is_never_the_best(tables):
         for cell in tables["gs-infonce-v2_table-2"].cells
         if cell.number.backbone == "bert-base-uncased"
     ]
-    high = Line("official", (99.0,) * 3, Verdict("diverged"))
-    changed = [replace(c, ours=high) if c.number.method == "GS-InfoNCE" else c for c in found]
+    changed = [
+        with_ours(cell, (99.0,) * 3, "diverged") if cell.number.method == "GS-InfoNCE" else cell
+        for cell in found
+    ]
     rows = shown_table(changed).rows
     assert not any(isinstance(shown.ours, Bold) for row in rows for shown in row.cells.values())
 

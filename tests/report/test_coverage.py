@@ -23,7 +23,7 @@ from bench.report.coverage import (
     render_coverage,
     without_recipe,
 )
-from bench.reported import LABEL, mapped
+from bench.reported import LABEL
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
@@ -31,6 +31,7 @@ from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
+from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
 from tests.support.tiny_tasks import Words, write_tasks
 
@@ -79,7 +80,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     for row in found[found["run"] != ""].itertuples():
         drawn: dict[str, set[int | None]] = {}
         for plan in (known[name] for name in row.targets):
-            assert plan.backbone == (row.suite_backbone or row.backbone)
+            assert plan.backbone == row.our_backbone
             drawn.setdefault(plan.text, set()).add(plan.seed)
         assert set(drawn) == {row.run, row.minus} - {""}
         # Two sides have seeds in common, or one of them has none.

@@ -9,8 +9,9 @@ import yaml
 
 from bench.report.figures.measured import Kind, PaperFigure, load_figures
 from bench.report.figures.papers import DRAW
-from bench.reported import SOURCES, curves, mapped
+from bench.reported import SOURCES, curves
 from bench.utils.errors import UserError
+from tests.support.printed_numbers import mapped
 
 IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
 

@@ -17,9 +17,9 @@ from bench.report.hyperparameters import (
     shown_hyperparameters,
 )
 from bench.report.printed_table import NOTHING_RUN
-from bench.reported import printed
 from bench.results.suite_results import read_suite
 from bench.runs import config
+from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import write_suite
 
 NUMBERS = printed()[~printed()["metric"].isin(PRINTED)]

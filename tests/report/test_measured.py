@@ -20,9 +20,10 @@ from bench.report.figures.measured import (
     ranges,
 )
 from bench.report.figures.papers import paper_figures
-from bench.reported import curves, printed
+from bench.reported import curves
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import read_json, write_json
+from tests.support.printed_numbers import printed
 from tests.support.synthetic_figures import write_everything
 from tests.support.synthetic_suite import write_suite
 

@@ -26,7 +26,6 @@ from bench.report.page import CURVE, CURVE_POINTS, curve_columns, verdict_counts
 from bench.report.page import commands as commands_of
 from bench.report.printed_table import printed_tables
 from bench.report.summaries import order_text, summaries
-from bench.reported import printed_text
 from bench.reported.address import address as address_of
 from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite
@@ -184,7 +183,7 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
     _, outline = page
     expected = []
     for cell in in_order(all_cells):
-        text, scores, verdict = printed_text(cell.number), cell.ours.scores, cell.ours.verdict
+        text, scores, verdict = cell.number.text, cell.ours.scores, cell.ours.verdict
         if len(scores) > 1:
             text += f" {fmean(scores):.2f} ± {stdev(scores):.2f}"
         elif scores:
@@ -232,7 +231,7 @@ def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
         metric = {"spearman_delta": "spearman"}.get(number.metric, number.metric)
         if metric not in ("spearman", "accuracy"):
             continue
-        key, scores = ("all", number.task, number.suite_split or number.split, metric), []
+        key, scores = ("all", number.task, number.our_split, metric), []
         for side in entry["sides"]:
             known = []
             for run, score in zip(side["runs"], side["scores"], strict=True):

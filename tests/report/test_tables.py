@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
 from bench.comparison.order import orders
-from bench.comparison.reproduction import Cell, Line, judge, leaderboard
-from bench.comparison.verdict import Verdict
+from bench.comparison.reproduction import Cell, judge, leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
@@ -32,12 +31,13 @@ from bench.report.printed_table import (
 )
 from bench.report.summaries import summaries
 from bench.report.tables import columns, leaderboard_caption, render_tables, shown_leaderboard
-from bench.reported import mapped
 from bench.reported.address import row_name, slug
 from bench.results import suite_results
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
+from tests.support.cells import with_ours
 from tests.support.page_project import write_page
+from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
@@ -300,8 +300,8 @@ def test_the_verdict_is_of_the_cell_that_the_heading_names(all_cells):
     found = printed_tables(all_cells)["gs-infonce-v2_main-results"].cells
     found = [cell for cell in found if cell.number.backbone == "bert-base-uncased"]
     assert [cell.number.task for cell in found] == ["Avg", "STS-B"]
-    lines = [Line("official", (1.0, 1.2), Verdict(kind)) for kind in ("reproduced", "lower")]
-    cells = [replace(cell, ours=line) for cell, line in zip(found, lines, strict=True)]
+    kinds = ("reproduced", "lower")
+    cells = [with_ours(cell, (1.0, 1.2), kind) for cell, kind in zip(found, kinds, strict=True)]
     shown = in_lines(shown_table(cells))
     assert shown.columns[-1] == "Verdict (Avg)"
     assert shown.iloc[1, -1] == "= reproduced"

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from bench.datasets.metrics import PRINTED
-from bench.reported import LABEL, mapped, printed
+from bench.reported import LABEL
 from bench.reported.address import (
     address,
     find_paper,
@@ -17,6 +17,7 @@ from bench.reported.address import (
 )
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_text
+from tests.support.printed_numbers import mapped, printed
 
 # SHA-256 of all addresses in the order of print. Links from outside name them, so this changes
 # only if numbers are added or their labels corrected.

@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.audit import frame, report, write
-from bench.reported import COLUMNS, claims, printed
-from bench.reported.audit import FINDING_KINDS, SIZES, Finding, attainable, findings, majority
+from bench.reported import COLUMNS
+from bench.reported.audit import (
+    FINDING_KINDS,
+    SIZES,
+    STATEMENTS,
+    Finding,
+    attainable,
+    findings,
+    majority,
+)
 from bench.utils.errors import UserError
 from tests.support.audit_tables import STYLES, consistent, half_up, mean, truncated
+from tests.support.printed_numbers import printed
 
 SEEDS = st.integers(0, 2**32)
 
@@ -58,8 +67,8 @@ def test_consistent_tables_raise_nothing(seed, style):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_order_and_notes_change_nothing(seed):
     numbers = printed()
-    before = Counter((one.kind, frozenset(one.rows)) for one in findings(numbers))
-    numbers["note"] = "average is wrong"
+    before = Counter((one.kind, frozenset(one.rows)) for one in findings())
+    numbers = numbers.assign(note="average is wrong")
     shuffled = numbers.sample(frac=1, random_state=seed).reset_index(drop=True)
     after = Counter((one.kind, frozenset(one.rows)) for one in findings(shuffled))
     assert after == before
@@ -95,8 +104,8 @@ def test_statements_about_a_sweep(values, told):
     variants = dict(zip(("M=0.5x", "M=1x", "M=2x", "M=10x"), map(float, values), strict=True))
     rows = [table_of([("x", "A", "Avg", value, "")]) for value in variants.values()]
     rows = [row.assign(variant=name) for row, name in zip(rows, variants, strict=True)]
-    claim = {"source": ["x"], "where": "Text", "quote": "q", "table": "Table 1", "parameter": "M"}
-    claim |= {"rising": ["0.5x", "1x", "2x"], "falling": ["2x", "10x"]}
+    claim = {"source": "x", "where": "Text", "quote": "q", "table": "Table 1"}
+    claim |= {"rising": ["M=0.5x", "M=1x", "M=2x"], "falling": ["M=2x", "M=10x"]}
     found = findings(pd.concat(rows[::-1]), [claim])  # in any order of print
     assert [one.kind for one in found] == (["statement"] if told else [])
     assert all(told in one.text for one in found)
@@ -104,29 +113,26 @@ def test_statements_about_a_sweep(values, told):
 
 def test_every_statement_names_rows_of_its_table():
     numbers = printed()
-    known = {"source", "where", "quote", "table", "above"}
-    known |= {"parameter", "rising", "falling", "method"}
-    for claim in claims.load():
+    known = {"source", "where", "quote", "table", "above", "rising", "falling", "method"}
+    for claim in STATEMENTS:
         assert claim.keys() <= known
-        table = numbers[
-            numbers["source"].isin(claim["source"]) & (numbers["table"] == claim["table"])
-        ]
+        of_table = (numbers["source"] == claim["source"]) & (numbers["table"] == claim["table"])
+        table = numbers[of_table]
         above = claim.get("above", {})
         methods = {*above, *above.values(), claim.get("method", "")} - {""}
         assert methods <= set(table["method"])
         assert claim["quote"]
         assert claim["where"]
         settings = [*claim.get("rising", []), *claim.get("falling", [])]
-        assert {f"{claim.get('parameter')}={setting}" for setting in settings} <= set(
-            table["variant"]
-        )
+        assert {*settings} <= set(table["variant"])
         assert bool(above) != bool(settings)
 
 
 def test_own_rows_between_two_prints_of_a_baseline_are_named():
     rows = [("x", "B", 80.0, "Z"), ("x", "Own", 81.0, ""), ("x", "C", 81.5, "Z")]
     rows += [("x", "Best", 83, ""), ("y", "B", 82.0, "Z"), ("y", "Other", 81.2, "")]
-    (one,) = findings(table_of((x, method, "Avg", value, by) for x, method, value, by in rows))
+    table = table_of((x, method, "Avg", value, by) for x, method, value, by in rows)
+    (one,) = findings(table)
     assert one.kind == "label"
     assert one.text == (
         "B, b: 1 of 1 figures are not the same everywhere; Avg is 80.00 [x Table 1] and 82.00 "
@@ -229,7 +235,8 @@ def test_items_are_those_of_the_test_set():
 
 def _kinds_of(values: dict[str, float], split: str = "test") -> set[str]:
     numbers = table_of(("x", "M", task, value, "") for task, value in values.items())
-    return {one.kind for one in findings(numbers.assign(split=split, metric="accuracy"))}
+    numbers = numbers.assign(split=split, metric="accuracy")
+    return {one.kind for one in findings(numbers)}
 
 
 # --- Output ---

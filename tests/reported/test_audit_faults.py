@@ -6,9 +6,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.reported import printed
 from bench.reported.address import address
 from bench.reported.audit import FINDING_KINDS, Finding, findings
+from bench.reported.number import numbers
+from tests.support.printed_numbers import printed
 
 # Beginnings of addresses, and names of rows.
 DCLR = "is-cse/table-1/is-cse-dclr/roberta-large"
@@ -18,11 +19,9 @@ SSCL = "sscl/table-3/sscl-bert/cls/bert-base-uncased"
 DCLR_NAME = "is-cse Table 1: IS-CSE+DCLR, roberta-large"
 SSCL_NAME = "sscl Table 3: SSCL-BERT (cls), bert-base-uncased"
 SWEEP = "sscl/table-6/sscl-simcse"
-DIMENSIONS = "sscl/table-5/sscl-simcse/dimension"
 CT_BERT = "sscl/table-2/ct-bert/bert-base-uncased"
 BUFFER = "is-cse/table-4/is-cse"
 GS_NAME = "gs-infonce-v1 Table 2: GS-InfoNCE (M=3x), roberta-base"
-QUOTE = "Gao et al. 2021 (SimCSE)"
 Change = tuple[str, str, Any]  # what is done to the rows or cells of an address
 
 # Name, which starts with the kind -> the changes, and the findings: kind, name of the first row.
@@ -64,24 +63,6 @@ FAULTS: dict[str, tuple[list[Change], set[tuple[str, str]]]] = {
         [("method", SWEEP, "GloVe")],
         {("untrained", "sscl Table 6: GloVe (tau=0.001), bert-base-uncased")},
     ),
-    "sweep with two labels exchanged": (
-        [
-            ("copy", f"{DIMENSIONS}-256", f"{DIMENSIONS}-768"),
-            ("copy", f"{DIMENSIONS}-768", f"{DIMENSIONS}-256"),
-        ],
-        {("sweep", "sscl Table 5: BERT (dimension=256), bert-base-uncased")},
-    ),
-    "mixed": (
-        [("quoted_from", f"{SWEEP}/tau-0.1/bert-base-uncased", QUOTE)],
-        {("mixed", "sscl Table 6: SSCL-SimCSE (tau=0.1), bert-base-uncased")},
-    ),
-    "split": (
-        [
-            ("copy", f"{BUFFER}/l-2048/bert-base-uncased/{task}", f"{IS}/bert-base-uncased/{task}")
-            for task in ("sts-b", "avg")
-        ],
-        {("split", "is-cse Table 4: IS-CSE (L=2048), bert-base-uncased")},
-    ),
     "text": (
         [("add", "is-cse/abstract/is-cse/roberta-large/avg", 0.1)],
         {("text", "is-cse Abstract: IS-CSE, roberta-large")},
@@ -110,8 +91,7 @@ FAULTS: dict[str, tuple[list[Change], set[tuple[str, str]]]] = {
 
 @pytest.fixture(scope="module")
 def tables() -> pd.DataFrame:
-    numbers = printed()
-    return numbers.set_axis([address(number) for number in numbers.itertuples()])
+    return printed().set_axis([address(number) for number in numbers()])
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,12 @@ from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page import page_content
 from bench.report.printed_table import in_lines, shown_table
-from bench.reported import LABEL, mapped
+from bench.reported import LABEL
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.resolve import resolve
 from tests.support.cells import cells
+from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
 
 BASE = "bert-base-uncased"

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.reported import printed
 from bench.results.suite_results import read_suite
 from tests.support.cells import cells
+from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,9 @@ import yaml
 from pydantic import BeforeValidator, field_validator
 
 from bench.comparison.reproduction import select
-from bench.reported import FOLDER, curves, mapped, paper_name
+from bench.reported import FOLDER, curves, paper_name
 from bench.reported.address import slug
+from bench.reported.number import numbers
 from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.validation import Model, validated
@@ -240,17 +241,16 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
 
 def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     """The printed values of a series: scores, the best step of a training, or a released log."""
-    numbers = mapped()
-    here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
-    numbers = numbers[here & numbers["table"].isin(figure.printed)]
+    place = (figure.source, series.backbone)
+    here = [number for number in numbers() if (number.source, number.backbone) == place]
+    here = [number for number in here if number.table in figure.printed]
     for x, (text, *_) in series.points:
         head = _head(series, x, text)
-        for number in numbers[numbers["run"] == text].to_dict("records"):
-            score = number["task"], number["split"]
-            if number["metric"] == METRIC and score in figure.scores:
-                yield head | {name: number[name] for name in ("task", "split", "value")}
-            if number["metric"] == "best_step" and figure.kind == "curves":
-                yield head | {"step": int(number["value"]), "best": True}
+        for number in [number for number in here if number.run == text]:
+            if number.metric == METRIC and (number.task, number.split) in figure.scores:
+                yield head | {"task": number.task, "split": number.split, "value": number.value}
+            if number.metric == "best_step" and figure.kind == "curves":
+                yield head | {"step": int(number.value), "best": True}
         if "released logs" in figure.printed:
             logs = curves().query(
                 "method == @series.label and backbone == @series.backbone and task == 'STS-B'"
