@@ -262,7 +262,7 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     if that is planned."""
     planned = {(candidate.method, candidate.setting): candidate for candidate in candidates(suite)}
     plans = [runs[0].plan for candidate in planned.values() for runs in candidate.runs.values()]
-    with errors_of(f"suite {suite.name}"):
+    with errors_of(f"suite {suite.plan.suite}"):
         meant = [planned[plan.method, plan.setting] for plan in named(text, plans)]
     return min(meant, key=lambda candidate: candidate.setting != "official")
 
@@ -347,7 +347,7 @@ def _printed(suite: SuiteResults) -> Printed:
     for number in numbers():
         if number.split == "test" and number.run:
             method, backbone = number.run.partition("@")[0], number.our_backbone
-            for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
+            for name in {backbone, suite.plan.stand_ins.get(backbone, backbone)}:
                 key = (method, name, number.task, number.metric)
                 printed.setdefault(key, []).append(number)
     return printed
@@ -449,7 +449,7 @@ def against(
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)
-            raise UserError(f"backbone '{name}' is not in suite {suite.name}{hint}")
+            raise UserError(f"backbone '{name}' is not in suite {suite.plan.suite}{hint}")
     names = list(dict.fromkeys(backbones)) or planned
     sides = _methods(suite, side_b, methods, names)
     comparisons: list[Comparison] = []
@@ -468,7 +468,7 @@ def against(
                     family.append(compared)
     if not comparisons:
         raise NothingToCompare(
-            f"suite {suite.name} has no scores to compare with '{side_b.text}' on "
+            f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
             f"{', '.join(names)}; run its missing runs first, or pass another baseline"
         )
     printed, claims = _printed(suite), []

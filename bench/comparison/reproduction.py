@@ -172,7 +172,7 @@ Question = tuple[Any, ...]
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """The planned runs of a method in a setting (`simcse@official`) on a backbone as printed, or on
     its stand-in: all of one corpus and recipe, comparable with print if any are."""
-    for name in (backbone, suite.stand_ins.get(backbone)):
+    for name in (backbone, suite.plan.stand_ins.get(backbone)):
         planned = [
             result
             for result in suite.runs

@@ -1,7 +1,8 @@
 """Records: all scores, of papers and of own runs, in one form.
 
-A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100) and are never
-rounded in files. A file of scores is one object `{"provenance": {...}, "records": [...]}`.
+A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100): accuracies and F1
+rounded to two decimals, as in SentEval, correlations with all digits. A file of scores is one
+object `{"provenance": {...}, "records": [...]}`.
 """
 
 from collections.abc import Iterable
@@ -91,7 +92,6 @@ def read_trained(path: Path) -> Content:
 
 
 Record = dict[str, Any]
-CellKey = tuple[str, str, str, str]  # task, split, metric, aggregation
 
 COLUMNS = (
     "source",  # "sentbench" for own runs, else the paper ("is-cse", "sscl", ...)
@@ -129,10 +129,6 @@ def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
     backbone of the suite, such as a published one, stands in for nothing."""
     others = sorted(set(measured_on) - {backbone, "none", ""})
     return f"{backbone} (ours: {', '.join(others)})" if others else backbone
-
-
-def cell_key(record: Record) -> CellKey:
-    return record["task"], record["split"], record["metric"], record["aggregation"]
 
 
 def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
