@@ -25,16 +25,16 @@ def export(suite_dir: Path, form: str, out: Path, only: Sequence[str] = ()) -> l
     Raises:
         UserError: a named run or no run can be exported, or `out` holds other files.
     """
-    from bench.export import folders, mteb, table
+    from bench.export import folders, scores
     from bench.export.runs import read_runs
 
     runs = read_runs(suite_dir, only)
     remarks: list[str] = []
     with atomic_folder(out, keep_others=True) as folder:
         if form == "table":
-            table.write(suite_dir, runs, folder)
+            scores.write_tables(suite_dir, runs, folder)
             return []
-        write = mteb.write if form == "mteb" else folders.write
+        write = scores.write_mteb if form == "mteb" else folders.write
         for exported in runs:
             try:
                 write(suite_dir, exported, folder)
