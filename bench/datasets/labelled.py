@@ -89,18 +89,22 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
     sums: dict[str, dict[str, str]] = {}
     for task in tasks:
         if isinstance(task, StsTask):
-            parts = [(part.name, (part.first, part.second), part.gold) for part in task.subsets]
-            by_split = {task.split: parts}
+            parts = [
+                (task.split, part.name, [part.first, part.second], part.gold)
+                for part in task.subsets
+            ]
         else:
-            splits = task.splits.items()
-            by_split = {name: [(name, part.columns, part.labels)] for name, part in splits}
-        for split, parts in by_split.items():
-            digest = hashlib.sha256()
-            for name, columns, numbers in parts:
-                for column in columns:
-                    digest.update("\n".join((name, *column)).encode())
-                digest.update(numbers.tobytes())
-            sums.setdefault(task.name, {})[split] = digest.hexdigest()[:16]
+            parts = [
+                (split, split, [*samples.columns], samples.labels)
+                for split, samples in task.splits.items()
+            ]
+        digests = {split: hashlib.sha256() for split, *_ in parts}
+        for split, name, columns, numbers in parts:
+            for column in columns:
+                digests[split].update("\n".join((name, *column)).encode())
+            digests[split].update(numbers.tobytes())
+        of_task = {split: digest.hexdigest()[:16] for split, digest in digests.items()}
+        sums[task.name] = {**sums.get(task.name, {}), **of_task}
     return sums
 
 

@@ -210,7 +210,7 @@ def test_modes_differ(
     assert sum(asked) == heads
     assert MODES[mode].folds == folds
     (progress,) = watched
-    assert progress.done == progress.total == 3
+    assert progress.n == progress.total == 3
     assert found["MR", "test", "accuracy", "all"] == 50.0  # label 0 for everybody
     assert found["TREC", "test", "accuracy", "all"] == 16.67
 
@@ -249,7 +249,7 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
     classified.clear()
     assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == ["Depth"]
-    assert all(progress.done == progress.total for progress in watched)
+    assert all(progress.n == progress.total for progress in watched)
 
 
 def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
@@ -321,7 +321,7 @@ def test_finished_tasks_are_not_computed_again(
     classified.clear()
     assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == []
-    assert [progress.done == progress.total for progress in watched] == [True, False, True, True]
+    assert [progress.n == progress.total for progress in watched] == [True, False, True, True]
 
 
 def test_finished_tasks_depend_on_mode_and_sentences(

@@ -16,7 +16,6 @@ import torch
 
 import bench.training.checkpoint
 import bench.training.loop
-import bench.utils.progress
 from bench.__main__ import main
 from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
@@ -202,14 +201,13 @@ def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
 
 
-def test_progress_goes_on(monkeypatch: Patch, capsys: Capture) -> None:
-    """What was done before says nothing of the time left."""
-    now = iter([0.0, 10.0, 20.0])
-    monkeypatch.setattr(bench.utils.progress.time, "monotonic", lambda: next(now))
-    with Progress(10, "demo", "step", done=5) as progress:
-        progress.advance()
-        progress.advance(2)
-    assert capsys.readouterr().err == "demo: 6/10 steps, 40 s left\ndemo: 8/10 steps, 13 s left\n"
+def test_progress_goes_on_and_is_short_in_a_log(capsys: Capture) -> None:
+    with Progress(1000, "demo", "step", done=500) as progress:
+        for step in range(500):
+            progress.advance(note=f"loss {step}")
+    states = re.findall(r"demo: .*? (\d+)/1000 .*?(loss \d+)?\]", capsys.readouterr().err)
+    assert [int(done) for done, _ in states] == [500, 700, 900, 1000]
+    assert states[1][1] == "loss 199"
 
 
 def test_earlier_sittings_elsewhere_are_named(
