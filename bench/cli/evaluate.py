@@ -94,8 +94,14 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     for tasks in (*GROUPS, own_tasks):
         rows: dict[str, dict[str, Row]] = {}  # by title (metric, split, aggregation), by label
         for label, records in by_label.items():
-            for title, row in _rows(records, tasks).items():
-                rows.setdefault(title, {})[label] = row
+            inside = [record for record in records if record["task"] in tasks]
+            # The average of another group of tasks has another metric.
+            metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
+            for record in inside:
+                if record["metric"] in metrics:
+                    title = f"{record['metric']} {record['split']} {record['aggregation']}"
+                    by_title = rows.setdefault(title.removesuffix(" all"), {})
+                    by_title.setdefault(label, {})[record["task"]] = record["value"]
         if len(by_label) > 1:
             # Without an aggregation: each test score, not the mean of its parts.
             tables += [_table(title, rows[title], tasks) for title in rows if title[-4:] == "test"]
@@ -103,20 +109,6 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]]) -> str:
             (label,) = by_label
             tables.append(_table("", {title: rows[title][label] for title in rows}, tasks))
     return "\n\n".join(tables)
-
-
-def _rows(records: Sequence[dict[str, Any]], tasks: Sequence[str]) -> dict[str, Row]:
-    """The scores of an encoder on tasks, by metric, split and aggregation."""
-    inside = [record for record in records if record["task"] in tasks]
-    # The average of another group of tasks has another metric.
-    metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
-    rows: dict[str, Row] = {}
-    for record in inside:
-        if record["metric"] in metrics:
-            title = f"{record['metric']} {record['split']} {record['aggregation']}"
-            row = rows.setdefault(title.removesuffix(" all"), {})
-            row[record["task"]] = record["value"]
-    return rows
 
 
 def _table(title: str, rows: Mapping[str, Row], tasks: Sequence[str]) -> str:
@@ -159,13 +151,11 @@ def evaluate(
     ] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records."""
-    from bench.cli.evaluate import score_tables
     from bench.evaluation import scoring
     from bench.models.from_name import Model
     from bench.runs import paths
+    from bench.stages import jobs
     from bench.stages.device import lease
-    from bench.stages.jobs import evaluate as evaluate_model
-    from bench.stages.jobs import score_models
 
     common = Model("", pooler, prompt, normalize)
     models = [Model.read(word, common) for word in model]
@@ -176,10 +166,10 @@ def evaluate(
     with lease() as device:
         if len(models) == 1:
             read = scoring.read_tasks(task_names, folder)
-            records = evaluate_model(models[0], read, mode, folder, out, device)
+            records = jobs.evaluate(models[0], read, mode, folder, out, device)
             print(score_tables({models[0].label: records}))
             return 0
-        by_label, errors = score_models(models, task_names, mode, folder, out, device)
+        by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
     if by_label:
         print(score_tables(by_label))
     for error in errors:

@@ -107,8 +107,8 @@ def _shipped(suite: str) -> Path:
     return shipped[suite]
 
 
-@command()
-def status(
+@command("status")
+def show_status(
     suite: Suite, as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False
 ) -> None:
     """Show how far a suite is.
@@ -119,10 +119,9 @@ def status(
     import json
     from dataclasses import asdict
 
-    from bench.stages.status import report
-    from bench.stages.status import status as read_status
+    from bench.stages.status import report, status
 
-    suite_status = read_status(suite)
+    suite_status = status(suite)
     print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
 
 

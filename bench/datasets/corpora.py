@@ -9,19 +9,10 @@ from typing import Any
 from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, listed_task, rows
 from bench.datasets.tasks import STS_TASKS
-from bench.download import (
-    CORPORA,
-    DATASET,
-    corpus_name,
-    corpus_path,
-    fetch_corpus,
-    known_corpus,
-    local_folder,
-    pinned,
-    read_lines,
-)
+from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus
+from bench.download.hub import DATASET, known_corpus, local_folder, pinned
 from bench.utils.errors import UserError
-from bench.utils.files import sha256_file
+from bench.utils.files import read_lines, sha256_file
 
 # Header of nli_for_simcse.csv: premise, entailment, contradiction.
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]

@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
-from bench.download import probing_file, read_lines
+from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
-from bench.utils.files import read_json
+from bench.utils.files import read_json, read_lines
 from bench.utils.validation import Model, explain
 
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)

@@ -11,6 +11,7 @@ from bench import download, world
 from bench.datasets import corpora
 from bench.datasets.manifest import check_listed, manifest
 from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
+from bench.download.hub import probing_file
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
@@ -110,7 +111,7 @@ def describe_input(
         check_listed(names, folder)
         for task in names:
             if task in PROBING_TASKS:
-                download.probing_file(folder / TASKS[task].path)
+                probing_file(folder / TASKS[task].path)
         return {"kind": kind, "name": manifest(folder).name, **data_sums(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
