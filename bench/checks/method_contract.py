@@ -135,10 +135,14 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
     loss = training.method.step_loss(training.context, step)
     shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
     require(shape == (), f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
-    nan = f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0"
-    require(torch.isfinite(loss), nan)
-    constant = "the loss has no gradient; remove detach, item or no_grad from its computation"
-    require(loss.requires_grad, constant)
+    require(
+        torch.isfinite(loss),
+        f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0",
+    )
+    require(
+        loss.requires_grad,
+        "the loss has no gradient; remove detach, item or no_grad from its computation",
+    )
     with torch.no_grad():
         training.method.after_loss(training.context, step)
     return loss
@@ -149,16 +153,16 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
     try:
         return list(islice(training.steps(), count))
     except Diverged as diverged:
-        remedy = "correct the loss or lower its scale"
-        raise Fault(f"in step {diverged.step}, {diverged}; {remedy}") from None
+        raise Fault(
+            f"in step {diverged.step}, {diverged}; correct the loss or lower its scale"
+        ) from None
 
 
 def sums(training: Training) -> dict[str, str]:
     """The SHA-256 of each tensor of the state of a training, by name."""
-    tensors = training.state.state_dict().items()
     return {
         name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
-        for name, tensor in tensors
+        for name, tensor in training.state.state_dict().items()
         if isinstance(tensor, Tensor)
     }
 
@@ -193,27 +197,20 @@ def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Trial(request.param, tmp_path_factory.mktemp("suite"))
 
 
-def is_trained(cls: type[Method]) -> bool:
-    return cls.trained
-
-
-def is_joining(cls: type[Method]) -> bool:
-    return issubclass(cls, Contrastive) and cls.joins()
-
-
 Test = Callable[[Trial], None]
 
 
-def clause(
-    applies: Callable[[type[Method]], bool] = lambda cls: True, required: bool = False
-) -> Callable[[Test], Test]:
-    """Let a test fail in one sentence; the others make no sense if it is `required`."""
+def clause(of_training: bool = True, required: bool = False) -> Callable[[Test], Test]:
+    """Let a test fail in one sentence. Clauses of the training leave out what is not trained, and
+    no other makes sense if a `required` one is broken."""
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def tested(trial: Trial) -> None:
-            if trial.broken or not applies(trial.cls):
-                pytest.skip("it rests on a broken clause" if trial.broken else "does not apply")
+            if trial.broken:
+                pytest.skip("it rests on a broken clause")
+            if of_training and not trial.cls.trained:
+                pytest.skip("it is not trained")
             try:
                 test(trial)
                 return
@@ -229,7 +226,7 @@ def clause(
     return decorate
 
 
-@clause(required=True)
+@clause(of_training=False, required=True)
 def test_table_keys(trial: Trial) -> None:
     """its tables name hyper-parameters and recipe fields"""
     for setting in ("paper", "official"):
@@ -237,7 +234,7 @@ def test_table_keys(trial: Trial) -> None:
             valid_row(trial.cls, setting, name)
 
 
-@clause()
+@clause(of_training=False)
 def test_slot_names(trial: Trial) -> None:
     """no function has nearly the name of a slot"""
     bases = trial.cls.__mro__[1:]
@@ -245,11 +242,13 @@ def test_slot_names(trial: Trial) -> None:
     for name, value in vars(trial.cls).items():
         if callable(getattr(value, "__func__", value)) and name not in slots:
             (slot,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
-            remedy = f"rename it to '{slot}', or let it start with '_'"
-            require(not slot, f"nothing calls '{name}'; {remedy}")
+            require(
+                not slot,
+                f"nothing calls '{name}'; rename it to '{slot}', or let it start with '_'",
+            )
 
 
-@clause(required=True)
+@clause(of_training=False, required=True)
 def test_text(trial: Trial) -> None:
     """its text resolves to the same run again"""
     words = {key: format_value(value) for key, value in trial.cls.Hyper()}
@@ -265,13 +264,13 @@ def test_text(trial: Trial) -> None:
         )
 
 
-@clause(is_trained, required=True)
+@clause(required=True)
 def test_loss(trial: Trial) -> None:
     """the loss of a batch is a finite scalar with a gradient"""
     first_loss(trial.training())
 
 
-@clause(is_trained)
+@clause()
 def test_single_item_batch(trial: Trial) -> None:
     """a batch of one item has a finite loss"""
     try:
@@ -283,7 +282,7 @@ def test_single_item_batch(trial: Trial) -> None:
         ) from None
 
 
-@clause(is_trained)
+@clause()
 def test_gradient(trial: Trial) -> None:
     """the gradient reaches what is trained"""
     training = trial.training()
@@ -303,7 +302,7 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
 
 
-@clause(is_trained)
+@clause()
 def test_same_seed(trial: Trial) -> None:
     """the same seed gives the same weights bit for bit"""
     trained = []
@@ -325,7 +324,7 @@ with contract.computing(1, deterministic=True):
 """
 
 
-@clause(is_trained)
+@clause()
 def test_other_process(trial: Trial) -> None:
     """another process gives the same weights bit for bit"""
     here = sums(trial.training(steps=STEPS))
@@ -346,29 +345,34 @@ def test_other_process(trial: Trial) -> None:
     )
 
 
-@clause(is_trained)
+@clause()
 def test_other_seed(trial: Trial) -> None:
     """another seed gives other weights"""
     first, second = (sums(trial.training(seed=seed, steps=STEPS)) for seed in (1, 2))
     require(first != second, f"the weights are equal; {REMEDY}")
 
 
-@clause(is_trained)
+def generators() -> dict[str, str]:
+    """The states of the global generators."""
+    states = {"numpy": np.random.get_state(), "Python": random.getstate()}
+    states["torch"] = torch.get_rng_state().tolist()
+    return {library: str(state) for library, state in states.items()}
+
+
+@clause()
 def test_random_streams(trial: Trial) -> None:
     """random draws come from named streams only"""
     seed_all(1)
-    python, numpy = random.getstate(), str(np.random.get_state())
+    before = generators()
     training = trial.training()
     first_loss(training, still=True)
-    expected = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0)).get_state()
-    is_numpys, is_pythons = numpy != str(np.random.get_state()), python != random.getstate()
-    require(not is_numpys, f"numpy's global generator was used; {REMEDY}")
-    require(not is_pythons, f"Python's global generator was used; {REMEDY}")
-    is_equal = torch.equal(torch.get_rng_state(), expected)
-    require(is_equal, f"torch's global generator was used; {REMEDY}")
+    seeded = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0))
+    expected = before | {"torch": str(seeded.get_state().tolist())}
+    for library, state in generators().items():
+        require(state == expected[library], f"{library}'s global generator was used; {REMEDY}")
 
 
-@clause(is_trained)
+@clause()
 def test_resume(trial: Trial) -> None:
     """a resumed training gives the same weights"""
     whole, stopped, resumed = (trial.training() for _ in range(3))
@@ -382,8 +386,10 @@ def test_resume(trial: Trial) -> None:
     resumed.load(*checkpoint)
     is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
     name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
-    remedy = "keep state in buffers (register_buffer), not in plain attributes"
-    require(not name, f"{name} differs; {remedy}")
+    require(
+        not name,
+        f"{name} differs; keep state in buffers (register_buffer), not in plain attributes",
+    )
 
 
 class Halves(TorchDispatchMode):
@@ -402,7 +408,7 @@ class Halves(TorchDispatchMode):
         return result
 
 
-@clause(is_trained)
+@clause()
 def test_float64(trial: Trial) -> None:
     """the loss in float64 is the same to 1e-4"""
     losses = []
@@ -412,11 +418,15 @@ def test_float64(trial: Trial) -> None:
             training.modules.to(dtype)
             losses.append(first_loss(training, still=True))
     # Its error may be too small for the comparison, or come in a later step.
-    cast = f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe"
-    require(not halves.seen, cast)
+    require(
+        not halves.seen,
+        f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe",
+    )
     dtype, single, double = losses[1].dtype, losses[0].item(), losses[1].item()
-    remedy = "do not cast, and create tensors with .to(vectors)"
-    require(dtype == torch.float64, f"it is of {dtype}; {remedy}")
+    require(
+        dtype == torch.float64,
+        f"it is of {dtype}; do not cast, and create tensors with .to(vectors)",
+    )
     require(
         abs(single - double) <= FLOAT32 * max(abs(double), FLOAT32),
         f"it is {double:.8g}, and {single:.8g} in float32; "
@@ -424,7 +434,7 @@ def test_float64(trial: Trial) -> None:
     )
 
 
-@clause()
+@clause(of_training=False)
 def test_refusals(trial: Trial) -> None:
     """an invalid hyper-parameter is refused in one sentence"""
     tried = set()
@@ -444,13 +454,16 @@ def test_refusals(trial: Trial) -> None:
             reason = f"fails with {describe_error(error)}"
             if isinstance(error, Fault):
                 reason = str(error).partition(";")[0]
-            remedy = "limit it by Field(ge=...)"
-            raise Fault(f"'{text}' is accepted, and then {reason}; {remedy}") from error
+            raise Fault(
+                f"'{text}' is accepted, and then {reason}; limit it by Field(ge=...)"
+            ) from error
 
 
-@clause(is_joining)
+@clause()
 def test_joins(trial: Trial) -> None:
     """it joins another method with '+', or is refused in one sentence"""
+    if not (issubclass(trial.cls, Contrastive) and trial.cls.joins()):
+        pytest.skip("it joins no other method")
     try:
         joined = trial.training(f"simcse+{trial.cls.name}")
     except UserError:
@@ -463,7 +476,7 @@ def test_joins(trial: Trial) -> None:
     trial.training(f"{trial.cls.name}+gs-infonce", steps=HALF)
 
 
-@clause()
+@clause(of_training=False)
 def test_encoder(trial: Trial) -> None:
     """its encoder, saved and loaded, gives equal vectors and finite scores"""
     with tempfile.TemporaryDirectory() as folder:
@@ -527,9 +540,11 @@ def check(path: Path) -> int:
         return 1
     lines = Lines()
     # Neither the reports nor the settings and plugins of tests around the file.
-    words = ["--pyargs", __name__, "--method", str(path), "-c", os.devnull, "--noconftest"]
-    words += ["-p", "bench.checks.pytest_option", "-p", "no:terminal", "-p", "no:cacheprovider"]
-    words += ["--disable-plugin-autoload"]
+    words = [
+        "--pyargs", __name__, "--method", str(path), "-c", os.devnull, "--noconftest",
+        "--disable-plugin-autoload", "-p", "bench.checks.pytest_option", "-p", "no:terminal",
+        "-p", "no:cacheprovider",
+    ]  # fmt: skip
     status = pytest.main(words, plugins=[lines])
     if status == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
