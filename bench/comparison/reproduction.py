@@ -20,13 +20,12 @@ from bench.comparison.statistics import (
 )
 from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.metrics import SHARE, Tolerance, metric_of
-from bench.datasets.tasks import Board, expand_tasks
+from bench.datasets.tasks import Board, Key, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import prior_sd
 from bench.reported.number import Number, measurements
 from bench.results.suite_results import (
     NOT_SCORED,
-    Key,
     RunResults,
     SuiteResults,
     deviations,

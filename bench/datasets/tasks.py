@@ -7,6 +7,7 @@ so a further set belongs in a group of its own.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
 from bench.utils.errors import UserError, suggestion
@@ -219,6 +220,19 @@ WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
+
+Key = tuple[str, str, str]  # task, split, metric, of a score
+# The averages that papers report, each with the scores whose mean it is. STS-B and SICK-R have no
+# subsets, so they enter means over subsets with their only score.
+AVERAGES: dict[Key, list[Key]] = {
+    ("Avg", "test", metric): [(task, "test", metric) for task in group]
+    for metric, group in AVERAGED.items()
+}
+for _metric in (aggregated("spearman", mean) for mean in AGGREGATIONS):
+    AVERAGES["Avg", "test", _metric] = [
+        (task, "test", _metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
+    ]
+AVERAGES["Avg", "dev", "spearman"] = [(task, "dev", "spearman") for task in DEV_AVERAGE]
 ALIASES = {alias: task.name for task in _TASKS for alias in task.aliases} | {"Avg.": "Avg"}
 
 
@@ -329,39 +343,30 @@ BOARDS = {
 # --- Scores and their averages
 
 
-def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
-    """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups;
-    sets that a manifest describes are taken to have a dev split."""
-    tasks, cells = set(tasks), set()
+def scored_cells(tasks: Iterable[str]) -> set[Key]:
+    """The cells that a scoring of tasks gives, with averages of complete groups; sets that a
+    manifest describes are taken to have a dev split."""
+    cells: set[Key] = set()
     for task in map(task_of, tasks):
+        means = AGGREGATIONS if task.has_subsets else ()
         for name, metric in metrics_of(task.protocol, task.name).items():
-            cells |= _tested(task.name, name, task.has_subsets)
+            cells |= {(task.name, "test", aggregated(name, mean)) for mean in ("all", *means)}
             # SentEval gives F1 on the test part only.
             is_pairs = task.protocol == PAIRS
             is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
             if is_on_dev:
                 cells.add((task.name, "dev", name))
-    for name, group in AVERAGED.items():
-        if set(group) <= tasks:
-            cells |= _tested("Avg", name, bool(set(WITH_SUBSETS) & set(group)))
-    if set(DEV_AVERAGE) <= tasks:
-        cells.add(("Avg", "dev", "spearman"))
-    return cells
+    return cells | {cell for cell, parts in AVERAGES.items() if cells.issuperset(parts)}
 
 
-def _tested(task: str, metric: str, has_subsets: bool) -> set[tuple[str, str, str]]:
-    means = AGGREGATIONS if has_subsets else ()
-    return {(task, "test", aggregated(metric, mean)) for mean in ("all", *means)}
-
-
-def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The papers' "Avg." by metric, of complete groups in `AVERAGED`; `scores` are points on the
-    test split by (task, metric)."""
-    means = {
-        metric: average_of_all([scores.get((task, metric)) for task in group])
-        for metric, group in AVERAGED.items()
-    }
-    return {metric: mean for metric, mean in means.items() if mean is not None}
+def averages(scores: Mapping[Key, float]) -> dict[Key, float]:
+    """The `AVERAGES` of which all scores, points by cell, are there."""
+    means = {}
+    for cell, parts in AVERAGES.items():
+        values = [scores[part] for part in parts if part in scores]
+        if len(values) == len(parts):
+            means[cell] = fmean(values) if "dev" in cell else average(values)
+    return means
 
 
 def average_of_all(values: Sequence[float | None]) -> float | None:

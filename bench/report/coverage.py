@@ -12,12 +12,12 @@ import pandas as pd
 from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
 from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
 from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name
 from bench.reported.number import numbers
-from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResults, read_suite
+from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun

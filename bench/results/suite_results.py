@@ -1,24 +1,14 @@
 """The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from bench.datasets.metrics import AGGREGATIONS, METRICS, SHARE, aggregated, quantities
-from bench.datasets.tasks import (
-    DEV_AVERAGE,
-    STS_TASKS,
-    WITH_SUBSETS,
-    Board,
-    average,
-    average_of_all,
-    boards_of,
-    expand_tasks,
-)
+from bench.datasets.metrics import METRICS, SHARE, aggregated, quantities
+from bench.datasets.tasks import Board, Key, average_of_all, averages, boards_of, expand_tasks
 from bench.results.records import FAILURE, Record, read_analyses, read_scores
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
@@ -28,8 +18,6 @@ from bench.utils.errors import UserError, listed
 NEUTRAL_CHANGES = {"threads", "precision"}
 
 NOT_SCORED = "no scores in this suite"  # why a run is missing
-
-Key = tuple[str, str, str]  # task, split, metric
 
 
 @dataclass(frozen=True)
@@ -188,21 +176,6 @@ class SuiteResults:
         )
 
 
-def _averages(scores: Mapping[Key, float]) -> Iterator[tuple[Key, float]]:
-    """Averages of a run's scores that papers report: over the STS tasks by means over subsets, and
-    over the dev sets."""
-    for aggregation in AGGREGATIONS:
-        metric = aggregated("spearman", aggregation)
-        keys = [
-            (task, "test", metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
-        ]
-        if all(key in scores for key in keys):
-            yield ("Avg", "test", metric), average([scores[key] for key in keys])
-    dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
-    if all(key in scores for key in dev):
-        yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
-
-
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     """Read the results of a planned run; `mode` is that of the plan's classifiers.
 
@@ -224,7 +197,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         scores[record["task"], record["split"], metric] = float(record["value"])
     outcome = provenance["outcome"]
     analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
-    scores |= dict(_averages(scores)) | quantities(outcome, analyses)
+    scores = averages(scores) | scores | quantities(outcome, analyses)
     return RunResults(
         run,
         outcome["status"],
