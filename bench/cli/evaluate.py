@@ -12,7 +12,6 @@ from bench.cli.parameters import (
     Tasks,
     arg,
     command,
-    exactly_one,
     one_of,
     opt,
     read_tasks,
@@ -33,30 +32,18 @@ def reference(
     reference: Annotated[
         Path | None, opt("By default results/reference/<suite>.json.", "FILE.json")
     ] = None,
-    check: Annotated[
-        bool, opt("Check that the suite is within the reference.", name="--check")
-    ] = False,
-    arithmetics: Annotated[
-        list[Path] | None,
-        opt("Update the reference with the suite and these, one per arithmetic.", "FOLDER ..."),
-    ] = None,
 ) -> None:
-    """Check a suite against a reference, or update one.
+    """Check that the scores of a suite are within a reference.
 
-    A reference is a distribution of scores over seeds and processors. An update keeps the runs that
-    the reference already has. Exactly one of --check and --arithmetics is needed.
+    A reference is a distribution of scores over seeds and processors.
     """
     from bench.checks import regression
 
-    exactly_one(check=check, arithmetics=arithmetics or None)
     if not reference:
         reference = Path("results", "reference", f"{suite.resolve().name}.json")
         if not reference.is_file():
             raise UserError(f"{reference} does not exist; name another file with --reference")
-    if not arithmetics:
-        print(regression.check(suite, reference))
-    else:
-        regression.write(suite, arithmetics, reference)
+    print(regression.check(suite, reference))
 
 
 @command("check-method")

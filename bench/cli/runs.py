@@ -14,7 +14,6 @@ from bench.cli.parameters import (
     Tasks,
     arg,
     command,
-    exactly_one,
     one_of,
     opt,
     read_tasks,
@@ -49,7 +48,8 @@ def plan(
     """
     from bench.runs import config as configurations
 
-    exactly_one(config=config, suite=suite)
+    if (config is None) == (suite is None):
+        raise UserError("give exactly one of --config, --suite")
     file = config or _shipped(suite or "")
     content = configurations.load(file)
     if seeds:
