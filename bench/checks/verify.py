@@ -129,12 +129,8 @@ def verify(
         )
     suite = suite or result.absolute().parent.parent
     scored_on = described["run"]["data"] if "run" in described else described["data"]["folder"]
-    try:
+    with errors_of(f"the data of {result}"):
         folder = paths.data_folder(data or scored_on)
-    except UserError as error:
-        raise UserError(
-            f"the data of {result} were not found ({error}); name their folder with --data"
-        ) from None
     names = dict.fromkeys(record["task"] for record in records) | described["tasks"]
     names.pop(AVERAGE, None)
     # As in the result, at most the machine's CPUs.

@@ -39,11 +39,8 @@ def reference(
     """
     from bench.checks import regression
 
-    if not reference:
-        reference = Path("results", "reference", f"{suite.resolve().name}.json")
-        if not reference.is_file():
-            raise UserError(f"{reference} does not exist; name another file with --reference")
-    print(regression.check(suite, reference))
+    default = Path("results", "reference", f"{suite.resolve().name}.json")
+    print(regression.check(suite, reference or default))
 
 
 @command("check-method")

@@ -84,10 +84,6 @@ def manifest(data: Path) -> Manifest:
 
 def listed_task(name: str, data: Path) -> Task:
     """Return a task with the sizes and files of a data folder's manifest."""
-    if not (data / "downstream").is_dir():
-        raise UserError(
-            f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
-        )
     listed, task = manifest(data), task_of(name)
     tasks: Sizes = getattr(listed, task.kind)
     if name not in tasks:

@@ -349,7 +349,7 @@ def test_a_gpu_that_is_not_there_is_one_sentence(result, monkeypatch, capsys):
 
 def test_missing_data_are_one_sentence(result, capsys):
     error = refused([str(result), "--data", "/nowhere"], capsys)
-    told = f"the data of {result} were not found (data folder /nowhere does not exist"
+    told = f"the data of {result}: data folder /nowhere does not exist"
     assert told in error
 
 

@@ -82,7 +82,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     (["next", "--suite", "s", "--hours", "many"], "'--hours'", "valid number"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "snakemake"),
     (["status", "--suite", "own.py"], "'own.py' is a file"),
-    (["reference", "--suite", "results/x"], "results/reference/x.json", "--reference"),
+    (["reference", "--suite", "results/x"], "results/reference/x.json", "check the path"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
     ([*EVALUATE, "--pooler", "cls_mlp"], "pooler", "cls_mlp"),
