@@ -170,12 +170,14 @@ def job(
             raise UserError(f"--share is '{share}'; write k/n with 1 <= k <= n")
         runs = plan.chosen(ids or [], int(part), int(parts))
     else:
-        for field in recipe:
-            if "=" not in field:
-                raise UserError(f"cannot read '{field}' after --recipe; write key=value")
-        fields = dict(field.split("=", 1) for field in recipe)
+        fields = [field.partition("=") for field in recipe]
         resolved = resolve(
-            run, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
+            run,
+            backbone_name=backbone,
+            corpus=corpus,
+            data=data,
+            seed=seed,
+            recipe={key: value for key, _, value in fields},
         )
         if resolved.trained and (seed is None or not resolved.corpus):
             raise UserError(

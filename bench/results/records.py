@@ -74,23 +74,6 @@ class Analyses(_Written):
     provenance: Provenance = Provenance()
 
 
-def read_analyses(path: Path) -> tuple[Content, Content]:
-    """The results of a file of `Analyses` and their provenance; empty if it does not exist."""
-    if not path.exists():
-        return {}, {}
-    remedy = "move it away and analyse again"
-    content = read_document(path, Analyses, "a file of analyses", remedy)
-    written = content.model_dump(exclude_unset=True)
-    return written["analyses"], written.get("provenance", {})
-
-
-def read_trained(path: Path) -> Content:
-    """Read what a training left, `Trained`."""
-    remedy = "move it away and train again"
-    content = read_document(path, Trained, "the outcome of a training", remedy)
-    return content.model_dump(exclude_unset=True)
-
-
 Record = dict[str, Any]
 
 COLUMNS = (
@@ -131,8 +114,24 @@ def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
     return f"{backbone} (ours: {', '.join(others)})" if others else backbone
 
 
-def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
-    """Read a file of scores, `bench.results.records.Scores`: its provenance and its records."""
-    remedy = "name another file, or move it away and score"
-    content = read_document(path, Scores, "a scores file", remedy).model_dump(exclude_unset=True)
+def _read(path: Path, model: type[_Written], noun: str, remedy: str) -> Content:
+    return read_document(path, model, noun, remedy).model_dump(exclude_unset=True)
+
+
+def read_scores(path: Path) -> tuple[Content, list[Record]]:
+    """Read a file of `Scores`: its provenance and its records."""
+    content = _read(path, Scores, "a scores file", "name another file, or move it away and score")
     return content["provenance"], content["records"]
+
+
+def read_trained(path: Path) -> Content:
+    """Read what a training left, `Trained`."""
+    return _read(path, Trained, "the outcome of a training", "move it away and train again")
+
+
+def read_analyses(path: Path) -> tuple[Content, Content]:
+    """Read a file of `Analyses`: the results and their provenance; empty if it does not exist."""
+    if not path.exists():
+        return {}, {}
+    content = _read(path, Analyses, "a file of analyses", "move it away and analyse again")
+    return content["analyses"], content.get("provenance", {})

@@ -66,7 +66,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     (["job", "--run", "simcse", *RUN], "'simcse' is trained, so it needs", "--seed 42"),
     (["job", "--run", "simcse", *RUN, "--seed", "x"], "'--seed'", "integer"),
     (["job", "--run", "simcse", *RUN, "--seed", "-3"], "'--seed'", "0"),
-    (["job", "--run", "simcse", *RUN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
+    (["job", "--run", "simcse", *RUN, "--recipe", "batch_size"], "'batch_size'", "integer, not ''"),
     (["job", "--run", "sscl[layer=-1]", *RUN, "--seed", "1"], "layer", "-1"),
     (["job", "--run", "simcse", *RUN, "--tasks"], "--tasks needs a value"),
     (["job", "--run", "simcse", *RUN, "--tasks", "--mode", "dev"], "--tasks needs a value"),
