@@ -34,7 +34,6 @@ class Task:
     # instead.
     path: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)  # pairs or samples by part
-    source: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     # How a file is read:
     #   "table"    a part, in `columns`: one or two sentences, then the gold score or label
@@ -78,105 +77,83 @@ class Task:
 
 _UNKNOWN = "und-Zyyy"  # language
 _ZERO_ONE = ("0", "1")
-_CONNEAU = "Conneau et al., 2018, in SentEval's data/probing"
-_XPROBE = "the English part of X-Probe (Ravishankar et al., 2019), sentences of another source"
 
 
-def _year(name: str, sizes: Mapping[str, int], source: str, aliases: Sequence[str] = ()) -> Task:
+def _year(name: str, sizes: Mapping[str, int], *aliases: str) -> Task:
     path = f"downstream/STS/{name}-en-test/STS.input.{{split}}.txt"
-    return Task(name, "sts", PAIRS, path, sizes, source, reader="subsets", aliases=aliases)
+    return Task(name, "sts", PAIRS, path, sizes, reader="subsets", aliases=aliases)
 
 
-def _polarity(name: str, file: str, positive: int, negative: int, source: str) -> Task:
+def _polarity(name: str, file: str, positive: int, negative: int) -> Task:
     path, sizes = f"downstream/{file}.{{split}}", {"positive": positive, "negative": negative}
     names = {"positive": "pos", "negative": "neg"}
-    return Task(
-        name, "transfer", NESTED, path, sizes, source, names, reader="classes", labels=_ZERO_ONE
-    )
+    return Task(name, "transfer", NESTED, path, sizes, names, reader="classes", labels=_ZERO_ONE)
 
 
 def _probing(name: str, file: str, *aliases: str) -> Task:
     path, sizes = f"probing/{file}.txt", {"train": 100_000, "dev": 10_000, "test": 10_000}
-    return Task(name, "probing", PROBING, path, sizes, _CONNEAU, reader="parts", aliases=aliases)
+    return Task(name, "probing", PROBING, path, sizes, reader="parts", aliases=aliases)
 
 
 def _xprobe(name: str, file: str, size: int = 10_000) -> Task:
     """A probing task on other sentences, without a training part: "va" trains."""
     path, sizes = f"probing-xprobe-en/{file}/{{split}}.txt.gz", {"train": size, "test": size}
-    names = {"train": "va", "test": "te"}
-    return Task(f"xprobe-{name}", "xprobe", KFOLD, path, sizes, _XPROBE, names)
+    return Task(f"xprobe-{name}", "xprobe", KFOLD, path, sizes, {"train": "va", "test": "te"})
 
 
 _TASKS = [
-    _year(
-        "STS12",
-        {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459,
-         "surprise.OnWN": 750, "surprise.SMTnews": 399},
-        "SemEval-2012 task 6, test: 3108 pairs in 5 subsets (Agirre et al., 2012)",
-    ),
-    _year(
-        "STS13", {"FNWN": 189, "headlines": 750, "OnWN": 561},
-        "*SEM 2013 shared task, test without SMT, which LDC distributes and SentEval leaves out: "
-        "1500 pairs (Agirre et al., 2013)",
-    ),
-    _year(
-        "STS14",
-        {"deft-forum": 450, "deft-news": 300, "headlines": 750,
-         "OnWN": 750, "images": 750, "tweet-news": 750},
-        "SemEval-2014 task 10, English test: 3750 pairs in 6 subsets (Agirre et al., 2014)",
-    ),
-    _year(
-        "STS15",
-        {"answers-forums": 375, "answers-students": 750, "belief": 375,
-         "headlines": 750, "images": 750},
-        "SemEval-2015 task 2, English test: 3000 annotated of 8500 pairs in 5 subsets "
-        "(Agirre et al., 2015)",
-        ["SICK15"],
-    ),
-    _year(
-        "STS16",
-        {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
-         "postediting": 244, "question-question": 209},
-        "SemEval-2016 task 1, English test: 1186 annotated of 9183 pairs in 5 subsets "
-        "(Agirre et al., 2016)",
-    ),
+    # SemEval-2012 task 6, test: 3108 pairs in 5 subsets (Agirre et al., 2012)
+    _year("STS12", {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459,
+                    "surprise.OnWN": 750, "surprise.SMTnews": 399}),
+    # *SEM 2013 shared task, test without SMT, which LDC distributes and SentEval leaves out: 1500
+    # pairs (Agirre et al., 2013)
+    _year("STS13", {"FNWN": 189, "headlines": 750, "OnWN": 561}),
+    # SemEval-2014 task 10, English test: 3750 pairs in 6 subsets (Agirre et al., 2014)
+    _year("STS14", {"deft-forum": 450, "deft-news": 300, "headlines": 750,
+                    "OnWN": 750, "images": 750, "tweet-news": 750}),
+    # SemEval-2015 task 2, English test: 3000 annotated of 8500 pairs in 5 subsets (Agirre et al.,
+    # 2015)
+    _year("STS15", {"answers-forums": 375, "answers-students": 750, "belief": 375,
+                    "headlines": 750, "images": 750}, "SICK15"),
+    # SemEval-2016 task 1, English test: 1186 annotated of 9183 pairs in 5 subsets (Agirre et al.,
+    # 2016)
+    _year("STS16", {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
+                    "postediting": 244, "question-question": 209}),
+    # SemEval-2017 task 1, STS benchmark: 8628 pairs (Cer et al., 2017)
     Task(
         "STS-B", "sts", PAIRS, "downstream/STS/STSBenchmark/sts-{split}.csv",
         {"train": 5749, "dev": 1500, "test": 1379},
-        "SemEval-2017 task 1, STS benchmark: 8628 pairs (Cer et al., 2017)",
         columns=(5, 6, 4), aliases=["STSB", "STS-Benchmark"],
     ),
+    # SemEval-2014 task 1: 9927 pairs; dev is the file called trial (Marelli et al., 2014)
     Task(
         "SICK-R", "sts", PAIRS, "downstream/SICK/SICK_{split}.txt",
         {"train": 4500, "dev": 500, "test": 4927},
-        "SemEval-2014 task 1: 9927 pairs; dev is the file called trial (Marelli et al., 2014)",
         names={"dev": "trial", "test": "test_annotated"},
         columns=(1, 2, 3), header=True, aliases=["SICKR"],
     ),
-    _polarity("MR", "MR/rt-polarity", 5331, 5331, "Pang and Lee, 2005"),
-    _polarity("CR", "CR/custrev", 2407, 1368, "Hu and Liu, 2004"),
-    Task(
+    _polarity("MR", "MR/rt-polarity", 5331, 5331),  # Pang and Lee, 2005
+    _polarity("CR", "CR/custrev", 2407, 1368),  # Hu and Liu, 2004
+    Task(  # Pang and Lee, 2004
         "SUBJ", "transfer", NESTED, "downstream/SUBJ/subj.{split}",
-        {"objective": 5000, "subjective": 5000}, "Pang and Lee, 2004",
-        reader="classes", labels=_ZERO_ONE,
+        {"objective": 5000, "subjective": 5000}, reader="classes", labels=_ZERO_ONE,
     ),
-    _polarity("MPQA", "MPQA/mpqa", 3312, 7294, "Wiebe et al., 2005"),
-    Task(
+    _polarity("MPQA", "MPQA/mpqa", 3312, 7294),  # Wiebe et al., 2005
+    Task(  # Socher et al., 2013
         "SST2", "transfer", SPLIT, "downstream/SST/binary/sentiment-{split}",
-        {"train": 67349, "dev": 872, "test": 1821}, "Socher et al., 2013",
-        labels=_ZERO_ONE, aliases=["SST", "SST-2"],
+        {"train": 67349, "dev": 872, "test": 1821}, labels=_ZERO_ONE, aliases=["SST", "SST-2"],
     ),
-    Task(
-        "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label",
-        {"train": 5452, "test": 500}, "Li and Roth, 2002",
+    Task(  # Li and Roth, 2002
+        "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label", {"train": 5452, "test": 500},
         names={"train": "train_5500", "test": "TREC_10"},
         reader="trec", labels=("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
     ),
-    Task(
+    Task(  # Dolan et al., 2004
         "MRPC", "transfer", KFOLD, "downstream/MRPC/msr_paraphrase_{split}.txt",
-        {"train": 4076, "test": 1725}, "Dolan et al., 2004",
+        {"train": 4076, "test": 1725},
         columns=(3, 4, 0), header=True, labels=_ZERO_ONE, aliases=["MPRC"],
     ),
+    # Conneau et al., 2018, in SentEval's data/probing
     _probing("Length", "sentence_length", "SentLen"),
     _probing("WordContent", "word_content"),
     _probing("Depth", "tree_depth", "TreeDepth"),
@@ -187,12 +164,12 @@ _TASKS = [
     _probing("ObjNumber", "obj_number"),
     _probing("OddManOut", "odd_man_out"),
     _probing("CoordinationInversion", "coordination_inversion", "CoordInv"),
+    # The English part of X-Probe (Ravishankar et al., 2019), sentences of another source
     _xprobe("Length", "sentence_length", 4998),
     _xprobe("WordContent", "word_content"),
     # Of tree depth only one part is published.
     Task(
-        "xprobe-Depth", "xprobe", NESTED, "probing-xprobe-en/tree_depth/te.txt.gz",
-        {"all": 10_000}, _XPROBE,
+        "xprobe-Depth", "xprobe", NESTED, "probing-xprobe-en/tree_depth/te.txt.gz", {"all": 10_000},
     ),
     _xprobe("BigramShift", "bigram_shift"),
     _xprobe("Tense", "past_present"),
@@ -200,11 +177,11 @@ _TASKS = [
     _xprobe("ObjNumber", "obj_number"),
     _xprobe("OddManOut", "odd_man_out"),
     _xprobe("CoordinationInversion", "coordination_inversion"),
+    # Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files in
+    # shuxinyin/SimCSE-Pytorch; not in the hub's archive
     Task(
         "CNSD-STS-B", "chinese", PAIRS, "downstream/CNSD-STS-B/cnsd-sts-{split}.txt",
         {"train": 5231, "dev": 1458, "test": 1361},
-        "Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files "
-        "in shuxinyin/SimCSE-Pytorch; not in the hub's archive",
         columns=(1, 2, 3), separator="||", even=True, language="cmn-Hans",
     ),
 ]  # fmt: skip
