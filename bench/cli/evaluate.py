@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bench.cli.parameters import (
+    DATA,
     Mode,
     OptionalSuite,
     Suite,
@@ -29,9 +30,7 @@ from bench.utils.errors import UserError, counted
 @command()
 def reference(
     suite: Suite,
-    reference: Annotated[
-        Path | None, opt("By default results/reference/<suite>.json.", "FILE.json")
-    ] = None,
+    reference: Annotated[Path | None, opt("By default results/reference/<suite>.json.")] = None,
 ) -> None:
     """Check that the scores of a suite are within a reference.
 
@@ -121,18 +120,11 @@ def evaluate(
     ],
     out: Annotated[Path, opt("FILE.json for the records; a folder for several models.", "PATH")],
     pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
-    prompt: Annotated[
-        str | None, opt("One of the model's, '' for none; by default its default.", "NAME")
-    ] = None,
-    normalize: Annotated[
-        bool,
-        opt("Scale vectors to length 1, which changes what classifiers see.", name="--normalize"),
-    ] = False,
+    prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
+    normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
-    data: Annotated[
-        str, opt("senteval (BENCH_DATA or the hub), or a folder with downstream/.", "NAME")
-    ] = "senteval",
+    data: Annotated[str, opt(f"{DATA}.", "NAME")] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records."""
     from bench.evaluation import scoring
@@ -163,14 +155,10 @@ def evaluate(
 
 @command()
 def verify(
-    result: Annotated[
-        list[Path], arg("results/<suite>/scores/<run>.json, or a file of evaluate.", "RESULT")
-    ],
+    result: Annotated[list[Path], arg("A file of scores, of a suite or of evaluate.", "RESULT")],
     suite: OptionalSuite = None,
     data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
-    device: Annotated[
-        str | None, opt("By default a GPU if one is available.", **one_of(["cpu", "cuda"]))
-    ] = None,
+    device: Annotated[str | None, opt("By default a free GPU.", **one_of(["cpu", "cuda"]))] = None,
 ) -> int:
     """Recompute results from their encoders and compare.
 
