@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
 from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
-from bench.utils.files import read_json, read_lines
-from bench.utils.validation import Model, explain
+from bench.utils.files import read_lines
+from bench.utils.validation import Model, read_document
 
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
 _CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
@@ -76,14 +76,12 @@ def manifest(data: Path) -> Manifest:
         for task in TASKS.values():
             content.setdefault(task.kind, {})[task.name] = task.sizes
         return Manifest.model_validate(content)
-    try:
-        return Manifest.model_validate(read_json(path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain(error)}; correct it") from None
+    return read_document(path, Manifest, "a manifest", "correct it")
 
 
 def listed_task(name: str, data: Path) -> Task:
-    """Return a task with the sizes and files of a data folder's manifest."""
+    """Return a task with the sizes and files of a data folder's manifest; `UserError` if the folder
+    lacks it."""
     listed, task = manifest(data), task_of(name)
     tasks: Sizes = getattr(listed, task.kind)
     if name not in tasks:
@@ -94,12 +92,6 @@ def listed_task(name: str, data: Path) -> Task:
         fields = form.model_dump() | {"path": f"downstream/{form.path}", "names": {}, "even": True}
         task = replace(task, **fields)
     return replace(task, sizes=tasks[name])
-
-
-def check_listed(tasks: Sequence[str], data: Path) -> None:
-    """Raise `UserError` if a data folder lacks one of the tasks."""
-    for name in tasks:
-        listed_task(name, data)
 
 
 def bad(path: Path, number: int, problem: str) -> UserError:

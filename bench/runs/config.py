@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_
 
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
-from bench.datasets.manifest import check_listed
+from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
 from bench.download.hub import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone
@@ -446,7 +446,8 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
         folder = local_folder()
     if folder:
         tasks = expand_tasks(scored)
-        check_listed(tasks, folder)
+        for task in tasks:
+            listed_task(task, folder)
         if in_own_folder:
             check_own(tasks, folder)
         check_dev(selected, folder, present=in_own_folder)
