@@ -150,7 +150,7 @@ def export(
 
     The formats are model folders of sentence-transformers, results of mteb, and tidy tables.
     """
-    from bench.export import export as export_suite
+    from bench.export.runs import export as export_suite
 
     for remark in export_suite(suite, what, out, run or []):
         print(f"note: {remark}", file=sys.stderr)

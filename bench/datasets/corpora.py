@@ -45,18 +45,16 @@ def _table_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a table: three sentences, or empty texts."""
     reader = csv.reader(read_lines(path), strict=True)
     try:
-        header = next(reader, [])
-        if header != NLI_COLUMNS:
-            expected = ",".join(NLI_COLUMNS)
-            raise UserError(
-                f"{path}: the header is {','.join(header)}, not {expected}; name a .txt file"
-            )
+        if next(reader, []) != NLI_COLUMNS:
+            raise csv.Error(f"the header is not {','.join(NLI_COLUMNS)}")
         for row in reader:
             if len(row) != len(NLI_COLUMNS):
                 raise csv.Error(f"{len(row)} columns, not {len(NLI_COLUMNS)}")
             yield [sentence.strip() for sentence in row]
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; fetch it again") from None
+        raise UserError(
+            f"{path}, line {reader.line_num}: {error}; fetch it again, or name a .txt file"
+        ) from None
 
 
 def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:

@@ -215,8 +215,11 @@ def test_lines_of_an_nli_table_may_end_as_on_windows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "the header is , not sent0,sent1,hard_neg"),
-        ("premise,b\na,b\n", "the header is premise,b, not sent0,sent1,hard_neg; name a .txt file"),
+        ("", "line 0: the header is not sent0,sent1,hard_neg"),
+        (
+            "premise,b\na,b\n",
+            "the header is not sent0,sent1,hard_neg; fetch it again, or name a .txt",
+        ),
         (HEADER, "contains no sentence"),
         (HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
         (HEADER + "a,b,c\n\n", "line 3: 0 columns, not 3"),
