@@ -195,8 +195,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if not word.endswith(".py"):
                 classes.append(method_class(word))
                 continue
-            plugins.add_method_paths([word])
             classes += plugins.load_file(Path(word).resolve())[1]
+            plugins.add_method_paths([word])
+            method_classes()  # is there another method of its name?
         except UserError as error:
             raise pytest.Collector.CollectError(str(error)) from None
     metafunc.parametrize(
@@ -514,6 +515,11 @@ class Lines:
 
     faults = 0
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:  # the file holds no methods
+            self.faults += 1
+            print(f"FAIL   {report.longrepr}", flush=True)
+
     def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo) -> None:
         fault = call.excinfo.value if call.excinfo else None
         if isinstance(fault, pytest.skip.Exception):
@@ -530,17 +536,6 @@ def check(path: Path) -> int:
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path} is not a Python file; give a .py file with a method")
-    claim = f"{path.name} can be imported and holds methods"
-    try:
-        plugins.load_file(path)
-        print(f"ok     {claim}", flush=True)
-        claim = "no other method has its name"
-        plugins.add_method_paths([path])
-        method_classes()
-        print(f"ok     {claim}", flush=True)
-    except UserError as error:
-        print(f"FAIL   {claim}: {error}")
-        return 1
     lines = Lines()
     # Neither the reports nor the settings and plugins of tests around the file.
     words = [
@@ -549,8 +544,8 @@ def check(path: Path) -> int:
         "-p", "no:cacheprovider",
     ]  # fmt: skip
     status = pytest.main(words, plugins=[lines])
-    if status == pytest.ExitCode.INTERRUPTED:
+    if status == pytest.ExitCode.INTERRUPTED and not lines.faults:
         raise KeyboardInterrupt
-    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not lines.faults:
         raise UserError("pytest cannot run the clauses, as it says above; unset PYTEST_ADDOPTS")
     return lines.faults
