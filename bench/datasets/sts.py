@@ -49,11 +49,8 @@ class StsTask:
     def target(self) -> Iterable[str]:
         """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
         pair, with duplicates."""
-        splits = [self.split]
-        if self.data:
-            known = listed_task(self.name, self.data).splits
-            splits = [split for split in SPLITS if split in known]
-        for split in splits:
+        known = listed_task(self.name, self.data).splits if self.data else [self.split]
+        for split in [split for split in SPLITS if split in known]:
             task = self if split == self.split else read(self.name, self.data or Path(), split)
             for subset in task.subsets:
                 yield from chain.from_iterable(zip(subset.first, subset.second, strict=True))

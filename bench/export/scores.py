@@ -106,13 +106,18 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
     records, summaries, analyses = [], [], []
     for exported in runs:
         run, outcome, origin = exported.run, exported.part("outcome"), _origin(exported)
-        changes = " ".join(f"{name}={value}" for name, value in run.recipe_changes.items())
-        summary = {name: getattr(run, name) for name in RUN_COLUMNS}
-        summary |= {"variant": run.setting, "recipe_changes": changes}
-        summary |= {name: outcome.get(name) for name in OUTCOME_COLUMNS}
-        summary["training_seconds"] = outcome.get("seconds")
-        summary["scoring_seconds"] = exported.provenance.get("seconds")
-        summaries.append(summary | origin)
+        changes = [f"{name}={value}" for name, value in run.recipe_changes.items()]
+        summaries.append(
+            {
+                **{name: getattr(run, name) for name in RUN_COLUMNS},
+                "variant": run.setting,
+                "recipe_changes": " ".join(changes),
+                **{name: outcome.get(name) for name in OUTCOME_COLUMNS},
+                "training_seconds": outcome.get("seconds"),
+                "scoring_seconds": exported.provenance.get("seconds"),
+                **origin,
+            }
+        )
         records += [record | origin for record in exported.records]
         results, _ = read_analyses(paths.analyses_file(suite_dir, run.id))
         for name, result in results.items():
