@@ -88,7 +88,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     ([*EVALUATE, "--pooler", "cls_mlp"], "pooler", "cls_mlp"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "--tasks names no task"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", "STS17"], "unknown task 'STS17'; did you mean"),
-    ([*EVALUATE, "--pooler", "avg"], "mydata/manifest.json: 'name' is missing"),
+    ([*EVALUATE, "--pooler", "avg"], "mydata/manifest.json is not a manifest ('name' is missing)"),
     (["show", "gs-infonce-v3", "Table 2"], "unknown paper", "did you mean 'gs-infonce-v2'?"),
     (["show", "gs-infonce-v2", "Tabel 2"], "has no table 'Tabel 2'; did you mean 'Table 2'?"),
     (["reproduce", *ROW, "SimCES", "--dry-run"], "has no row 'SimCES'; did you mean 'SimCSE'?"),
