@@ -2,7 +2,7 @@
 
     python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; done parts stay
     python -m tests.portable --quick                            # what continuous integration runs
-    python -m tests.portable --reference SEEDS                  # what make reference has to measure
+    python -m tests.portable --reference SEEDS                  # measures what the reference lacks
 
 The smoke suite's inputs have to be in results/smoke, where make portable puts them.
 docs/portability.md has the rest.
@@ -26,18 +26,18 @@ from bench.checks.regression import (
     cells_of,
     check,
     judged,
-    lacking,
     metric_of,
     movements,
     name_of,
 )
 from bench.results import provenance
 from bench.runs import config
-from bench.runs.plan import Plan
+from bench.runs.plan import Plan, read_plan
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from bench.utils.progress import Progress
+from tests.support.reference import lacking, write
 
 # Each by what it sets. On other processors than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"
@@ -162,7 +162,10 @@ def head(*names: str) -> list[str]:
 
 def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
     """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
-    scored = {name: cells_of(folder) for name, folder in suites.items()}
+    scored = {
+        name: cells_of(folder, read_plan(folder / "plan.json").runs)
+        for name, folder in suites.items()
+    }
     known, faults = read_json(REFERENCE), 0
     columns = "arithmetic|set by|torch|tests passed|failed|scores|outside"
     lines = head(*columns.split("|"))
@@ -229,7 +232,7 @@ def begin(folder: Path) -> None:
 
 
 def measure_reference(seeds: int, arithmetics: Sequence[str]) -> None:
-    """The scores that the reference lacks: over many seeds, then under each arithmetic."""
+    """Measure what the reference lacks, over many seeds and under each arithmetic, and write it."""
     content = config.load(ROOT / "config" / "smoke.yaml")
     plan = config.plan(config.reseeded(content, range(1, seeds + 1)))
     names = lacking(plan, REFERENCE)
@@ -238,6 +241,7 @@ def measure_reference(seeds: int, arithmetics: Sequence[str]) -> None:
     run_scores(PLAIN, REFERENCE_RUNS / "seeds", plan, names)
     for name in arithmetics:
         run_scores(name, REFERENCE_RUNS / name, plan_of(name), names)
+    write(REFERENCE_RUNS / "seeds", [REFERENCE_RUNS / name for name in arithmetics], REFERENCE)
 
 
 def main() -> int:
@@ -249,7 +253,7 @@ def main() -> int:
     part = parser.add_mutually_exclusive_group()
     for option, meaning in options.items():
         part.add_argument(option, action="store_true", help=meaning)
-    meaning = "the scores that the reference lacks, with so many seeds"
+    meaning = "measure what the reference lacks, with so many seeds, and write it"
     part.add_argument("--reference", type=int, metavar="SEEDS", help=meaning)
     arguments = parser.parse_args()
     if arguments.quick:

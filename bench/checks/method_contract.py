@@ -122,6 +122,19 @@ class Trial:
         advance(training, steps)
         return training
 
+    @functools.cached_property
+    def weights(self) -> dict[str, str]:
+        """The sums after `STEPS` steps."""
+        seed_all(1)
+        return sums(self.training(steps=STEPS))
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global generators, which must not matter."""
+    seed_torch(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
 
 def first_loss(training: Training, count: int | None = None, still: bool = False) -> Tensor:
     """The loss of the first `count` items of the first step; `still` turns off dropout."""
@@ -135,10 +148,14 @@ def first_loss(training: Training, count: int | None = None, still: bool = False
     loss = training.method.step_loss(training.context, step)
     shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
     require(shape == (), f"the loss is {shape}, not a scalar tensor; take its mean over the batch")
-    nan = f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0"
-    require(torch.isfinite(loss), nan)
-    constant = "the loss has no gradient; remove detach, item or no_grad from its computation"
-    require(loss.requires_grad, constant)
+    require(
+        torch.isfinite(loss),
+        f"the loss is {loss.item()}; look for a division by 0, or a logarithm or root of 0",
+    )
+    require(
+        loss.requires_grad,
+        "the loss has no gradient; remove detach, item or no_grad from its computation",
+    )
     with torch.no_grad():
         training.method.after_loss(training.context, step)
     return loss
@@ -149,16 +166,16 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
     try:
         return list(islice(training.steps(), count))
     except Diverged as diverged:
-        remedy = "correct the loss or lower its scale"
-        raise Fault(f"in step {diverged.step}, {diverged}; {remedy}") from None
+        raise Fault(
+            f"in step {diverged.step}, {diverged}; correct the loss or lower its scale"
+        ) from None
 
 
 def sums(training: Training) -> dict[str, str]:
     """The SHA-256 of each tensor of the state of a training, by name."""
-    tensors = training.state.state_dict().items()
     return {
         name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
-        for name, tensor in tensors
+        for name, tensor in training.state.state_dict().items()
         if isinstance(tensor, Tensor)
     }
 
@@ -178,8 +195,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if not word.endswith(".py"):
                 classes.append(method_class(word))
                 continue
-            plugins.add_method_paths([word])
             classes += plugins.load_file(Path(word).resolve())[1]
+            plugins.add_method_paths([word])
+            method_classes()  # is there another method of its name?
         except UserError as error:
             raise pytest.Collector.CollectError(str(error)) from None
     metafunc.parametrize(
@@ -193,27 +211,20 @@ def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Trial(request.param, tmp_path_factory.mktemp("suite"))
 
 
-def is_trained(cls: type[Method]) -> bool:
-    return cls.trained
-
-
-def is_joining(cls: type[Method]) -> bool:
-    return issubclass(cls, Contrastive) and cls.joins()
-
-
 Test = Callable[[Trial], None]
 
 
-def clause(
-    applies: Callable[[type[Method]], bool] = lambda cls: True, required: bool = False
-) -> Callable[[Test], Test]:
-    """Let a test fail in one sentence; the others make no sense if it is `required`."""
+def clause(of_training: bool = True, required: bool = False) -> Callable[[Test], Test]:
+    """Let a test fail in one sentence. Clauses of the training leave out what is not trained, and
+    no other makes sense if a `required` one is broken."""
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def tested(trial: Trial) -> None:
-            if trial.broken or not applies(trial.cls):
-                pytest.skip("it rests on a broken clause" if trial.broken else "does not apply")
+            if trial.broken:
+                pytest.skip("it rests on a broken clause")
+            if of_training and not trial.cls.trained:
+                pytest.skip("it is not trained")
             try:
                 test(trial)
                 return
@@ -229,7 +240,7 @@ def clause(
     return decorate
 
 
-@clause(required=True)
+@clause(of_training=False, required=True)
 def test_table_keys(trial: Trial) -> None:
     """its tables name hyper-parameters and recipe fields"""
     for setting in ("paper", "official"):
@@ -237,7 +248,7 @@ def test_table_keys(trial: Trial) -> None:
             valid_row(trial.cls, setting, name)
 
 
-@clause()
+@clause(of_training=False)
 def test_slot_names(trial: Trial) -> None:
     """no function has nearly the name of a slot"""
     bases = trial.cls.__mro__[1:]
@@ -245,11 +256,13 @@ def test_slot_names(trial: Trial) -> None:
     for name, value in vars(trial.cls).items():
         if callable(getattr(value, "__func__", value)) and name not in slots:
             (slot,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
-            remedy = f"rename it to '{slot}', or let it start with '_'"
-            require(not slot, f"nothing calls '{name}'; {remedy}")
+            require(
+                not slot,
+                f"nothing calls '{name}'; rename it to '{slot}', or let it start with '_'",
+            )
 
 
-@clause(required=True)
+@clause(of_training=False, required=True)
 def test_text(trial: Trial) -> None:
     """its text resolves to the same run again"""
     words = {key: format_value(value) for key, value in trial.cls.Hyper()}
@@ -265,13 +278,13 @@ def test_text(trial: Trial) -> None:
         )
 
 
-@clause(is_trained, required=True)
+@clause(required=True)
 def test_loss(trial: Trial) -> None:
     """the loss of a batch is a finite scalar with a gradient"""
     first_loss(trial.training())
 
 
-@clause(is_trained)
+@clause()
 def test_single_item_batch(trial: Trial) -> None:
     """a batch of one item has a finite loss"""
     try:
@@ -283,7 +296,7 @@ def test_single_item_batch(trial: Trial) -> None:
         ) from None
 
 
-@clause(is_trained)
+@clause()
 def test_gradient(trial: Trial) -> None:
     """the gradient reaches what is trained"""
     training = trial.training()
@@ -297,20 +310,12 @@ def test_gradient(trial: Trial) -> None:
     )
 
 
-def seed_all(seed: int) -> None:
-    seed_torch(seed)
-    np.random.seed(seed)
-    random.seed(seed)
-
-
-@clause(is_trained)
+@clause()
 def test_same_seed(trial: Trial) -> None:
     """the same seed gives the same weights bit for bit"""
-    trained = []
-    for seed in (1, 2):  # of the global generators, which must not matter
-        seed_all(seed)
-        trained.append(sums(trial.training(steps=STEPS)))
-    name = different(*trained)
+    expected = trial.weights
+    seed_all(2)
+    name = different(expected, sums(trial.training(steps=STEPS)))
     require(not name, f"'{name}' differs; {REMEDY}")
 
 
@@ -321,14 +326,13 @@ from bench.checks import method_contract as contract
 from bench.registry.methods import method_class
 trial = contract.Trial(method_class(sys.argv[1]), pathlib.Path(sys.argv[2]))
 with contract.computing(1, deterministic=True):
-    print(json.dumps(contract.sums(trial.training(steps=contract.STEPS))))
+    print(json.dumps(trial.weights))
 """
 
 
-@clause(is_trained)
+@clause()
 def test_other_process(trial: Trial) -> None:
     """another process gives the same weights bit for bit"""
-    here = sums(trial.training(steps=STEPS))
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, trial.cls.name, str(trial.suite)],
@@ -338,7 +342,7 @@ def test_other_process(trial: Trial) -> None:
     )
     error = done.stderr.strip().rpartition("\n")[2]
     require(done.returncode == 0, f"another process fails ({error}); fix it")
-    name = different(here, json.loads(done.stdout.splitlines()[-1]))
+    name = different(trial.weights, json.loads(done.stdout.splitlines()[-1]))
     require(
         not name,
         f"'{name}' differs; the order of a set of strings differs between processes, "
@@ -346,34 +350,38 @@ def test_other_process(trial: Trial) -> None:
     )
 
 
-@clause(is_trained)
+@clause()
 def test_other_seed(trial: Trial) -> None:
     """another seed gives other weights"""
-    first, second = (sums(trial.training(seed=seed, steps=STEPS)) for seed in (1, 2))
-    require(first != second, f"the weights are equal; {REMEDY}")
+    weights = sums(trial.training(seed=2, steps=STEPS))
+    require(weights != trial.weights, f"the weights are equal; {REMEDY}")
 
 
-@clause(is_trained)
+def generators() -> dict[str, str]:
+    """The states of the global generators."""
+    states = {"numpy": np.random.get_state(), "Python": random.getstate()}
+    states["torch"] = torch.get_rng_state().tolist()
+    return {library: str(state) for library, state in states.items()}
+
+
+@clause()
 def test_random_streams(trial: Trial) -> None:
     """random draws come from named streams only"""
     seed_all(1)
-    python, numpy = random.getstate(), str(np.random.get_state())
+    before = generators()
     training = trial.training()
     first_loss(training, still=True)
-    expected = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0)).get_state()
-    is_numpys, is_pythons = numpy != str(np.random.get_state()), python != random.getstate()
-    require(not is_numpys, f"numpy's global generator was used; {REMEDY}")
-    require(not is_pythons, f"Python's global generator was used; {REMEDY}")
-    is_equal = torch.equal(torch.get_rng_state(), expected)
-    require(is_equal, f"torch's global generator was used; {REMEDY}")
+    seeded = torch.Generator().manual_seed(stream_seed(training.seed, "dropout", 0))
+    expected = before | {"torch": str(seeded.get_state().tolist())}
+    for library, state in generators().items():
+        require(state == expected[library], f"{library}'s global generator was used; {REMEDY}")
 
 
-@clause(is_trained)
+@clause()
 def test_resume(trial: Trial) -> None:
     """a resumed training gives the same weights"""
-    whole, stopped, resumed = (trial.training() for _ in range(3))
+    whole, stopped, resumed = trial.training(), trial.training(steps=HALF), trial.training()
     rows = advance(whole, STEPS)
-    advance(stopped, HALF)
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = Checkpoints(Path(folder) / "checkpoints", {})
         checkpoints.save(stopped.state.step, stopped.state.state_dict())
@@ -382,8 +390,10 @@ def test_resume(trial: Trial) -> None:
     resumed.load(*checkpoint)
     is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
     name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
-    remedy = "keep state in buffers (register_buffer), not in plain attributes"
-    require(not name, f"{name} differs; {remedy}")
+    require(
+        not name,
+        f"{name} differs; keep state in buffers (register_buffer), not in plain attributes",
+    )
 
 
 class Halves(TorchDispatchMode):
@@ -402,7 +412,7 @@ class Halves(TorchDispatchMode):
         return result
 
 
-@clause(is_trained)
+@clause()
 def test_float64(trial: Trial) -> None:
     """the loss in float64 is the same to 1e-4"""
     losses = []
@@ -412,11 +422,15 @@ def test_float64(trial: Trial) -> None:
             training.modules.to(dtype)
             losses.append(first_loss(training, still=True))
     # Its error may be too small for the comparison, or come in a later step.
-    cast = f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe"
-    require(not halves.seen, cast)
+    require(
+        not halves.seen,
+        f"something is cast to {', '.join(map(str, halves.seen))}; leave the types to the recipe",
+    )
     dtype, single, double = losses[1].dtype, losses[0].item(), losses[1].item()
-    remedy = "do not cast, and create tensors with .to(vectors)"
-    require(dtype == torch.float64, f"it is of {dtype}; {remedy}")
+    require(
+        dtype == torch.float64,
+        f"it is of {dtype}; do not cast, and create tensors with .to(vectors)",
+    )
     require(
         abs(single - double) <= FLOAT32 * max(abs(double), FLOAT32),
         f"it is {double:.8g}, and {single:.8g} in float32; "
@@ -424,7 +438,7 @@ def test_float64(trial: Trial) -> None:
     )
 
 
-@clause()
+@clause(of_training=False)
 def test_refusals(trial: Trial) -> None:
     """an invalid hyper-parameter is refused in one sentence"""
     tried = set()
@@ -444,13 +458,16 @@ def test_refusals(trial: Trial) -> None:
             reason = f"fails with {describe_error(error)}"
             if isinstance(error, Fault):
                 reason = str(error).partition(";")[0]
-            remedy = "limit it by Field(ge=...)"
-            raise Fault(f"'{text}' is accepted, and then {reason}; {remedy}") from error
+            raise Fault(
+                f"'{text}' is accepted, and then {reason}; limit it by Field(ge=...)"
+            ) from error
 
 
-@clause(is_joining)
+@clause()
 def test_joins(trial: Trial) -> None:
     """it joins another method with '+', or is refused in one sentence"""
+    if not (issubclass(trial.cls, Contrastive) and trial.cls.joins()):
+        pytest.skip("it joins no other method")
     try:
         joined = trial.training(f"simcse+{trial.cls.name}")
     except UserError:
@@ -463,7 +480,7 @@ def test_joins(trial: Trial) -> None:
     trial.training(f"{trial.cls.name}+gs-infonce", steps=HALF)
 
 
-@clause()
+@clause(of_training=False)
 def test_encoder(trial: Trial) -> None:
     """its encoder, saved and loaded, gives equal vectors and finite scores"""
     with tempfile.TemporaryDirectory() as folder:
@@ -498,6 +515,11 @@ class Lines:
 
     faults = 0
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:  # the file holds no methods
+            self.faults += 1
+            print(f"FAIL   {report.longrepr}", flush=True)
+
     def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo) -> None:
         fault = call.excinfo.value if call.excinfo else None
         if isinstance(fault, pytest.skip.Exception):
@@ -514,25 +536,16 @@ def check(path: Path) -> int:
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{path} is not a Python file; give a .py file with a method")
-    claim = f"{path.name} can be imported and holds methods"
-    try:
-        plugins.load_file(path)
-        print(f"ok     {claim}", flush=True)
-        claim = "no other method has its name"
-        plugins.add_method_paths([path])
-        method_classes()
-        print(f"ok     {claim}", flush=True)
-    except UserError as error:
-        print(f"FAIL   {claim}: {error}")
-        return 1
     lines = Lines()
     # Neither the reports nor the settings and plugins of tests around the file.
-    words = ["--pyargs", __name__, "--method", str(path), "-c", os.devnull, "--noconftest"]
-    words += ["-p", "bench.checks.pytest_option", "-p", "no:terminal", "-p", "no:cacheprovider"]
-    words += ["--disable-plugin-autoload"]
+    words = [
+        "--pyargs", __name__, "--method", str(path), "-c", os.devnull, "--noconftest",
+        "--disable-plugin-autoload", "-p", "bench.checks.pytest_option", "-p", "no:terminal",
+        "-p", "no:cacheprovider",
+    ]  # fmt: skip
     status = pytest.main(words, plugins=[lines])
-    if status == pytest.ExitCode.INTERRUPTED:
+    if status == pytest.ExitCode.INTERRUPTED and not lines.faults:
         raise KeyboardInterrupt
-    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not lines.faults:
         raise UserError("pytest cannot run the clauses, as it says above; unset PYTEST_ADDOPTS")
     return lines.faults

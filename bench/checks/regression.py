@@ -18,19 +18,18 @@ docs/portability.md describes how arithmetics are measured, and the results.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.comparison.statistics import Prediction
 from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results.records import read_scores
 from bench.results.suite_results import NEUTRAL_CHANGES
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, counted
-from bench.utils.files import read_json, sha256_text, write_json
+from bench.utils.files import read_json, sha256_text
 
 COVERAGE = 0.999
 ROOM = 2.0  # factor on measured changes
@@ -100,49 +99,20 @@ def identity_of(run: PlannedRun) -> str:
     return sha256_text(json.dumps(identity, sort_keys=True))[:16]
 
 
-def _by_name(plan: Plan) -> dict[str, list[PlannedRun]]:
+def by_name(plan: Plan) -> dict[str, list[PlannedRun]]:
     grouped: dict[str, list[PlannedRun]] = defaultdict(list)
     for run in plan.runs:
         grouped[name_of(run)].append(run)
     return grouped
 
 
-def lacking(plan: Plan, reference: Path) -> set[str]:
-    """The names of a plan's runs that a reference has to measure: it does not have them, or with
-    another identity, other tasks, or another number of seeds. All of them if there is no file."""
-    known = _known(reference)
-    names = set()
-    for name, runs in _by_name(plan).items():
-        wanted = {
-            f"{task} {metric}": len(runs)
-            for task, split, metric in scored_cells(expand_tasks(runs[0].tasks))
-            if split == "test" and metric in LEAST
-        }
-        measured = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
-        identity = known["runs"].get(name, {}).get("identity")
-        if (identity, measured) != (identity_of(runs[0]), wanted):
-            names.add(name)
-    return names
-
-
-def _known(reference: Path) -> dict[str, Any]:
-    """A reference; without a file an empty one."""
-    if reference.is_file():
-        return read_json(reference)
-    return {"runs": {}, "cells": {}, "arithmetics": {}}
-
-
-def cells_of(
-    suite: Path, names: Collection[str] | None = None
-) -> tuple[Cells, dict[str, dict[str, Any]]]:
-    """Test scores by run and cell, and the provenance of a seed of each run, of one that did not
-    finish if there is one; of all runs or of those with these names."""
+def cells_of(suite: Path, runs: Iterable[PlannedRun]) -> tuple[Cells, dict[str, dict[str, Any]]]:
+    """Test scores of runs by name and cell, and the provenance of a seed of each, of one that did
+    not finish if there is one."""
     cells: Cells = defaultdict(lambda: defaultdict(list))
     provenances: dict[str, dict[str, Any]] = {}
-    for run in read_plan(suite / "plan.json").runs:
+    for run in runs:
         name = name_of(run)
-        if names is not None and name not in names:
-            continue
         provenance, records = read_scores(suite / "scores" / f"{run.id}.json")
         known = provenances.setdefault(name, provenance)
         if known["outcome"]["status"] == "finished":
@@ -153,67 +123,19 @@ def cells_of(
     return cells, provenances
 
 
-def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
-    """Update the reference of a suite with many seeds, and of suites with a few seeds, each named
-    after its arithmetic.
-
-    Runs that the reference lacks are read from the suites. The others stay as they are, and runs
-    that are no longer planned are removed.
-    """
-    if PLAIN not in [folder.name for folder in arithmetics]:
-        raise UserError(f"--arithmetics has no suite '{PLAIN}'; make reference measures it")
-    plan, known = read_plan(suite / "plan.json"), _known(reference)
-    planned, measured = _by_name(plan), lacking(plan, reference)
-
-    def joined(fresh: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-        """The measured runs and the others, in the order of the plan."""
-        whole = {name: value for name, value in old.items() if name not in measured} | fresh
-        return {name: whole[name] for name in planned if name in whole}
-
-    def scores(folder: Path, old: Mapping[str, Any]) -> dict[str, Any]:
-        fresh, _ = cells_of(folder, measured)
-        rounded = {
-            name: {cell: [round(value, 3) for value in values] for cell, values in cells.items()}
-            for name, cells in fresh.items()
-        }
-        return joined(rounded, old)
-
-    _, provenances = cells_of(suite, measured)
-    origins = {
-        name: {
-            "identity": identity_of(planned[name][0]),
-            "code": provenance["code"],
-            "processor": _processor(provenance),
-            "torch": provenance["versions"]["torch"],
-            "date": provenance["date"],
-        }
-        for name, provenance in provenances.items()
-    }
-    old = {name: measure["cells"] for name, measure in known["arithmetics"].items()}
-    content = {
-        "runs": joined(origins, known["runs"]),
-        "cells": scores(suite, known["cells"]),
-        "arithmetics": {
-            folder.name: {"cells": scores(folder, old.get(folder.name, {}))}
-            for folder in arithmetics
-        },
-    }
-    write_json(reference, content)
-
-
 def check(suite: Path, reference: Path) -> str:
     """Compare every test score of a suite with its interval in the reference. Returns a summary, or
     raises UserError."""
     known, plan = read_json(reference), read_plan(suite / "plan.json")
     changed = [
         name
-        for name, runs in _by_name(plan).items()
+        for name, runs in by_name(plan).items()
         if name in known["runs"] and known["runs"][name]["identity"] != identity_of(runs[0])
     ]
     if changed:
         head = f"methods or settings changed since {reference} was measured; run make reference:"
         raise UserError(_listed(head, changed))
-    cells, provenances = cells_of(suite)
+    cells, provenances = cells_of(suite, plan.runs)
     scores = list(judged(cells, known, reference))
     faults = [
         (math.inf, f"{run} did not finish")
@@ -236,7 +158,7 @@ def check(suite: Path, reference: Path) -> str:
         raise UserError(
             _listed(head, [text for _, text in faults])
             + f"\nThe reference was made on {' and '.join(sorted(made))}, this is "
-            f"{_processor(next(iter(provenances.values())))}."
+            f"{processor_of(next(iter(provenances.values())))}."
             "\nIf the change of scores is intended, update the reference with make reference; if "
             "nothing was changed, report this with the table that make portable writes "
             "(docs/portability.md)"
@@ -285,7 +207,7 @@ def judged(
             yield from ((run, cell, value, low, high) for value in values)
 
 
-def _processor(provenance: Mapping[str, Any]) -> str:
+def processor_of(provenance: Mapping[str, Any]) -> str:
     """The CPU of a result, with the settings that determine the last bits."""
     device, chosen = provenance["device"], provenance["arithmetic"]["cpu_capability"]
     return f"{device['name']} ({chosen}, {counted(device['threads'], 'thread')})"

@@ -27,7 +27,7 @@ from bench.models.encoder import Encoder
 from bench.models.from_name import Model
 from bench.models.load import load_encoder
 from bench.results.provenance import provenance
-from bench.results.records import CellKey, Record, cell_key, read_scores, read_trained
+from bench.results.records import Record, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
@@ -47,44 +47,46 @@ HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are o
 
 AVERAGE = "Avg"
 
-
-@dataclass(frozen=True)
-class Score:
-    """A stored and a recomputed score, in points; None if one side has none."""
-
-    cell: CellKey
-    stored: float | None
-    recomputed: float | None
-    tolerance: float
-
-    @property
-    def equal(self) -> bool:
-        return self.stored == self.recomputed
-
-    @property
-    def within(self) -> bool:
-        if self.stored is None or self.recomputed is None:
-            return False
-        return self.equal or abs(self.stored - self.recomputed) <= self.tolerance
+Cell = tuple[str, str, str, str]
+CELL = ["task", "split", "metric", "aggregation"]
 
 
 @dataclass(frozen=True)
 class Verification:
+    """A result beside what is computed now.
+
+    Attributes:
+        result: the file.
+        scores: `stored` and `recomputed` points by cell, NaN on a side without a score, and their
+            `tolerance`.
+        differences: of the provenance: name, stored and present value.
+        faults: against confirmation even if all scores are equal, as clauses.
+    """
+
     result: Path
-    scores: Sequence[Score]  # every score of either side
-    differences: Sequence[tuple[str, Any, Any]]  # of the provenance: name, stored and present value
-    faults: Sequence[str]  # against confirmation even if all scores are equal, as clauses
+    scores: pd.DataFrame
+    differences: Sequence[tuple[str, Any, Any]]
+    faults: Sequence[str]
+
+    @property
+    def differing(self) -> pd.DataFrame:
+        """The scores that are not equal bit for bit."""
+        return self.scores[self.scores["stored"] != self.scores["recomputed"]]
+
+    @property
+    def outside(self) -> pd.DataFrame:
+        """The scores that differ by more than rounding, or that one side lacks."""
+        distances = (self.scores["stored"] - self.scores["recomputed"]).abs()
+        return self.scores[~(distances <= self.scores["tolerance"])]
 
     @property
     def confirmed(self) -> bool:
-        return not self.faults and all(score.within for score in self.scores)
+        return not self.faults and self.outside.empty
 
     @property
     def verdict(self) -> str:
         """The verdict in one line."""
-        count = len(self.scores)
-        differing = sum(not score.equal for score in self.scores)
-        outside = sum(not score.within for score in self.scores)
+        count, differing, outside = len(self.scores), len(self.differing), len(self.outside)
         summary = f"all {count} scores are equal bit for bit"
         if outside:
             summary = f"{outside} of {count} scores differ by more than rounding"
@@ -95,17 +97,14 @@ class Verification:
 
     def report(self) -> str:
         """The differing scores, the differences of the provenance, and the verdict."""
-        lines, rows = [str(self.result)], {}
-        for score in self.scores:
-            if not score.equal:
-                both = (score.stored, score.recomputed)
-                shown = ["none" if value is None else f"{value:.4f}" for value in both]
-                difference = "" if None in both else f"{score.recomputed - score.stored:+.2g}"  # type: ignore[operator]
-                name = " ".join(word for word in score.cell if word != "all")
-                rows[name] = [*shown, difference, f"{score.tolerance:.2g}"]
-        if rows:
+        lines, shown = [str(self.result)], self.differing.reset_index()
+        if len(shown):
+            shown.index = [" ".join(cell).removesuffix(" all") for cell in self.differing.index]
+            shown["difference"] = (shown["recomputed"] - shown["stored"]).map("{:+.2g}".format)
+            shown["tolerance"] = shown["tolerance"].map("{:.2g}".format)
             columns = ["stored", "recomputed", "difference", "tolerance"]
-            lines += pd.DataFrame.from_dict(rows, "index", columns=columns).to_string().split("\n")
+            table = shown[columns].to_string(float_format="{:.4f}".format, na_rep="none")
+            lines += table.replace("+nan", "none").split("\n")
         lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])
 
@@ -128,16 +127,11 @@ def verify(
             f"{result} holds no scores to verify, since its run was {outcome['status']} "
             f"({outcome.get('reason')}); name a result that has some"
         )
-    stored = {cell_key(record): float(record["value"]) for record in records}
     suite = suite or result.absolute().parent.parent
     scored_on = described["run"]["data"] if "run" in described else described["data"]["folder"]
-    try:
+    with errors_of(f"the data of {result}"):
         folder = paths.data_folder(data or scored_on)
-    except UserError as error:
-        raise UserError(
-            f"the data of {result} were not found ({error}); name their folder with --data"
-        ) from None
-    names = dict.fromkeys(cell[0] for cell in stored) | described["tasks"]
+    names = dict.fromkeys(record["task"] for record in records) | described["tasks"]
     names.pop(AVERAGE, None)
     # As in the result, at most the machine's CPUs.
     threads = min(described["device"]["threads"], os.cpu_count() or 1)
@@ -147,7 +141,6 @@ def verify(
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
         scored = score_encoder(encoder, tasks, described["mode"], device, Path(work) / "scoring")
         present = provenance(device, torch.get_num_threads())
-    recomputed = {cell_key(record): float(record["value"]) for record in scored}
     differences = [
         (f"{part}, {name}", described[part].get(name), present[part].get(name))
         for part in ("code", "versions", "device", "arithmetic")
@@ -157,18 +150,17 @@ def verify(
     # Another commit alone changes no last bits.
     is_same = all(name.startswith("code, ") for name, *_ in differences)
     allowed = {} if is_same else tolerances(tasks)
-    scores = [
-        Score(cell, stored.get(cell), recomputed.get(cell), allowed.get(cell, 0.0))
-        for cell in stored | recomputed
-    ]
-    faults = [*_run_faults(described, records, suite), *_data_faults(described, folder, tasks)]
-    if encoder.identity != described["encoder"]:
-        then = described["encoder"]
-        faults.append(f"the encoder differs ({encoder.identity}; {then} was scored)")
-    return Verification(result, scores, differences, faults)
+    scores = pd.concat({"stored": _points(records), "recomputed": _points(scored)}, axis=1)
+    scores["tolerance"] = [allowed.get(cell, 0.0) for cell in scores.index]
+    faults = _faults(described, records, suite, folder, tasks, encoder)
+    return Verification(result, scores, differences, list(faults))
 
 
-def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
+def _points(records: Sequence[Record]) -> pd.Series:
+    return pd.DataFrame(records).set_index(CELL)["value"].astype(float)
+
+
+def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
     """The points by which different rounding may change each score of some tasks.
 
     * Correlation of n pairs: `CORRELATION`, or one swap of neighbouring ranks, at most
@@ -178,7 +170,7 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     * F1: `ITEMS` samples, each at most 200 / (samples with label 1), and a hundredth.
     * Average: the mean of the tolerances of its scores, and a hundredth.
     """
-    allowed: dict[CellKey, float] = {}
+    allowed: dict[Cell, float] = {}
     for task in tasks:
         if isinstance(task, StsTask):
             sizes = [len(subset.gold) for subset in task.subsets]
@@ -203,40 +195,43 @@ def tolerances(tasks: Sequence[Task]) -> dict[CellKey, float]:
     return allowed
 
 
-def _run_faults(
-    described: Mapping[str, Any], records: Sequence[Record], suite: Path
+def _faults(
+    described: Mapping[str, Any],
+    records: Sequence[Record],
+    suite: Path,
+    folder: Path,
+    tasks: Sequence[Task],
+    encoder: Encoder,
 ) -> Iterator[str]:
-    """Where the run of the provenance differs from the labels of the records or from what its
-    training wrote."""
+    """Why equal scores would confirm nothing, as clauses."""
+    # The run: is it the one that the records name, and the one that was trained?
     run = described.get("run")
-    if not run:
-        return
-    columns = {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}
-    for column, key in columns.items():
-        others = {record.get(column) for record in records} - {run[key]}
-        if others:
-            label = min(others, key=str)
-            yield f"its records name {column} {label}, its provenance {run[key]}"
-    outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
-    trained = read_trained(outcome) if run["trained"] and outcome.is_file() else {}
-    for name in ("run", "outcome") if trained else ():
-        then, now = trained[name], described[name]
-        changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
-        if changed:
-            yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
-
-
-def _data_faults(
-    described: Mapping[str, Any], folder: Path, tasks: Sequence[Task]
-) -> Iterator[str]:
-    """Where the data differ: in their name, or else in the sums of the tasks."""
-    then, now = described["data"]["name"], manifest(folder).name
+    if run:
+        columns = {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}
+        for column, key in columns.items():
+            others = {record.get(column) for record in records} - {run[key]}
+            if others:
+                label = min(others, key=str)
+                yield f"its records name {column} {label}, its provenance {run[key]}"
+        outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
+        trained = read_trained(outcome) if run["trained"] and outcome.is_file() else {}
+        for name in ("run", "outcome") if trained else ():
+            then, now = trained[name], described[name]
+            changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
+            if changed:
+                yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
+    # The data.
+    named, name = described["data"]["name"], manifest(folder).name
     sums = task_sums(tasks).items()
-    changed = [task for task, parts in sums if described["tasks"].get(task) != parts]
-    if then != now:
-        yield f"it was scored on {then}, and {folder} is {now}"
-    elif changed:
-        yield f"the data changed since ({', '.join(changed)} in {folder})"
+    of_tasks = [task for task, parts in sums if described["tasks"].get(task) != parts]
+    if named != name:
+        yield f"it was scored on {named}, and {folder} is {name}"
+    elif of_tasks:
+        yield f"the data changed since ({', '.join(of_tasks)} in {folder})"
+    # The encoder.
+    scored = described["encoder"]
+    if encoder.identity != scored:
+        yield f"the encoder differs ({encoder.identity}; {scored} was scored)"
 
 
 def _encoder(

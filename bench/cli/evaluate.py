@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bench.cli.parameters import (
+    DATA,
     Mode,
     OptionalSuite,
     Suite,
     Tasks,
     arg,
     command,
-    exactly_one,
     one_of,
     opt,
     read_tasks,
@@ -30,33 +30,16 @@ from bench.utils.errors import UserError, counted
 @command()
 def reference(
     suite: Suite,
-    reference: Annotated[
-        Path | None, opt("By default results/reference/<suite>.json.", "FILE.json")
-    ] = None,
-    check: Annotated[
-        bool, opt("Check that the suite is within the reference.", name="--check")
-    ] = False,
-    arithmetics: Annotated[
-        list[Path] | None,
-        opt("Update the reference with the suite and these, one per arithmetic.", "FOLDER ..."),
-    ] = None,
+    reference: Annotated[Path | None, opt("By default results/reference/<suite>.json.")] = None,
 ) -> None:
-    """Check a suite against a reference, or update one.
+    """Check that the scores of a suite are within a reference.
 
-    A reference is a distribution of scores over seeds and processors. An update keeps the runs that
-    the reference already has. Exactly one of --check and --arithmetics is needed.
+    A reference is a distribution of scores over seeds and processors.
     """
     from bench.checks import regression
 
-    exactly_one(check=check, arithmetics=arithmetics or None)
-    if not reference:
-        reference = Path("results", "reference", f"{suite.resolve().name}.json")
-        if not reference.is_file():
-            raise UserError(f"{reference} does not exist; name another file with --reference")
-    if not arithmetics:
-        print(regression.check(suite, reference))
-    else:
-        regression.write(suite, arithmetics, reference)
+    default = Path("results", "reference", f"{suite.resolve().name}.json")
+    print(regression.check(suite, reference or default))
 
 
 @command("check-method")
@@ -94,8 +77,14 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     for tasks in (*GROUPS, own_tasks):
         rows: dict[str, dict[str, Row]] = {}  # by title (metric, split, aggregation), by label
         for label, records in by_label.items():
-            for title, row in _rows(records, tasks).items():
-                rows.setdefault(title, {})[label] = row
+            inside = [record for record in records if record["task"] in tasks]
+            # The average of another group of tasks has another metric.
+            metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
+            for record in inside:
+                if record["metric"] in metrics:
+                    title = f"{record['metric']} {record['split']} {record['aggregation']}"
+                    by_title = rows.setdefault(title.removesuffix(" all"), {})
+                    by_title.setdefault(label, {})[record["task"]] = record["value"]
         if len(by_label) > 1:
             # Without an aggregation: each test score, not the mean of its parts.
             tables += [_table(title, rows[title], tasks) for title in rows if title[-4:] == "test"]
@@ -103,20 +92,6 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]]) -> str:
             (label,) = by_label
             tables.append(_table("", {title: rows[title][label] for title in rows}, tasks))
     return "\n\n".join(tables)
-
-
-def _rows(records: Sequence[dict[str, Any]], tasks: Sequence[str]) -> dict[str, Row]:
-    """The scores of an encoder on tasks, by metric, split and aggregation."""
-    inside = [record for record in records if record["task"] in tasks]
-    # The average of another group of tasks has another metric.
-    metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
-    rows: dict[str, Row] = {}
-    for record in inside:
-        if record["metric"] in metrics:
-            title = f"{record['metric']} {record['split']} {record['aggregation']}"
-            row = rows.setdefault(title.removesuffix(" all"), {})
-            row[record["task"]] = record["value"]
-    return rows
 
 
 def _table(title: str, rows: Mapping[str, Row], tasks: Sequence[str]) -> str:
@@ -145,27 +120,18 @@ def evaluate(
     ],
     out: Annotated[Path, opt("FILE.json for the records; a folder for several models.", "PATH")],
     pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
-    prompt: Annotated[
-        str | None, opt("One of the model's, '' for none; by default its default.", "NAME")
-    ] = None,
-    normalize: Annotated[
-        bool,
-        opt("Scale vectors to length 1, which changes what classifiers see.", name="--normalize"),
-    ] = False,
+    prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
+    normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
-    data: Annotated[
-        str, opt("senteval (BENCH_DATA or the hub), or a folder with downstream/.", "NAME")
-    ] = "senteval",
+    data: Annotated[str, opt(f"{DATA}.", "NAME")] = "senteval",
 ) -> int:
     """Score one or more encoders, print a table and write records."""
-    from bench.cli.evaluate import score_tables
     from bench.evaluation import scoring
     from bench.models.from_name import Model
     from bench.runs import paths
+    from bench.stages import jobs
     from bench.stages.device import lease
-    from bench.stages.jobs import evaluate as evaluate_model
-    from bench.stages.jobs import score_models
 
     common = Model("", pooler, prompt, normalize)
     models = [Model.read(word, common) for word in model]
@@ -176,10 +142,10 @@ def evaluate(
     with lease() as device:
         if len(models) == 1:
             read = scoring.read_tasks(task_names, folder)
-            records = evaluate_model(models[0], read, mode, folder, out, device)
+            records = jobs.evaluate(models[0], read, mode, folder, out, device)
             print(score_tables({models[0].label: records}))
             return 0
-        by_label, errors = score_models(models, task_names, mode, folder, out, device)
+        by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
     if by_label:
         print(score_tables(by_label))
     for error in errors:
@@ -189,14 +155,10 @@ def evaluate(
 
 @command()
 def verify(
-    result: Annotated[
-        list[Path], arg("results/<suite>/scores/<run>.json, or a file of evaluate.", "RESULT")
-    ],
+    result: Annotated[list[Path], arg("A file of scores, of a suite or of evaluate.", "RESULT")],
     suite: OptionalSuite = None,
     data: Annotated[str | None, opt("The data, if not where RESULT says.", "NAME")] = None,
-    device: Annotated[
-        str | None, opt("By default a GPU if one is available.", **one_of(["cpu", "cuda"]))
-    ] = None,
+    device: Annotated[str | None, opt("By default a free GPU.", **one_of(["cpu", "cuda"]))] = None,
 ) -> int:
     """Recompute results from their encoders and compare.
 

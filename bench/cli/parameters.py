@@ -79,13 +79,6 @@ def read_tasks(words: Sequence[str]) -> list[str]:
     return [name for word in words for name in word.split(",") if name]
 
 
-def exactly_one(**given: object) -> None:
-    """Raise `UserError` unless exactly one of these options, by name, was given."""
-    if sum(value not in (None, False) for value in given.values()) != 1:
-        names = ", ".join(f"--{name}" for name in given)
-        raise UserError(f"give exactly one of {names}")
-
-
 _SUITE = opt("The suite's folder, results/<suite>.", "FOLDER", "--suite", file_okay=False)
 Suite = Annotated[Path, _SUITE]
 OptionalSuite = Annotated[Path | None, _SUITE]

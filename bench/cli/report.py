@@ -10,6 +10,7 @@ from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt
 from bench.export import EXPORT_FORMATS
 
 Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", "PAPER")]
+CORES = os.cpu_count() or 1
 Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", "TABLE")]
 
 
@@ -32,14 +33,9 @@ def reproduce(
     table: Table,
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
     backbone: Annotated[str | None, opt("As printed; by default all of the row.", "NAME")] = None,
-    seeds: Annotated[
-        int | None, opt("How many; by default as many as the paper suite.", "N", min=1)
-    ] = None,
-    tasks: Annotated[
-        list[str] | None, opt("Tasks or groups; by default those that the row prints.", "NAME ...")
-    ] = None,
-    cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = os.cpu_count()
-    or 1,
+    seeds: Annotated[int | None, opt("By default as many as planned.", "N", min=1)] = None,
+    tasks: Annotated[list[str] | None, opt("By default those that it prints.", "NAME ...")] = None,
+    cores: Annotated[int, opt("CPU cores to use; by default all.", "N", min=1)] = CORES,
     dry_run: Annotated[bool, opt("Only print the configuration.", name="--dry-run")] = False,
 ) -> int:
     """Run one row of a printed table.
@@ -104,15 +100,12 @@ def compare(
 @command()
 def coverage(
     suite: Annotated[
-        list[Path] | None, opt("Without it, no run has finished.", "FOLDER ...", file_okay=False)
+        list[Path] | None, opt("By default none.", "FOLDER ...", file_okay=False)
     ] = None,
     config: Annotated[
-        list[Path] | None,
-        opt("Without --suite; by default paper, chinese.", "FILE.yaml ..."),
+        list[Path] | None, opt("Without --suite; by default paper, chinese.", "FILE.yaml ...")
     ] = None,
-    out: Annotated[
-        Path | None, opt("FILE.md, or FILE.csv with one row per printed number.", "FILE")
-    ] = None,
+    out: Annotated[Path | None, opt("FILE.md, or FILE.csv with a row a number.", "FILE")] = None,
 ) -> None:
     """Show which printed numbers are covered.
 
@@ -128,9 +121,7 @@ def coverage(
 @command()
 def audit(
     out: Annotated[Path | None, opt("FILE.csv or FILE.md.", "FILE")] = None,
-    figure: Annotated[
-        Path | None, opt("FILE.png: printed gains beside the spread of seeds.", "FILE")
-    ] = None,
+    figure: Annotated[Path | None, opt("FILE.png: printed gains and seeds.", "FILE")] = None,
 ) -> None:
     """Check the printed numbers for contradictions."""
     from bench.report.audit import report, write
@@ -153,15 +144,13 @@ def export(
     out: Annotated[
         Path, opt("Used for nothing else; a later export replaces it.", "FOLDER", file_okay=False)
     ],
-    run: Annotated[
-        list[str] | None, opt("By default all runs with the necessary results.", "ID ...")
-    ] = None,
+    run: Annotated[list[str] | None, opt("By default all that can be exported.", "ID ...")] = None,
 ) -> None:
     """Export results of a suite in a format of other tools.
 
     The formats are model folders of sentence-transformers, results of mteb, and tidy tables.
     """
-    from bench.export import export as export_suite
+    from bench.export.runs import export as export_suite
 
     for remark in export_suite(suite, what, out, run or []):
         print(f"note: {remark}", file=sys.stderr)
@@ -172,9 +161,7 @@ def export(
 def render(
     suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
     out: Annotated[Path | None, opt("For tables/ and report/; by default SUITE.", "FOLDER")] = None,
-    figures: Annotated[
-        Path | None, opt("For the figures; by default figures/ beside tables/.", "FOLDER")
-    ] = None,
+    figures: Annotated[Path | None, opt("By default figures/ beside tables/.", "FOLDER")] = None,
 ) -> None:
     """Render all tables, figures and the page of a suite.
 

@@ -14,7 +14,6 @@ from bench.cli.parameters import (
     Tasks,
     arg,
     command,
-    exactly_one,
     one_of,
     opt,
     read_tasks,
@@ -33,13 +32,9 @@ DEVICES = ["a100", "h100", "h200", "cpu"]  # whose hours are predicted
 def plan(
     config: Annotated[Path | None, opt("A configuration.", "FILE.yaml")] = None,
     suite: Annotated[str | None, opt("A suite of the project: config/NAME.yaml.", "NAME")] = None,
-    seeds: Annotated[
-        int | None, opt("Seeds 1 to N instead of those of the configuration.", "N", min=1)
-    ] = None,
+    seeds: Annotated[int | None, opt("Seeds 1 to N, not the configuration's.", "N", min=1)] = None,
     out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
-    device: Annotated[
-        str | None, opt("Predict the hours on it; cpu is that of this machine.", **one_of(DEVICES))
-    ] = None,
+    device: Annotated[str | None, opt("Predict the hours on it.", **one_of(DEVICES))] = None,
     gpus: Annotated[int, opt("Number of devices that share the runs.", "N", min=1)] = 1,
 ) -> None:
     """Check a configuration, plan its suite, or predict the hours.
@@ -49,7 +44,8 @@ def plan(
     """
     from bench.runs import config as configurations
 
-    exactly_one(config=config, suite=suite)
+    if (config is None) == (suite is None):
+        raise UserError("give exactly one of --config, --suite")
     file = config or _shipped(suite or "")
     content = configurations.load(file)
     if seeds:
@@ -70,12 +66,8 @@ def plan(
 def next_seeds(
     suite: Suite,
     hours: Annotated[float, opt("Device hours to spend.", "N", min=0)],
-    out: Annotated[
-        Path | None, opt("Write the configuration with the new seeds here.", "FILE.yaml")
-    ] = None,
-    config: Annotated[
-        Path | None, opt("The suite's configuration; by default config/NAME.yaml.", "FILE.yaml")
-    ] = None,
+    out: Annotated[Path | None, opt("Write a configuration with the seeds.", "FILE.yaml")] = None,
+    config: Annotated[Path | None, opt("By default config/NAME.yaml.", "FILE.yaml")] = None,
     device: Annotated[str, opt("Whose hours are predicted.", **one_of(DEVICES))] = "h200",
 ) -> None:
     """Find the seeds that decide the most open verdicts per hour.
@@ -107,8 +99,8 @@ def _shipped(suite: str) -> Path:
     return shipped[suite]
 
 
-@command()
-def status(
+@command("status")
+def show_status(
     suite: Suite, as_json: Annotated[bool, opt("Print everything as JSON.", name="--json")] = False
 ) -> None:
     """Show how far a suite is.
@@ -119,10 +111,9 @@ def status(
     import json
     from dataclasses import asdict
 
-    from bench.stages.status import report
-    from bench.stages.status import status as read_status
+    from bench.stages.status import report, status
 
-    suite_status = read_status(suite)
+    suite_status = status(suite)
     print(json.dumps(asdict(suite_status), indent=1) if as_json else report(suite_status))
 
 
@@ -132,22 +123,16 @@ def job(
     ids: Annotated[list[str] | None, arg("Runs of the plan; by default all.", "ID")] = None,
     stages: Annotated[list[str], opt("Only these stages.", **one_of(STAGES))] = list(STAGES),
     share: Annotated[str, opt("Every N-th run, from the K-th on.", "K/N")] = "1/1",
-    attempt: Annotated[
-        int, opt("From the second on, runs that failed for good are left out.", "N", min=1)
-    ] = 1,
+    attempt: Annotated[int, opt("From 2 on, no run that failed for good.", "N", min=1)] = 1,
     run: Annotated[
         str | None,
         opt("Instead of planned runs, method[key=value,...]+ingredient@paper|official.", "TEXT"),
     ] = None,
-    backbone: Annotated[
-        str, opt("With --run: a backbone, or a folder in Hugging Face format.", "NAME")
-    ] = "none",
+    backbone: Annotated[str, opt("With --run: a backbone, by name or folder.", "NAME")] = "none",
     corpus: Annotated[str, opt(f"With --run: {CORPORA}.", "NAME")] = "",
     data: Annotated[str, opt(f"With --run: {DATA}.", "NAME")] = "senteval",
     seed: Annotated[int | None, opt("With --run: needed by a training.", "N", min=0)] = None,
-    recipe: Annotated[
-        list[str], opt("With --run: recipe fields that override the method's.", "KEY=VALUE ...")
-    ] = [],
+    recipe: Annotated[list[str], opt("With --run: fields of the recipe.", "KEY=VALUE ...")] = [],
     tasks: Tasks = ["sts"],
     analyses: Annotated[list[str], opt("With --run: what to measure.", **one_of(ANALYSES))] = [],
     mode: Mode = "test",
@@ -176,7 +161,12 @@ def job(
                 raise UserError(f"cannot read '{field}' after --recipe; write key=value")
         fields = dict(field.split("=", 1) for field in recipe)
         resolved = resolve(
-            run, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
+            run,
+            backbone_name=backbone,
+            corpus=corpus,
+            data=data,
+            seed=seed,
+            recipe=fields,
         )
         if resolved.trained and (seed is None or not resolved.corpus):
             raise UserError(
@@ -226,9 +216,7 @@ def fetch(
     suite: Suite,
     out: Annotated[Path, opt("Where the description of the input is written.", "FILE.json")],
     tasks: Annotated[list[str], opt("For data: tasks that will be scored.", "NAME ...")] = [],
-    data: Annotated[
-        str, opt("For a corpus derived from evaluation data: that data.", "NAME")
-    ] = "senteval",
+    data: Annotated[str, opt("For a corpus derived from data: these.", "NAME")] = "senteval",
 ) -> None:
     """Fetch and verify one input of a suite, and describe it."""
     from bench.runs import paths

@@ -267,7 +267,7 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
 def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
     if that is planned."""
-    with errors_of(f"suite {suite.name}"):
+    with errors_of(f"suite {suite.plan.suite}"):
         plans = named(text, [run.plan for run in suite.runs])
     names = {(plan.method, plan.setting) for plan in plans}
     meant = [method for method in candidates(suite) if (method.method, method.setting) in names]
@@ -368,7 +368,7 @@ def _printed(suite: SuiteResults) -> Printed:
     for number in numbers():
         if number.split == "test" and number.run:
             method, backbone = number.run.partition("@")[0], number.our_backbone
-            for name in {backbone, suite.stand_ins.get(backbone, backbone)}:
+            for name in {backbone, suite.plan.stand_ins.get(backbone, backbone)}:
                 printed[method, name, number.task, number.metric].append(number)
     return printed
 
@@ -476,7 +476,7 @@ def against(
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)
-            raise UserError(f"backbone '{name}' is not in suite {suite.name}{hint}")
+            raise UserError(f"backbone '{name}' is not in suite {suite.plan.suite}{hint}")
     names = list(dict.fromkeys(backbones)) or planned
     sides = _methods(suite, side_b, methods, names)
     comparisons: list[Comparison] = []
@@ -487,7 +487,7 @@ def against(
             comparisons += _comparisons(board, backbone, side_a, side_b)
     if not comparisons:
         raise NothingToCompare(
-            f"suite {suite.name} has no scores to compare with '{side_b.text}' on "
+            f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
     families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)

@@ -103,8 +103,8 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     suite, planned = read_suite(suite_dir), configurations.planned(config)
     if {run.plan.id for run in suite.runs} - {run.id for run in planned}:
         raise UserError(
-            f"the plan of suite '{suite.name}' has runs that its configuration lacks; name the "
-            "configuration that the suite was made from with --config"
+            f"the plan of suite '{suite.plan.suite}' has runs that its configuration lacks; "
+            "name the configuration that the suite was made from with --config"
         )
     plan: dict[Experiment, PlannedRun] = {}  # with the tasks of all seeds
     for run in planned:
@@ -129,7 +129,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         why = f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
         if not open_cells:
             why = f"none is open. {suite.remark}".strip()
-        raise UserError(f"no seed would decide a verdict of suite '{suite.name}': {why}")
+        raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Seeded, float] = {}

@@ -20,13 +20,12 @@ from bench.comparison.statistics import (
 )
 from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
 from bench.datasets.metrics import SHARE, Tolerance, metric_of
-from bench.datasets.tasks import Board, expand_tasks
+from bench.datasets.tasks import Board, Key, expand_tasks
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
 from bench.results.suite_results import (
     NOT_SCORED,
-    Key,
     RunResults,
     SuiteResults,
     deviations,
@@ -37,7 +36,7 @@ from bench.results.suite_results import (
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     """The planned runs of a method in a setting (`simcse@official`) on a backbone as printed, or on
     its stand-in: all of one corpus and recipe, comparable with print if any are."""
-    for name in (backbone, suite.stand_ins.get(backbone)):
+    for name in (backbone, suite.plan.stand_ins.get(backbone)):
         planned = [
             result
             for result in suite.runs

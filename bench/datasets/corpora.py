@@ -9,19 +9,10 @@ from typing import Any
 from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, listed_task, rows
 from bench.datasets.tasks import STS_TASKS
-from bench.download import (
-    CORPORA,
-    DATASET,
-    corpus_name,
-    corpus_path,
-    fetch_corpus,
-    known_corpus,
-    local_folder,
-    pinned,
-    read_lines,
-)
+from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus
+from bench.download.hub import DATASET, known_corpus, local_folder, pinned
 from bench.utils.errors import UserError
-from bench.utils.files import sha256_file
+from bench.utils.files import read_lines, sha256_file
 
 # Header of nli_for_simcse.csv: premise, entailment, contradiction.
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
@@ -54,18 +45,16 @@ def _table_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a table: three sentences, or empty texts."""
     reader = csv.reader(read_lines(path), strict=True)
     try:
-        header = next(reader, [])
-        if header != NLI_COLUMNS:
-            expected = ",".join(NLI_COLUMNS)
-            raise UserError(
-                f"{path}: the header is {','.join(header)}, not {expected}; name a .txt file"
-            )
+        if next(reader, []) != NLI_COLUMNS:
+            raise csv.Error(f"the header is not {','.join(NLI_COLUMNS)}")
         for row in reader:
             if len(row) != len(NLI_COLUMNS):
                 raise csv.Error(f"{len(row)} columns, not {len(NLI_COLUMNS)}")
             yield [sentence.strip() for sentence in row]
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; fetch it again") from None
+        raise UserError(
+            f"{path}, line {reader.line_num}: {error}; fetch it again, or name a .txt file"
+        ) from None
 
 
 def read_triples(path: Path, sentences: Sequence[str]) -> list[tuple[int, ...]]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench.datasets.tasks import OWN_STS, TASKS, Task, is_task, task_of
-from bench.download import read_lines
+from bench.datasets.tasks import OWN_STS, PAIRS, TASKS, Task, is_task, task_of
+from bench.download.hub import probing_file
 from bench.utils.errors import UserError, did_you_mean, errors_of, suggestion
-from bench.utils.files import read_json
-from bench.utils.validation import Model, explain
+from bench.utils.files import read_lines
+from bench.utils.validation import Model, read_document
 
 Vectors = Callable[[Sequence[str]], np.ndarray]  # encodes sentences of a task: float32 (n, d)
+_CODES = {"tr": "train", "va": "dev", "te": "test"}  # of parts, in files with all of them
 Sizes = dict[str, dict[str, PositiveInt]]  # of the parts of tasks, by task and part
 
 
@@ -75,18 +76,12 @@ def manifest(data: Path) -> Manifest:
         for task in TASKS.values():
             content.setdefault(task.kind, {})[task.name] = task.sizes
         return Manifest.model_validate(content)
-    try:
-        return Manifest.model_validate(read_json(path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {explain(error)}; correct it") from None
+    return read_document(path, Manifest, "a manifest", "correct it")
 
 
 def listed_task(name: str, data: Path) -> Task:
-    """Return a task with the sizes and files of a data folder's manifest."""
-    if not (data / "downstream").is_dir():
-        raise UserError(
-            f"{data} has no folder downstream/; set the data folder with --data or BENCH_DATA"
-        )
+    """Return a task with the sizes and files of a data folder's manifest; `UserError` if the folder
+    lacks it."""
     listed, task = manifest(data), task_of(name)
     tasks: Sizes = getattr(listed, task.kind)
     if name not in tasks:
@@ -97,12 +92,6 @@ def listed_task(name: str, data: Path) -> Task:
         fields = form.model_dump() | {"path": f"downstream/{form.path}", "names": {}, "even": True}
         task = replace(task, **fields)
     return replace(task, sizes=tasks[name])
-
-
-def check_listed(tasks: Sequence[str], data: Path) -> None:
-    """Raise `UserError` if a data folder lacks one of the tasks."""
-    for name in tasks:
-        listed_task(name, data)
 
 
 def bad(path: Path, number: int, problem: str) -> UserError:
@@ -125,21 +114,76 @@ def rows(
         yield number, fields
 
 
-def table_rows(path: Path, task: Task) -> Iterator[tuple[int, list[str], str]]:
-    """Yield number of the line, sentences, and gold score or label of each row of a table."""
-    *texts, answer = task.columns
-    table = rows(path, max(task.columns) + 1, task.separator, task.header, task.even)
-    for number, row in table:
-        yield number, [clean(row[column]) for column in texts], row[answer].strip()
+class Line(NamedTuple):
+    """A line of a task's file: one or two sentences, their gold score or label."""
+
+    texts: tuple[str, ...]
+    answer: str
+    path: Path
+    number: int
 
 
-def check_count(path: Path, count: int, expected: int, unit: str) -> None:
-    """Raise `UserError` if the length of a file differs from the manifest."""
-    if count != expected:
-        raise UserError(
-            f"{path}: {count} {unit}, the manifest expects {expected}; fetch the file again, or, "
-            "for other data, name its counts in manifest.json beside downstream/"
-        )
+def read_parts(task: Task, data: Path, parts: Iterable[str]) -> dict[str, list[Line]]:
+    """Read parts of a task as they stand in its files, and compare their sizes with the manifest's.
+
+    The parts of an STS set with subsets are these, without the pairs that have no gold score.
+    """
+    lines: dict[str, list[Line]] = {part: [] for part in parts}
+    for part, line in _lines(task, data, list(lines)):
+        if not (line.answer and (all(line.texts) or task.reader == "classes")):
+            lacking = "sentence" if line.answer else "gold score or label"
+            raise bad(line.path, line.number, f"no {lacking}")
+        lines[part].append(line)
+    for part, read in lines.items():
+        count, expected = len(read), task.sizes.get(part, 0)
+        if count != expected:
+            unit = "pairs with a gold score" if task.protocol == PAIRS else f"{part} samples"
+            raise UserError(
+                f"{data / task.file(part)}: {count} {unit}, the manifest expects {expected}; fetch "
+                "the file again, or, for other data, name its counts in manifest.json beside "
+                "downstream/"
+            )
+    return lines
+
+
+def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, Line]]:
+    """Yield the lines of files, each with its part."""
+    if task.reader == "parts":
+        path = data / task.path
+        if task.group == "probing":
+            probing_file(path)
+        for number, row in rows(path, 3, even=task.even):
+            if row[0] not in _CODES:
+                raise bad(path, number, f"split {row[0][:20]!r} is not tr, va or te")
+            yield _CODES[row[0]], Line((clean(row[-1]),), row[1].strip(), path, number)
+        return
+    for part in parts:
+        path = data / task.file(part)
+        if task.reader == "table":
+            *columns, answer = task.columns
+            table = rows(path, max(task.columns) + 1, task.separator, task.header, task.even)
+            for number, row in table:
+                texts = tuple(clean(row[column]) for column in columns)
+                yield part, Line(texts, row[answer].strip(), path, number)
+        elif task.reader == "subsets":
+            golds = path.with_name(path.name.replace("input", "gs"))
+            pairs, scores = list(rows(path, 2)), list(read_lines(golds))
+            if len(pairs) != len(scores):
+                raise UserError(
+                    f"{path} has {len(pairs)} lines but {golds.name} has {len(scores)}; "
+                    "fix them or fetch both again"
+                )
+            for (number, (first, second, *_)), score in zip(pairs, scores, strict=True):
+                # Only some pairs of 2015 and 2016 were annotated; the others have a blank line.
+                if score.strip():
+                    yield part, Line((clean(first), clean(second)), score.strip(), golds, number)
+        else:
+            label = "1" if part == parts[0] else "0"  # of a file of "classes"
+            for number, text in enumerate(read_lines(path, "latin-1"), start=1):
+                if task.reader == "trec":
+                    label, _, rest = text.strip().partition(":")
+                    text = rest.partition(" ")[2]
+                yield part, Line((clean(text),), label, path, number)
 
 
 def clean(sentence: str) -> str:

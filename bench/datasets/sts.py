@@ -17,19 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.datasets.manifest import (
-    Vectors,
-    bad,
-    check_count,
-    clean,
-    listed_task,
-    look_up,
-    rows,
-    table_rows,
-)
+from bench.datasets.manifest import Line, Vectors, bad, listed_task, look_up, read_parts
 from bench.datasets.metrics import Metric, metrics_of
 from bench.datasets.tasks import PAIRS, SPLITS
-from bench.download import read_lines
 from bench.utils.errors import UserError
 
 
@@ -59,11 +49,8 @@ class StsTask:
     def target(self) -> Iterable[str]:
         """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
         pair, with duplicates."""
-        splits = [self.split]
-        if self.data:
-            known = listed_task(self.name, self.data).splits
-            splits = [split for split in SPLITS if split in known]
-        for split in splits:
+        known = listed_task(self.name, self.data).splits if self.data else [self.split]
+        for split in [split for split in SPLITS if split in known]:
             task = self if split == self.split else read(self.name, self.data or Path(), split)
             for subset in task.subsets:
                 yield from chain.from_iterable(zip(subset.first, subset.second, strict=True))
@@ -77,16 +64,9 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
         raise UserError(
             f"the manifest of {data} has no {name} {split}; choose another task or data set"
         )
-    if task.has_subsets:
-        subsets = [
-            _read_year(subset, data / task.file(subset), size)
-            for subset, size in task.sizes.items()
-        ]
-        return StsTask(name, split, tuple(subsets), data)
-    path = data / task.file(split)
-    pairs = [(number, *texts, gold) for number, texts, gold in table_rows(path, task)]
-    check_count(path, len(pairs), task.sizes[split], "pairs")
-    return StsTask(name, split, (_subset(name, path, pairs),), data)
+    parts = read_parts(task, data, task.sizes if task.has_subsets else [split])
+    subsets = [_subset(part if task.has_subsets else name, lines) for part, lines in parts.items()]
+    return StsTask(name, split, tuple(subsets), data)
 
 
 def scored_splits(name: str, data: Path) -> list[str]:
@@ -95,37 +75,17 @@ def scored_splits(name: str, data: Path) -> list[str]:
     return [split for split in ("test", "dev") if split in known]
 
 
-def _read_year(name: str, texts: Path, pairs: int) -> Subset:
-    golds = texts.with_name(texts.name.replace("input", "gs"))
-    inputs, scores = list(rows(texts, 2)), list(read_lines(golds))
-    if len(inputs) != len(scores):
-        raise UserError(
-            f"{texts} has {len(inputs)} lines but {golds.name} has {len(scores)}; "
-            "fix them or fetch both again"
-        )
-    # Only some pairs of 2015 and 2016 were annotated; the others have a blank gold line.
-    scored = [
-        (number, clean(first), clean(second), gold.strip())
-        for (number, (first, second, *_)), gold in zip(inputs, scores, strict=True)
-        if gold.strip()
-    ]
-    check_count(golds, len(scored), pairs, "lines with a gold score")
-    return _subset(name, golds, scored)
-
-
-def _subset(name: str, path: Path, pairs: Sequence[tuple[Any, ...]]) -> Subset:
-    """Return a subset of pairs: number of the line of the gold score in `path`, sentences, gold."""
-    golds = np.empty(len(pairs))
-    for row, (number, first, second, gold) in enumerate(pairs):
-        if not first or not second:
-            raise bad(path, number, "the pair lacks a sentence")
+def _subset(name: str, lines: Sequence[Line]) -> Subset:
+    golds = np.empty(len(lines))
+    for row, line in enumerate(lines):
         try:
-            golds[row] = float(gold)
+            golds[row] = float(line.answer)
         except ValueError:
             golds[row] = np.nan
         if not 0 <= golds[row] <= 5:  # NaN is not, either
-            raise bad(path, number, f"gold score {gold!r} is not a number from 0 to 5")
-    _, firsts, seconds, _ = zip(*pairs, strict=True)
+            problem = f"gold score {line.answer!r} is not a number from 0 to 5"
+            raise bad(line.path, line.number, problem)
+    firsts, seconds = zip(*(line.texts for line in lines), strict=True)
     return Subset(name, firsts, seconds, golds)
 
 

@@ -7,6 +7,7 @@ so a further set belongs in a group of its own.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from bench.datasets.metrics import AGGREGATIONS, METRICS, aggregated, metrics_of
 from bench.utils.errors import UserError, suggestion
@@ -33,7 +34,6 @@ class Task:
     # instead.
     path: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)  # pairs or samples by part
-    source: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     # How a file is read:
     #   "table"    a part, in `columns`: one or two sentences, then the gold score or label
@@ -77,105 +77,83 @@ class Task:
 
 _UNKNOWN = "und-Zyyy"  # language
 _ZERO_ONE = ("0", "1")
-_CONNEAU = "Conneau et al., 2018, in SentEval's data/probing"
-_XPROBE = "the English part of X-Probe (Ravishankar et al., 2019), sentences of another source"
 
 
-def _year(name: str, sizes: Mapping[str, int], source: str, aliases: Sequence[str] = ()) -> Task:
+def _year(name: str, sizes: Mapping[str, int], *aliases: str) -> Task:
     path = f"downstream/STS/{name}-en-test/STS.input.{{split}}.txt"
-    return Task(name, "sts", PAIRS, path, sizes, source, reader="subsets", aliases=aliases)
+    return Task(name, "sts", PAIRS, path, sizes, reader="subsets", aliases=aliases)
 
 
-def _polarity(name: str, file: str, positive: int, negative: int, source: str) -> Task:
+def _polarity(name: str, file: str, positive: int, negative: int) -> Task:
     path, sizes = f"downstream/{file}.{{split}}", {"positive": positive, "negative": negative}
     names = {"positive": "pos", "negative": "neg"}
-    return Task(
-        name, "transfer", NESTED, path, sizes, source, names, reader="classes", labels=_ZERO_ONE
-    )
+    return Task(name, "transfer", NESTED, path, sizes, names, reader="classes", labels=_ZERO_ONE)
 
 
 def _probing(name: str, file: str, *aliases: str) -> Task:
     path, sizes = f"probing/{file}.txt", {"train": 100_000, "dev": 10_000, "test": 10_000}
-    return Task(name, "probing", PROBING, path, sizes, _CONNEAU, reader="parts", aliases=aliases)
+    return Task(name, "probing", PROBING, path, sizes, reader="parts", aliases=aliases)
 
 
 def _xprobe(name: str, file: str, size: int = 10_000) -> Task:
     """A probing task on other sentences, without a training part: "va" trains."""
     path, sizes = f"probing-xprobe-en/{file}/{{split}}.txt.gz", {"train": size, "test": size}
-    names = {"train": "va", "test": "te"}
-    return Task(f"xprobe-{name}", "xprobe", KFOLD, path, sizes, _XPROBE, names)
+    return Task(f"xprobe-{name}", "xprobe", KFOLD, path, sizes, {"train": "va", "test": "te"})
 
 
 _TASKS = [
-    _year(
-        "STS12",
-        {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459,
-         "surprise.OnWN": 750, "surprise.SMTnews": 399},
-        "SemEval-2012 task 6, test: 3108 pairs in 5 subsets (Agirre et al., 2012)",
-    ),
-    _year(
-        "STS13", {"FNWN": 189, "headlines": 750, "OnWN": 561},
-        "*SEM 2013 shared task, test without SMT, which LDC distributes and SentEval leaves out: "
-        "1500 pairs (Agirre et al., 2013)",
-    ),
-    _year(
-        "STS14",
-        {"deft-forum": 450, "deft-news": 300, "headlines": 750,
-         "OnWN": 750, "images": 750, "tweet-news": 750},
-        "SemEval-2014 task 10, English test: 3750 pairs in 6 subsets (Agirre et al., 2014)",
-    ),
-    _year(
-        "STS15",
-        {"answers-forums": 375, "answers-students": 750, "belief": 375,
-         "headlines": 750, "images": 750},
-        "SemEval-2015 task 2, English test: 3000 annotated of 8500 pairs in 5 subsets "
-        "(Agirre et al., 2015)",
-        ["SICK15"],
-    ),
-    _year(
-        "STS16",
-        {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
-         "postediting": 244, "question-question": 209},
-        "SemEval-2016 task 1, English test: 1186 annotated of 9183 pairs in 5 subsets "
-        "(Agirre et al., 2016)",
-    ),
+    # SemEval-2012 task 6, test: 3108 pairs in 5 subsets (Agirre et al., 2012)
+    _year("STS12", {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459,
+                    "surprise.OnWN": 750, "surprise.SMTnews": 399}),
+    # *SEM 2013 shared task, test without SMT, which LDC distributes and SentEval leaves out: 1500
+    # pairs (Agirre et al., 2013)
+    _year("STS13", {"FNWN": 189, "headlines": 750, "OnWN": 561}),
+    # SemEval-2014 task 10, English test: 3750 pairs in 6 subsets (Agirre et al., 2014)
+    _year("STS14", {"deft-forum": 450, "deft-news": 300, "headlines": 750,
+                    "OnWN": 750, "images": 750, "tweet-news": 750}),
+    # SemEval-2015 task 2, English test: 3000 annotated of 8500 pairs in 5 subsets (Agirre et al.,
+    # 2015)
+    _year("STS15", {"answers-forums": 375, "answers-students": 750, "belief": 375,
+                    "headlines": 750, "images": 750}, "SICK15"),
+    # SemEval-2016 task 1, English test: 1186 annotated of 9183 pairs in 5 subsets (Agirre et al.,
+    # 2016)
+    _year("STS16", {"answer-answer": 254, "headlines": 249, "plagiarism": 230,
+                    "postediting": 244, "question-question": 209}),
+    # SemEval-2017 task 1, STS benchmark: 8628 pairs (Cer et al., 2017)
     Task(
         "STS-B", "sts", PAIRS, "downstream/STS/STSBenchmark/sts-{split}.csv",
         {"train": 5749, "dev": 1500, "test": 1379},
-        "SemEval-2017 task 1, STS benchmark: 8628 pairs (Cer et al., 2017)",
         columns=(5, 6, 4), aliases=["STSB", "STS-Benchmark"],
     ),
+    # SemEval-2014 task 1: 9927 pairs; dev is the file called trial (Marelli et al., 2014)
     Task(
         "SICK-R", "sts", PAIRS, "downstream/SICK/SICK_{split}.txt",
         {"train": 4500, "dev": 500, "test": 4927},
-        "SemEval-2014 task 1: 9927 pairs; dev is the file called trial (Marelli et al., 2014)",
         names={"dev": "trial", "test": "test_annotated"},
         columns=(1, 2, 3), header=True, aliases=["SICKR"],
     ),
-    _polarity("MR", "MR/rt-polarity", 5331, 5331, "Pang and Lee, 2005"),
-    _polarity("CR", "CR/custrev", 2407, 1368, "Hu and Liu, 2004"),
-    Task(
+    _polarity("MR", "MR/rt-polarity", 5331, 5331),  # Pang and Lee, 2005
+    _polarity("CR", "CR/custrev", 2407, 1368),  # Hu and Liu, 2004
+    Task(  # Pang and Lee, 2004
         "SUBJ", "transfer", NESTED, "downstream/SUBJ/subj.{split}",
-        {"objective": 5000, "subjective": 5000}, "Pang and Lee, 2004",
-        reader="classes", labels=_ZERO_ONE,
+        {"objective": 5000, "subjective": 5000}, reader="classes", labels=_ZERO_ONE,
     ),
-    _polarity("MPQA", "MPQA/mpqa", 3312, 7294, "Wiebe et al., 2005"),
-    Task(
+    _polarity("MPQA", "MPQA/mpqa", 3312, 7294),  # Wiebe et al., 2005
+    Task(  # Socher et al., 2013
         "SST2", "transfer", SPLIT, "downstream/SST/binary/sentiment-{split}",
-        {"train": 67349, "dev": 872, "test": 1821}, "Socher et al., 2013",
-        labels=_ZERO_ONE, aliases=["SST", "SST-2"],
+        {"train": 67349, "dev": 872, "test": 1821}, labels=_ZERO_ONE, aliases=["SST", "SST-2"],
     ),
-    Task(
-        "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label",
-        {"train": 5452, "test": 500}, "Li and Roth, 2002",
+    Task(  # Li and Roth, 2002
+        "TREC", "transfer", KFOLD, "downstream/TREC/{split}.label", {"train": 5452, "test": 500},
         names={"train": "train_5500", "test": "TREC_10"},
         reader="trec", labels=("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
     ),
-    Task(
+    Task(  # Dolan et al., 2004
         "MRPC", "transfer", KFOLD, "downstream/MRPC/msr_paraphrase_{split}.txt",
-        {"train": 4076, "test": 1725}, "Dolan et al., 2004",
+        {"train": 4076, "test": 1725},
         columns=(3, 4, 0), header=True, labels=_ZERO_ONE, aliases=["MPRC"],
     ),
+    # Conneau et al., 2018, in SentEval's data/probing
     _probing("Length", "sentence_length", "SentLen"),
     _probing("WordContent", "word_content"),
     _probing("Depth", "tree_depth", "TreeDepth"),
@@ -186,12 +164,12 @@ _TASKS = [
     _probing("ObjNumber", "obj_number"),
     _probing("OddManOut", "odd_man_out"),
     _probing("CoordinationInversion", "coordination_inversion", "CoordInv"),
+    # The English part of X-Probe (Ravishankar et al., 2019), sentences of another source
     _xprobe("Length", "sentence_length", 4998),
     _xprobe("WordContent", "word_content"),
     # Of tree depth only one part is published.
     Task(
-        "xprobe-Depth", "xprobe", NESTED, "probing-xprobe-en/tree_depth/te.txt.gz",
-        {"all": 10_000}, _XPROBE,
+        "xprobe-Depth", "xprobe", NESTED, "probing-xprobe-en/tree_depth/te.txt.gz", {"all": 10_000},
     ),
     _xprobe("BigramShift", "bigram_shift"),
     _xprobe("Tense", "past_present"),
@@ -199,11 +177,11 @@ _TASKS = [
     _xprobe("ObjNumber", "obj_number"),
     _xprobe("OddManOut", "odd_man_out"),
     _xprobe("CoordinationInversion", "coordination_inversion"),
+    # Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files in
+    # shuxinyin/SimCSE-Pytorch; not in the hub's archive
     Task(
         "CNSD-STS-B", "chinese", PAIRS, "downstream/CNSD-STS-B/cnsd-sts-{split}.txt",
         {"train": 5231, "dev": 1458, "test": 1361},
-        "Chinese STS-B (CNSD), a translation of STS-B with integer scores: 8050 pairs, the files "
-        "in shuxinyin/SimCSE-Pytorch; not in the hub's archive",
         columns=(1, 2, 3), separator="||", even=True, language="cmn-Hans",
     ),
 ]  # fmt: skip
@@ -219,6 +197,19 @@ WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
 # The dev sets whose plain mean is "Avg. STS" on dev, as `avg_sts` in SimCSE's trainer.
 DEV_AVERAGE = ("STS-B", "SICK-R")
+
+Key = tuple[str, str, str]  # task, split, metric, of a score
+# The averages that papers report, each with the scores whose mean it is. STS-B and SICK-R have no
+# subsets, so they enter means over subsets with their only score.
+AVERAGES: dict[Key, list[Key]] = {
+    ("Avg", "test", metric): [(task, "test", metric) for task in group]
+    for metric, group in AVERAGED.items()
+}
+for _metric in (aggregated("spearman", mean) for mean in AGGREGATIONS):
+    AVERAGES["Avg", "test", _metric] = [
+        (task, "test", _metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
+    ]
+AVERAGES["Avg", "dev", "spearman"] = [(task, "dev", "spearman") for task in DEV_AVERAGE]
 ALIASES = {alias: task.name for task in _TASKS for alias in task.aliases} | {"Avg.": "Avg"}
 
 
@@ -329,39 +320,30 @@ BOARDS = {
 # --- Scores and their averages
 
 
-def scored_cells(tasks: Iterable[str]) -> set[tuple[str, str, str]]:
-    """The (task, split, metric) that a scoring of tasks gives, with averages of complete groups;
-    sets that a manifest describes are taken to have a dev split."""
-    tasks, cells = set(tasks), set()
+def scored_cells(tasks: Iterable[str]) -> set[Key]:
+    """The cells that a scoring of tasks gives, with averages of complete groups; sets that a
+    manifest describes are taken to have a dev split."""
+    cells: set[Key] = set()
     for task in map(task_of, tasks):
+        means = AGGREGATIONS if task.has_subsets else ()
         for name, metric in metrics_of(task.protocol, task.name).items():
-            cells |= _tested(task.name, name, task.has_subsets)
+            cells |= {(task.name, "test", aggregated(name, mean)) for mean in ("all", *means)}
             # SentEval gives F1 on the test part only.
             is_pairs = task.protocol == PAIRS
             is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
             if is_on_dev:
                 cells.add((task.name, "dev", name))
-    for name, group in AVERAGED.items():
-        if set(group) <= tasks:
-            cells |= _tested("Avg", name, bool(set(WITH_SUBSETS) & set(group)))
-    if set(DEV_AVERAGE) <= tasks:
-        cells.add(("Avg", "dev", "spearman"))
-    return cells
+    return cells | {cell for cell, parts in AVERAGES.items() if cells.issuperset(parts)}
 
 
-def _tested(task: str, metric: str, has_subsets: bool) -> set[tuple[str, str, str]]:
-    means = AGGREGATIONS if has_subsets else ()
-    return {(task, "test", aggregated(metric, mean)) for mean in ("all", *means)}
-
-
-def averages(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The papers' "Avg." by metric, of complete groups in `AVERAGED`; `scores` are points on the
-    test split by (task, metric)."""
-    means = {
-        metric: average_of_all([scores.get((task, metric)) for task in group])
-        for metric, group in AVERAGED.items()
-    }
-    return {metric: mean for metric, mean in means.items() if mean is not None}
+def averages(scores: Mapping[Key, float]) -> dict[Key, float]:
+    """The `AVERAGES` of which all scores, points by cell, are there."""
+    means = {}
+    for cell, parts in AVERAGES.items():
+        values = [scores[part] for part in parts if part in scores]
+        if len(values) == len(parts):
+            means[cell] = fmean(values) if "dev" in cell else average(values)
+    return means
 
 
 def average_of_all(values: Sequence[float | None]) -> float | None:

@@ -96,8 +96,4 @@ def read_vectors(path: Path) -> WordVectors:
             f"{path} announces {announced[0]} vectors of width {announced[1]} but has {count} of "
             f"width {columns}; it is truncated or modified, fetch it again"
         )
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        word_of_row = list(rows)[int(finite.argmin())]
-        raise UserError(f"{path}: the vector of '{word_of_row}' is not finite; fix it")
     return WordVectors(list(rows), vectors)

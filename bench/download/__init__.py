@@ -5,8 +5,100 @@ its repository on GitHub. Every file is compared with its pin: a commit and dige
 or, where nobody published them, in `pins.lock.json` of the cache, which the first download writes.
 """
 
-# ruff: noqa: F401
-from bench.download.fetch import fetch_corpus, fetch_senteval, fetch_words
-from bench.download.hub import DATASET, fetch_backbone, known_corpus, pinned, probing_file, record
-from bench.download.local import CORPORA, cache_folder, corpus_name, corpus_path, local_folder
-from bench.utils.files import read_lines
+import os
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+from bench.download.hub import cache_folder, fetch_file, local_folder, locked
+from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import atomic_file, atomic_folder, remove_partial, sha256_file
+
+# Name of a corpus -> its file in the hub's data set.
+CORPORA = {
+    "wiki1m": "wiki1m_for_simcse.txt",
+    "wiki1m_for_simcse": "wiki1m_for_simcse.txt",
+    "nli": "nli_for_simcse.csv",
+    "nli_for_simcse": "nli_for_simcse.csv",
+}
+
+
+def corpus_name(path: Path) -> str:
+    """The name of a corpus: its file name without `.txt` or `.csv`, and without `.gz`."""
+    return path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
+
+
+def corpus_path(name: str, folder: Path) -> Path:
+    """Return the file of a corpus: `NAME.txt` or `NAME.txt.gz` in a data folder, or a path with a
+    `/`. A corpus of the hub's data set has its file name there."""
+    # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
+    # bytes at its path.
+    plain = Path(name) if "/" in name else folder / CORPORA.get(name, f"{name}.txt")
+    packed = plain.with_name(f"{plain.name}.gz")
+    for path in (plain,) if "/" in name else (plain, packed):
+        if path.is_file():
+            return path
+    files = {path.name.removesuffix(".gz") for path in folder.iterdir()}
+    texts = {corpus_name(Path(file)) for file in files if file.endswith(".txt")}
+    # The file `nli.txt` is not the corpus `nli`.
+    present = texts - CORPORA.keys() | {name for name in CORPORA if CORPORA[name] in files}
+    raise UserError(
+        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; name another, or a text "
+        "file by its path, as ./FILE.txt"
+    )
+
+
+def fetch_corpus(name: str) -> Path:
+    """Return the file of a corpus: in the folder BENCH_DATA if that is set, else from the hub."""
+    folder = local_folder()
+    if folder:
+        return corpus_path(name, folder)
+    if name not in CORPORA:
+        raise UserError(
+            f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
+            "set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
+        )
+    return fetch_file(CORPORA[name])
+
+
+def fetch_words(archive: str, repository: str, member: str) -> Path:
+    """Return a table of word vectors, the `member` of a zip archive of a hub repository."""
+    packed = fetch_file(archive, repository)
+    table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
+    if not table.is_file():
+        with (
+            zipfile.ZipFile(packed) as files,
+            files.open(member) as source,
+            atomic_file(table) as temporary,
+            open(temporary, "wb") as copy,
+        ):
+            shutil.copyfileobj(source, copy, 1 << 20)
+    return table
+
+
+def fetch_senteval() -> Path:
+    """Return the folder of `downstream/`: BENCH_DATA if it is set, else an unpacked archive."""
+    local = local_folder()
+    if local:
+        if not (local / "downstream").is_dir():
+            raise UserError(
+                f"BENCH_DATA is {local}, which has no folder downstream/; "
+                "set it to the folder above that"
+            )
+        return local
+    archive = fetch_file("senteval.tar")
+    # The name holds the archive's digest, so another archive is unpacked elsewhere.
+    folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
+    if folder.is_dir():
+        return folder
+    with locked():
+        if not folder.is_dir():
+            remove_partial(cache_folder())
+            with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
+                unpacked = temporary / "unpacked"
+                tar.extractall(unpacked, filter="data")
+                tasks = next(unpacked.rglob("STS")).parent
+                os.replace(tasks, temporary / "downstream")
+                shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
+    return folder

@@ -9,9 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from bench.download.local import cache_folder, local_folder, locked
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file, write_json
 
@@ -39,6 +39,43 @@ _LASTING = {
     "RevisionNotFoundError": "the repository has no such revision; name another",
     "HFValidationError": "this is not a repository name; write owner/name",
 }
+
+
+# --- folders
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded data, safe to delete: SENTBENCH_CACHE, by default `.cache/data`."""
+    return Path(os.environ.get("SENTBENCH_CACHE") or Path(".cache") / "data")
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Hold the lock of the cache, which also guards `pins.lock.json`; other processes wait."""
+    path = cache_folder() / ".lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Writable for its group, as huggingface_hub's locks: a group can share the cache.
+        lock = FileLock(path, mode=0o664).acquire()
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path} ({error.strerror}); set SENTBENCH_CACHE to a folder for data "
+            "that you can write to"
+        ) from None
+    with lock:
+        yield
+
+
+def local_folder() -> Path | None:
+    """The folder BENCH_DATA, or None if it is unset or empty."""
+    folder = os.environ.get("BENCH_DATA")
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        raise UserError(
+            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
+        )
+    return Path(folder)
 
 
 # --- requests

@@ -225,11 +225,11 @@ def score(
 
 def _averages(records: Sequence[Record]) -> list[Record]:
     scores = {
-        (record["task"], record["metric"]): record["value"]
+        (record["task"], "test", record["metric"]): record["value"]
         for record in records
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
-    return [_record("Avg", "test", metric, value) for metric, value in averages(scores).items()]
+    return [_record(*cell, value) for cell, value in averages(scores).items()]
 
 
 def _record(task: str, split: str, metric: str, value: float) -> Record:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jinja2 import Environment
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
@@ -147,16 +148,22 @@ RECIPE_FIELDS = (
     "batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler", "dropout",
     "precision", "select_on",
 )  # fmt: skip
-
-
-HEAD = """\
+AGGREGATIONS = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
+CARD = """\
+{% macro pairs(items) %}
+{% for name, value in items %}{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
+{% endfor %}
+{% endmacro %}
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags: [sentence-transformers, sentence-similarity, feature-extraction, sentbench]
-{base_model}---
+{% if exported.hub_id %}
+base_model: "{{ exported.hub_id }}"
+{% endif %}
+---
 
-# {title}
+# {{ run.label | text }} on {{ run.backbone | text }}, seed {{ run.seed }}
 
 A sentence encoder trained without labels by sentbench.
 
@@ -165,26 +172,43 @@ A sentence encoder trained without labels by sentbench.
 
 | | |
 |---|---|
-"""
+| Method | {{ run.text | text }} ({{ run.label | text }}) |
+| Base model | {{ (exported.hub_id or run.backbone) | text }} |
+| Trained on | {{ run.corpus | text }} |
+| SHA-256 of the corpora | {{ pairs(corpora) }} |
+| Recipe | {{ pairs(recipe) }} |
+| Selected step | {{ outcome.best_step }} of {{ outcome.steps }} |
+| Dev score | {{ "%.2f" | format(outcome.best_dev | default("nan") | float) }} |
+| Seed | {{ run.seed }} |
+| Vectors | {{ width }} dimensions; sentences are cut to {{ longest }} tokens |
+| Run | {{ run.id | text }} |
+| Code | sentbench {{ code.version }}, commit {{ code.commit or "unknown" }}\
+{{ " with uncommitted changes" if code.dirty }} |
+| Versions | {{ pairs(versions.items()) }} |
+| Device | {{ device.name | text }} |
+| Date | {{ date }} |
 
-
-SCORES = """
 ## Scores
 
-In points (x 100), by sentbench's implementation of SentEval's protocol, on {data}. {remark}
+{% if not exported.records %}
+The run has no scores yet.
+{% else %}
+In points (x 100), by sentbench's implementation of SentEval's protocol, on {{ data.name | text }}\
+{% if data.sha256 %} (SHA-256 over its files: {{ data.sha256 }}){% endif %}. \
+{% if exported.deviations %}
+Do not compare them with any paper: {{ exported.deviations | join(", ") | text }}.
+{% else %}
+These are the scores of one seed, and a paper's are too: a single seed says little about a method.
+{% endif %}
 
 | Task | Split | Metric | Score |
 |---|---|---|---|
+{% for record in exported.records %}
+| {{ record.task | text }} | {{ record.split }} | {{ record.metric | text }}\
+{{ aggregations[record.aggregation] }} | {{ "%.2f" | format(record.value) }} |
+{% endfor %}
+{% endif %}
 """
-
-
-SINGLE_SEED = (
-    "These are the scores of one seed, and a paper's are too: a single seed says little about a "
-    "method."
-)
-
-
-AGGREGATIONS = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
 
 
 def card(exported: ExportedRun, width: int, longest: int) -> str:
@@ -192,49 +216,24 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
 
     `width` is the dimension of the vectors, `longest` the maximum input length in tokens.
     """
-    run, code, data = exported.run, exported.part("code"), exported.part("data")
-    base_model = f'base_model: "{exported.hub_id}"\n' if exported.hub_id else ""
-    title = _escaped(f"{run.label} on {run.backbone}, seed {run.seed}")
-    recipe = {name: getattr(run.recipe, name) for name in RECIPE_FIELDS}
-    corpora = exported.provenance.get("corpora", [])
-    outcome = exported.part("outcome")
-    versions = exported.part("versions").items()
-    commit = code.get("commit") or "unknown"
-    facts = {
-        "Method": f"{run.text} ({run.label})",
-        "Base model": exported.hub_id or run.backbone,
-        "Trained on": run.corpus,
-        "SHA-256 of the corpora": ", ".join(
-            f"{corpus['name']} {corpus['sha256']}" for corpus in corpora
-        ),
-        "Recipe": ", ".join(f"{key} {value}" for key, value in recipe.items() if value is not None),
-        "Selected step": f"{outcome.get('best_step')} of {outcome.get('steps')}",
-        "Dev score": f"{outcome.get('best_dev', float('nan')):.2f}",
-        "Seed": str(run.seed),
-        "Vectors": f"{width} dimensions; sentences are cut to {longest} tokens",
-        "Run": run.id,
-        "Code": f"sentbench {code.get('version')}, commit {commit}"
-        + (" with uncommitted changes" if code.get("dirty") else ""),
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions),
-        "Device": exported.part("device").get("name", ""),
-        "Date": exported.provenance.get("date", ""),
-    }
-    text = HEAD.format(base_model=base_model, title=title)
-    text += "".join(f"| {name} | {_escaped(fact)} |\n" for name, fact in facts.items())
-    if not exported.records:
-        return f"{text}\n## Scores\n\nThe run has no scores yet.\n"
-    remark = SINGLE_SEED
-    if exported.deviations:
-        remark = f"Do not compare them with any paper: {', '.join(exported.deviations)}."
-    sums = f" (SHA-256 over its files: {data['sha256']})" if "sha256" in data else ""
-    text += SCORES.format(data=_escaped(data["name"]) + sums, remark=_escaped(remark))
-    for record in exported.records:
-        metric = record["metric"] + AGGREGATIONS.get(record["aggregation"], "")
-        text += f"| {_escaped(record['task'])} | {record['split']} | {metric} "
-        text += f"| {record['value']:.2f} |\n"
-    return text
+    environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
+    environment.filters["text"] = _escaped
+    run, corpora = exported.run, exported.provenance.get("corpora", [])
+    recipe = [(name, getattr(run.recipe, name)) for name in RECIPE_FIELDS]
+    parts = ("code", "data", "outcome", "versions", "device")
+    return environment.from_string(CARD).render(
+        {name: exported.part(name) for name in parts},
+        exported=exported,
+        run=run,
+        corpora=[(corpus["name"], corpus["sha256"]) for corpus in corpora],
+        recipe=[(name, value) for name, value in recipe if value is not None],
+        date=exported.provenance.get("date", ""),
+        aggregations=AGGREGATIONS,
+        width=width,
+        longest=longest,
+    )
 
 
-def _escaped(text: str) -> str:
+def _escaped(text: object) -> str:
     """Text for a table or line of Markdown: one line, with markup escaped."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(str(text).split()))

@@ -1,5 +1,6 @@
-"""The runs in a suite's folder: planned, trained or scored, with or without a plan."""
+"""What is exported: the runs in a suite's folder, with or without a plan."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from bench.results.suite_results import deviations
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import atomic_folder
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,40 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
         if name not in runs:
             raise UserError(f"{suite_dir} has no run '{name}'{did_you_mean(name, runs)}")
     return [runs[name] for name in dict.fromkeys(only or runs)]
+
+
+def export(suite_dir: Path, form: str, out: Path, only: Sequence[str] = ()) -> list[str]:
+    """Write results of a suite to the folder `out`, whole or not at all.
+
+    Args:
+        suite_dir: folder of the suite.
+        form: one of `EXPORT_FORMATS`.
+        out: folder to write; an earlier export there is replaced.
+        only: ids of runs; empty takes all that can be exported.
+
+    Returns:
+        One sentence on each run that was left out.
+
+    Raises:
+        UserError: a named run or no run can be exported, or `out` holds other files.
+    """
+    from bench.export import folders, scores
+
+    runs = read_runs(suite_dir, only)
+    remarks: list[str] = []
+    with atomic_folder(out, keep_others=True) as folder:
+        if form == "table":
+            scores.write_tables(suite_dir, runs, folder)
+            return []
+        write = scores.write_mteb if form == "mteb" else folders.write
+        for exported in runs:
+            try:
+                write(suite_dir, exported, folder)
+            except UserError as error:
+                if only:
+                    raise
+                remarks.append(str(error))
+                shutil.rmtree(folder / exported.run.id, ignore_errors=True)
+        if len(remarks) == len(runs):
+            raise UserError(f"{suite_dir} has nothing to export; its first run: {remarks[0]}")
+    return remarks

@@ -46,7 +46,7 @@ class Backbone:
         if self.source == "toy":
             return TOY_FOLDER / self.name
         if self.source == "hub":
-            from bench.download import fetch_backbone
+            from bench.download.hub import fetch_backbone
 
             return fetch_backbone(self.location)
         return Path(self.location)

@@ -122,7 +122,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
     if "Task" not in names:
         ours = f"{first['task']} of {ours}"
     title = f"{ours} (A) against {baseline_name(suite, frame)} (B)"
-    text = f"Suite {suite.name}: {title}, {suite.planned(first['board']).title}. {CAPTION}"
+    text = f"Suite {suite.plan.suite}: {title}, {suite.planned(first['board']).title}. {CAPTION}"
     if len(claims):
         text += f"{PRINTED_CAPTION}. {COMPARISON_LEGEND}; ≠ not comparable with ours"
     else:

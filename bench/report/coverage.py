@@ -12,12 +12,12 @@ import pandas as pd
 from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
 from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.report.formats import csv, markdown
 from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name
 from bench.reported.number import numbers
-from bench.results.suite_results import NOT_SCORED, Key, RunResults, SuiteResults, read_suite
+from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_suite
 from bench.runs import config
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
@@ -40,13 +40,9 @@ def planned_scores(run: PlannedRun) -> set[Key]:
 
 def planned_suite(plans: Sequence[Plan]) -> SuiteResults:
     """Several plans as one suite in which nothing has run."""
-    runs = [run for plan in plans for run in plan.runs]
-    return SuiteResults(
-        listed(plan.suite for plan in plans),
-        plans[0].data,
-        plans[0].stand_ins,
-        [RunResults(run, "missing", NOT_SCORED, "", {}) for run in runs],
-    )
+    runs = [RunResults(run, "missing", NOT_SCORED, "", {}) for plan in plans for run in plan.runs]
+    name = listed(plan.suite for plan in plans)
+    return SuiteResults(plans[0].model_copy(update={"suite": name}), runs)
 
 
 def coverage_of_numbers(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
@@ -107,15 +103,16 @@ def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
     stand_ins: dict[str, str] = {}
     by_id: dict[str, RunResults] = {}
     for suite in suites:
-        for printed, backbone in suite.stand_ins.items():
+        for printed, backbone in suite.plan.stand_ins.items():
             if stand_ins.setdefault(printed, backbone) != backbone:
                 both = f"{stand_ins[printed]} and {backbone} both stand in for {printed}"
                 raise UserError(f"{both}; pass their suites in separate calls")
         for run in suite.runs:
             if by_id.setdefault(run.plan.id, run).status == "missing":
                 by_id[run.plan.id] = run
-    name = listed(suite.name for suite in suites)
-    return SuiteResults(name, suites[0].data, stand_ins, list(by_id.values()))
+    name = listed(suite.plan.suite for suite in suites)
+    plan = suites[0].plan.model_copy(update={"suite": name, "stand_ins": stand_ins})
+    return SuiteResults(plan, list(by_id.values()))
 
 
 def _left_out(left_out: pd.DataFrame) -> Iterator[str]:
@@ -160,9 +157,8 @@ def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) 
     total = pd.DataFrame([{"source": "all", "table": ""} | counts[columns].sum().to_dict()])
     shown = pd.concat([counts[["source", "table", *columns]], total]).astype(str)
     shown = shown.rename(columns=VERDICT_SYMBOLS)
-    caption = (
-        f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite {suite.name}."
-    )
+    caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite "
+    caption += f"{suite.plan.suite}."
     legend = "; ".join(f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in kinds)
     missing = left_out.loc[left_out["measures"], "numbers"].sum()
     below = [

@@ -154,7 +154,7 @@ def recipe_of(suite: SuiteResults) -> str:
             if name not in NEUTRAL_CHANGES:
                 changes.setdefault(name, {})[_value_text(value)] = None
     texts = [f"{shown_name(name)} {' or '.join(changes[name])}" for name in sorted(changes)]
-    return f"Suite {suite.name} sets its own: {', '.join(texts)}." if texts else ""
+    return f"Suite {suite.plan.suite} sets its own: {', '.join(texts)}." if texts else ""
 
 
 def note(shown: pd.DataFrame, suite: SuiteResults) -> str:

@@ -68,16 +68,17 @@ def render_page(
     figures: Path,
     out: Path,
     tables: Path,
+    scores: Path,
     place: Path | None = None,
 ) -> None:
     """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
 
     Args:
-        suite: the suite, whose scores the page links to.
+        suite: the suite.
         cells: those of the suite, as `judge` returns them.
         figures: folder of its rendered figures.
         out: folder of the page.
-        tables: folder of its rendered tables, to which the page links.
+        tables, scores: folders of its rendered tables and its scores, to which the page links.
         place: where `out` will be moved to, for the page's links; by default it stays.
     """
     pictures = {path.stem: _picture(path) for path in sorted(figures.glob("*.png"))}
@@ -85,8 +86,7 @@ def render_page(
     def relative(folder: Path) -> str:
         return quote(Path(os.path.relpath(folder, place or out)).as_posix())
 
-    assert suite.folder
-    content = page_content(suite, cells, scores=relative(suite.folder / "scores"))
+    content = page_content(suite, cells, scores=relative(scores))
     content |= {"pictures": pictures, "tables": relative(tables)}
     beside_tables = {section["stem"] for section in content["sections"]}
     for board in content["boards"]:
@@ -162,7 +162,7 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
             "origins": origins,
             "entries": entries,
             "curve": list(CURVE.items()),
-            "commands": commands(suite.name),
+            "commands": commands(suite.plan.suite),
         },
     }
 
@@ -214,9 +214,9 @@ def summary(
     if len(best) > 1:
         best = best[best["backbone"] != NO_BACKBONE.name]
     compared, baseline = Counter[str](), ""
-    if suite.baseline:
+    if suite.plan.baseline:
         with suppress(NothingToCompare):
-            frame, _ = against(suite, suite.baseline)
+            frame, _ = against(suite, suite.plan.baseline)
             baseline = baseline_name(suite, frame)
             paired = frame.query("board == @board and task == @task and kind == 'paired'")
             compared = Counter(paired["verdict"])

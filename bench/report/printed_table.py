@@ -19,9 +19,10 @@ from bench.reported import SOURCES
 from bench.reported.address import printed_names, row_name, slug
 from bench.reported.number import Number
 from bench.results.suite_results import SuiteResults, read_suite
+from bench.runs.plan import Plan
 from bench.utils.errors import listed
 
-NOTHING_RUN = SuiteResults("", "senteval", {}, [])
+NOTHING_RUN = SuiteResults(Plan(suite="", data="senteval", runs=[]), [])
 
 
 @dataclass(frozen=True)

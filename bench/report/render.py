@@ -27,9 +27,10 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
         report_coverage(suite, cells, tables / "coverage.md")
         write_audit(findings(), tables / "audit.md")
         render_figures(suite, cells, figures)
-        if suite.baseline:
+        if suite.plan.baseline:
             try:
-                render_versus(suite, suite.baseline, out=tables, figures=figures)
+                render_versus(suite, suite.plan.baseline, out=tables, figures=figures)
             except NothingToCompare as error:
                 warn(f"no comparison: {error}")
-        render_page(suite, cells, figures, report, out / "tables", place=out / "report")
+        scores, place = suite_dir / "scores", out / "report"
+        render_page(suite, cells, figures, report, out / "tables", scores, place)

@@ -38,15 +38,15 @@ def shown_leaderboard(board: pd.DataFrame, tasks: Sequence[str] = ()) -> pd.Data
 def leaderboard_title(suite: SuiteResults, name: str) -> str:
     """What one of the suite's own tables holds."""
     title = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
-    if METRICS[suite.boards[name].metric].kind == SHARE and suite.mode != "test":
-        title += f", classifiers of mode {suite.mode}"
+    if METRICS[suite.boards[name].metric].kind == SHARE and suite.plan.mode != "test":
+        title += f", classifiers of mode {suite.plan.mode}"
     return title
 
 
 def leaderboard_caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     """The caption of one of the suite's own tables."""
     title = leaderboard_title(suite, name)
-    return f"Suite {suite.name}: {title}. {suite.remark_on(board['backbone'])}".strip()
+    return f"Suite {suite.plan.suite}: {title}. {suite.remark_on(board['backbone'])}".strip()
 
 
 def columns(suite: SuiteResults, name: str) -> list[str]:
@@ -77,7 +77,7 @@ def render_tables(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None
         write_table(out, name, board.drop(columns="run_ids"), shown, caption)
     order = orders(suite, cells)
     for summary in [*summaries(suite, order, cells), *quoted_tables(suite, boards)]:
-        caption = f"Suite {suite.name}: {summary.caption}. {summary.remark}".strip()
+        caption = f"Suite {suite.plan.suite}: {summary.caption}. {summary.remark}".strip()
         write_table(out, summary.stem, summary.numbers, summary.shown, caption)
     for stem, table in printed_tables(cells).items():
         if table.is_measured:

@@ -1,7 +1,8 @@
 """Records: all scores, of papers and of own runs, in one form.
 
-A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100) and are never
-rounded in files. A file of scores is one object `{"provenance": {...}, "records": [...]}`.
+A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100): accuracies and F1
+rounded to two decimals, as in SentEval, correlations with all digits. A file of scores is one
+object `{"provenance": {...}, "records": [...]}`.
 """
 
 from collections.abc import Iterable
@@ -73,25 +74,7 @@ class Analyses(_Written):
     provenance: Provenance = Provenance()
 
 
-def read_analyses(path: Path) -> tuple[Content, Content]:
-    """The results of a file of `Analyses` and their provenance; empty if it does not exist."""
-    if not path.exists():
-        return {}, {}
-    remedy = "move it away and analyse again"
-    content = read_document(path, Analyses, "a file of analyses", remedy)
-    written = content.model_dump(exclude_unset=True)
-    return written["analyses"], written.get("provenance", {})
-
-
-def read_trained(path: Path) -> Content:
-    """Read what a training left, `Trained`."""
-    remedy = "move it away and train again"
-    content = read_document(path, Trained, "the outcome of a training", remedy)
-    return content.model_dump(exclude_unset=True)
-
-
 Record = dict[str, Any]
-CellKey = tuple[str, str, str, str]  # task, split, metric, aggregation
 
 COLUMNS = (
     "source",  # "sentbench" for own runs, else the paper ("is-cse", "sscl", ...)
@@ -131,12 +114,24 @@ def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
     return f"{backbone} (ours: {', '.join(others)})" if others else backbone
 
 
-def cell_key(record: Record) -> CellKey:
-    return record["task"], record["split"], record["metric"], record["aggregation"]
+def _read(path: Path, model: type[_Written], noun: str, remedy: str) -> Content:
+    return read_document(path, model, noun, remedy).model_dump(exclude_unset=True)
 
 
-def read_scores(path: Path) -> tuple[dict[str, Any], list[Record]]:
-    """Read a file of scores, `bench.results.records.Scores`: its provenance and its records."""
-    remedy = "name another file, or move it away and score"
-    content = read_document(path, Scores, "a scores file", remedy).model_dump(exclude_unset=True)
+def read_scores(path: Path) -> tuple[Content, list[Record]]:
+    """Read a file of `Scores`: its provenance and its records."""
+    content = _read(path, Scores, "a scores file", "name another file, or move it away and score")
     return content["provenance"], content["records"]
+
+
+def read_trained(path: Path) -> Content:
+    """Read what a training left, `Trained`."""
+    return _read(path, Trained, "the outcome of a training", "move it away and train again")
+
+
+def read_analyses(path: Path) -> tuple[Content, Content]:
+    """Read a file of `Analyses`: the results and their provenance; empty if it does not exist."""
+    if not path.exists():
+        return {}, {}
+    content = _read(path, Analyses, "a file of analyses", "move it away and analyse again")
+    return content["analyses"], content.get("provenance", {})

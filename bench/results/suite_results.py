@@ -1,26 +1,16 @@
 """The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from bench.datasets.metrics import AGGREGATIONS, METRICS, SHARE, aggregated, quantities
-from bench.datasets.tasks import (
-    DEV_AVERAGE,
-    STS_TASKS,
-    WITH_SUBSETS,
-    Board,
-    average,
-    average_of_all,
-    boards_of,
-    expand_tasks,
-)
+from bench.datasets.metrics import METRICS, SHARE, aggregated, quantities
+from bench.datasets.tasks import Board, Key, average_of_all, averages, boards_of, expand_tasks
 from bench.results.records import FAILURE, Record, read_analyses, read_scores
-from bench.runs.plan import read_plan
+from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, listed
 
@@ -28,8 +18,6 @@ from bench.utils.errors import UserError, listed
 NEUTRAL_CHANGES = {"threads", "precision"}
 
 NOT_SCORED = "no scores in this suite"  # why a run is missing
-
-Key = tuple[str, str, str]  # task, split, metric
 
 
 @dataclass(frozen=True)
@@ -98,16 +86,10 @@ def diverged(runs: Iterable[RunResults], whose: str = "") -> str:
 
 @dataclass(frozen=True)
 class SuiteResults:
-    """The results of a suite."""
+    """The results of a suite, and its plan, whose runs are those of the results."""
 
-    name: str
-    data: str
-    stand_ins: Mapping[str, str]
+    plan: Plan
     runs: list[RunResults]
-    grown: bool = False  # whether seeds were added after a look at the verdicts
-    baseline: str = ""  # the method that others are compared with; empty if they are not
-    mode: str = "test"  # of the classifiers
-    folder: Path | None = None  # where it was read
 
     def __post_init__(self) -> None:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
@@ -133,7 +115,7 @@ class SuiteResults:
                 first, earlier = seen.setdefault(part, (digest, result))
                 if first != digest:
                     raise UserError(
-                        f"{earlier} and {result} in suite {self.name} are of different data "
+                        f"{earlier} and {result} in suite {self.plan.suite} are of different data "
                         f"({part} has the checksums {first} and {digest}); "
                         "make those with the outdated one again"
                     )
@@ -164,19 +146,20 @@ class SuiteResults:
     @property
     def remark(self) -> str:
         """Why the suite's scores are not comparable with papers; empty if they are."""
-        return self._incomparable(self.stand_ins.values())
+        return self._incomparable(self.plan.stand_ins.values())
 
     def remark_on(self, backbones: Iterable[str]) -> str:
         """`remark` for scores of some of the suite's backbones, and `partial`."""
         return " ".join(filter(None, [self.partial, self._incomparable(backbones)]))
 
     def _incomparable(self, backbones: Iterable[str]) -> str:
-        measured = sorted(set(self.stand_ins.values()) & set(backbones))
+        measured = sorted(set(self.plan.stand_ins.values()) & set(backbones))
         parts = [f"measured on {listed(measured)}"] if measured else []
-        if self.data == "senteval":
+        if self.plan.data == "senteval":
             parts += deviations(run.plan for run in self.runs)
         else:
-            data = "the embedded world" if self.data == "world" else f"the data set {self.data}"
+            data = self.plan.data
+            data = "the embedded world" if data == "world" else f"the data set {data}"
             parts.append(f"scored on {data}")
         text = ", ".join(parts)
         end = ". Do not compare these numbers with any paper."
@@ -185,27 +168,12 @@ class SuiteResults:
     @property
     def growth(self) -> str:
         """What to know about the verdicts of a grown suite; empty if it was not grown."""
-        if not self.grown:
+        if not self.plan.grown:
             return ""
         return (
             "Seeds were added after a look at the verdicts, which raises their error rates "
             "(docs/statistics.md, Growing a suite)."
         )
-
-
-def _averages(scores: Mapping[Key, float]) -> Iterator[tuple[Key, float]]:
-    """Averages of a run's scores that papers report: over the STS tasks by means over subsets, and
-    over the dev sets."""
-    for aggregation in AGGREGATIONS:
-        metric = aggregated("spearman", aggregation)
-        keys = [
-            (task, "test", metric if task in WITH_SUBSETS else "spearman") for task in STS_TASKS
-        ]
-        if all(key in scores for key in keys):
-            yield ("Avg", "test", metric), average([scores[key] for key in keys])
-    dev = [(task, "dev", "spearman") for task in DEV_AVERAGE]
-    if all(key in scores for key in dev):
-        yield ("Avg", "dev", "spearman"), fmean(scores[key] for key in dev)
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
@@ -229,7 +197,7 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         scores[record["task"], record["split"], metric] = float(record["value"])
     outcome = provenance["outcome"]
     analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
-    scores |= dict(_averages(scores)) | quantities(outcome, analyses)
+    scores = averages(scores) | scores | quantities(outcome, analyses)
     return RunResults(
         run,
         outcome["status"],
@@ -249,12 +217,9 @@ def _fault(
     scored = provenance.get("run", {})
     if scored.get("id") != run.id:
         return f"it holds the scores of {scored.get('id', 'a model outside the suite')}"
-    if scored.get("identity") != run.identity:
-        return "the identity of its run is another"
-    for name in ("method", "setting", "backbone", "seed"):
-        planned = getattr(run, name)
-        if scored.get(name) != planned:
-            return f"the {name} of its run is another ({scored.get(name)}, planned is {planned})"
+    for name in ("identity", "method", "setting", "backbone", "seed"):
+        if scored.get(name) != getattr(run, name):
+            return f"the {name} of its run is another"
     scored_mode = provenance.get("mode", mode)
     if scored_mode != mode and any(METRICS[record["metric"]].kind == SHARE for record in records):
         return f"its classifiers have mode '{scored_mode}', which is '{mode}' in the plan"
@@ -268,7 +233,4 @@ def read_suite(suite_dir: Path) -> SuiteResults:
         UserError: there is no plan, or a file is damaged.
     """
     plan = read_plan(Path(suite_dir) / "plan.json")
-    runs = [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs]
-    return SuiteResults(
-        plan.suite, plan.data, plan.stand_ins, runs, plan.grown, plan.baseline, plan.mode, suite_dir
-    )
+    return SuiteResults(plan, [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs])

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_
 
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
-from bench.datasets.manifest import check_listed
+from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
-from bench.download import local_folder
+from bench.download.hub import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.encoders import TRANSFORMER, encoder_folder
 from bench.registry.methods import method_class, method_classes
@@ -445,7 +445,8 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
         folder = local_folder()
     if folder:
         tasks = expand_tasks(scored)
-        check_listed(tasks, folder)
+        for task in tasks:
+            listed_task(task, folder)
         if in_own_folder:
             check_own(tasks, folder)
         check_dev(selected, folder, present=in_own_folder)

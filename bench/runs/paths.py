@@ -9,8 +9,9 @@ from typing import Any
 
 from bench import download, world
 from bench.datasets import corpora
-from bench.datasets.manifest import check_listed, manifest
+from bench.datasets.manifest import listed_task, manifest
 from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
+from bench.download.hub import probing_file
 from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
@@ -107,10 +108,10 @@ def describe_input(
     """
     if kind == "data":
         folder, names = data_folder(name), expand_tasks(tasks)
-        check_listed(names, folder)
         for task in names:
+            listed_task(task, folder)
             if task in PROBING_TASKS:
-                download.probing_file(folder / TASKS[task].path)
+                probing_file(folder / TASKS[task].path)
         return {"kind": kind, "name": manifest(folder).name, **data_sums(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}

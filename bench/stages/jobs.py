@@ -13,7 +13,7 @@ from bench.datasets import sts
 from bench.datasets.corpora import corpus_identity
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
-from bench.download import pinned
+from bench.download.hub import pinned
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products

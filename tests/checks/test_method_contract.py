@@ -268,8 +268,8 @@ def test_every_clause_has_a_breach():
 def test_a_sound_method_keeps_every_clause(write, capsys):
     assert main(["check-method", str(write())]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 + len(CLAUSES)
-    assert all(line.startswith("ok     queue: ") for line in lines[2:])
+    assert len(lines) == len(CLAUSES)
+    assert all(line.startswith("ok     queue: ") for line in lines)
     assert last == "all hold"
 
 
@@ -277,7 +277,7 @@ def test_what_rests_on_a_broken_clause_is_left_out(write, capsys):
     path = write(changed((LOSS, "return 1 / 0")))
     assert main(["check-method", str(path)]) == 1
     *lines, fault, last = capsys.readouterr().out.splitlines()
-    assert [line[:6] for line in lines] == ["ok    "] * 5
+    assert [line[:6] for line in lines] == ["ok    "] * 3
     line = path.read_text().splitlines().index("        return 1 / 0") + 1
     assert fault == (
         "FAIL   queue: the loss of a batch is a finite scalar with a gradient: it fails "
@@ -312,10 +312,8 @@ def test_the_command_names_what_cannot_be_imported(write, capsys):
     path = write("x = 1\nimport nothing_of_this_name\n")
     assert main(["check-method", str(path)]) == 1
     first, last = capsys.readouterr().out.splitlines()
-    assert first.startswith(
-        f"FAIL   queue.py can be imported and holds methods: {path} cannot be imported "
-        f"(ModuleNotFoundError in {path}, line 2: "
-    )
+    fault = f"FAIL   {path} cannot be imported (ModuleNotFoundError in {path}, line 2: "
+    assert first.startswith(fault)
     assert last == "1 fault"
     taken = write(SOURCE.replace('"queue"', '"simcse"', 1), "taken.py")
     assert main(["check-method", str(taken)]) == 1

@@ -172,8 +172,8 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothin
     assert main(["evaluate", str(tiny_bert), *options, "--out", str(out)]) == 0
     found = verify(out)
     assert found.confirmed
-    assert {score.cell[0] for score in found.scores} == {*STS_TASKS, "MRPC", "TREC", "Avg"}
-    assert all(score.equal for score in found.scores)
+    assert {*found.scores.index.get_level_values("task")} == {*STS_TASKS, "MRPC", "TREC", "Avg"}
+    assert found.differing.empty
     change(out, lambda c: c["provenance"].update(pooler="cls_before_pooler"))
     assert "the encoder differs" in verify(out).verdict
     assert not verify(out).confirmed
@@ -223,7 +223,7 @@ def test_scores_of_another_run_are_not_confirmed(result, by, said):
     """Equal scores confirm nothing where the file says that they are another method's."""
     change(result, by)
     found = verify(result)
-    assert all(score.equal for score in found.scores)
+    assert found.differing.empty
     assert not found.confirmed
     assert said in found.verdict
 
@@ -278,7 +278,7 @@ def test_records_that_were_taken_out_or_put_in_are_found(result):
     change(result, lambda c: c.update(records=[r for r in c["records"] if r["task"] != "STS-B"]))
     found = verify(result)  # the sums of the tasks name it
     assert found.verdict == f"not confirmed: 2 of {CELLS} scores differ by more than rounding"
-    assert [score.cell for score in found.scores if score.stored is None] == [
+    assert list(found.scores.index[found.scores["stored"].isna()]) == [
         ("STS-B", "test", "spearman", "all"),
         ("STS-B", "dev", "spearman", "all"),
     ]
@@ -286,7 +286,7 @@ def test_records_that_were_taken_out_or_put_in_are_found(result):
     change(result, lambda c: c["records"].append(c["records"][0] | {"metric": "pearson"}))
     found = verify(result)
     assert not found.confirmed
-    (cell,) = [score.cell for score in found.scores if score.recomputed is None]
+    (cell,) = found.scores.index[found.scores["recomputed"].isna()]
     assert cell == ("STS12", "test", "pearson", "all")
     (line,) = [line for line in lines(found.report()) if line.startswith("STS12 test pearson")]
     assert " none" in line
@@ -349,7 +349,7 @@ def test_a_gpu_that_is_not_there_is_one_sentence(result, monkeypatch, capsys):
 
 def test_missing_data_are_one_sentence(result, capsys):
     error = refused([str(result), "--data", "/nowhere"], capsys)
-    told = f"the data of {result} were not found (data folder /nowhere does not exist"
+    told = f"the data of {result}: data folder /nowhere does not exist"
     assert told in error
 
 

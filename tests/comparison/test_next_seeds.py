@@ -259,7 +259,8 @@ def test_from_a_suite_to_its_grown_tables(
     render_tables(grown, cells, tmp_path / "tables")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-    render_page(grown, cells, tmp_path / "figures", tmp_path / "report", tmp_path / "tables")
+    folders = [tmp_path / name for name in ("figures", "report", "tables", "scores")]
+    render_page(grown, cells, *folders)
     page = next((tmp_path / "report").glob("*.html"))
     for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
         assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bench import download
 from bench.datasets import corpora
 from bench.utils.errors import UserError
+from bench.utils.files import read_lines
 from tests.datasets.files import put
 
 # Text of one line: anything but LF, which ends it, a CR at its end, and what UTF-8 cannot hold.
@@ -60,7 +61,7 @@ def test_what_was_written_is_read(lines: list[str], compress: bool) -> None:
         content = "".join(f"{line}\n" for line in lines).encode()
         path = write(Path(folder) / ("a.txt.gz" if compress else "a.txt"), content)
         first = [lines[0].removeprefix("\ufeff"), *lines[1:]]
-        assert list(download.read_lines(path)) == first
+        assert list(read_lines(path)) == first
         if any(line.strip() for line in first):
             assert corpora.read_sentences(path) == [line or " " for line in first]
 
@@ -70,7 +71,7 @@ def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"a\.txt, line 3: byte 0xe9 is not valid utf-8"):
         corpora.read_sentences(path)
     assert len(corpora.read_sentences(path, limit=2)) == 2
-    assert list(download.read_lines(path, "latin-1"))[2] == "cliché"
+    assert list(read_lines(path, "latin-1"))[2] == "cliché"
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b" \n\t\n"])
@@ -137,7 +138,7 @@ def test_a_corpus_of_known_length_or_sum_has_them(pins: Path, tmp_path: Path) ->
 def test_a_local_wiki1m_is_the_one_that_was_fetched(pins: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "wiki1m_for_simcse.txt", b"a\nb\n")
     assert corpora.corpus_identity(path)["rows"] == 2  # nobody knows its sum
-    download.record(download.DATASET, "c" * 40, {path.name: "0" * 64})
+    download.hub.record(download.hub.DATASET, "c" * 40, {path.name: "0" * 64})
     with pytest.raises(UserError, match="the SHA-256"):
         corpora.corpus_identity(path)
 
@@ -214,8 +215,11 @@ def test_lines_of_an_nli_table_may_end_as_on_windows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "the header is , not sent0,sent1,hard_neg"),
-        ("premise,b\na,b\n", "the header is premise,b, not sent0,sent1,hard_neg; name a .txt file"),
+        ("", "line 0: the header is not sent0,sent1,hard_neg"),
+        (
+            "premise,b\na,b\n",
+            "the header is not sent0,sent1,hard_neg; fetch it again, or name a .txt",
+        ),
         (HEADER, "contains no sentence"),
         (HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
         (HEADER + "a,b,c\n\n", "line 3: 0 columns, not 3"),
@@ -244,7 +248,7 @@ def test_the_nli_table_comes_from_bench_data_else_from_the_hub(
     assert download.fetch_corpus("nli") == path
     asked: list[str] = []
     monkeypatch.delenv("BENCH_DATA")
-    monkeypatch.setattr(download.fetch, "fetch_file", lambda name: asked.append(name) or path)
+    monkeypatch.setattr(download, "fetch_file", lambda name: asked.append(name) or path)
     assert download.fetch_corpus("nli") == path
     download.fetch_corpus("wiki1m")
     assert asked == ["nli_for_simcse.csv", "wiki1m_for_simcse.txt"]

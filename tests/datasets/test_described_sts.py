@@ -100,7 +100,7 @@ def test_a_separator_in_a_sentence_is_noticed(folder: Path) -> None:
         ({"separator": ""}, "sts:german.separator' should have at least 1 character"),
         ({"sperator": "|"}, "unknown key 'sperator'; did you mean 'separator'?"),
         ({"path": "german/{split}.tsv"}, "test.tsv does not exist"),
-        ({"header": False}, "3 pairs, the manifest expects 2"),
+        ({"header": False}, "3 pairs with a gold score, the manifest expects 2"),
         ({"separator": "||"}, "1 fields between '||', expected 3 or more"),
         ({"columns": [0, 1, 2]}, "gold score 'eine Katze' is not a number from 0 to 5"),
         ({"sts": {"sts:german": {"dev": 2, "test": 2}}, "path": "a.tsv"}, "german share one path"),

@@ -96,18 +96,15 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes, str]]] = {
         (DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
         ("tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
         ("tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
-        ("tr\t\ta\n" + DEPTH, "line 1: no label; fix it or fetch it again"),
-        (DEPTH.replace("te\t9", "te\t11"), "Depth has label '11' in test but not in training"),
+        ("tr\t\ta\n" + DEPTH, "line 1: no gold score or label; fix it or fetch it again"),
+        (DEPTH.replace("te\t9", "te\t11"), "tree_depth.txt, line 6: unknown label '11'"),
     ],
     ("xprobe-Length", XPROBE): [
         ("a\t0\n", "va.txt.gz: 1 train samples, the manifest expects 3"),
         ("a\t0\nb\nc\t1\n", "va.txt.gz, line 2: 1 tab-separated fields, expected 2"),
-        ("a\t0\nb\t\nc\t1\n", "va.txt.gz, line 2: no label"),
+        ("a\t0\nb\t\nc\t1\n", "va.txt.gz, line 2: no gold score or label"),
         ("a\t0\n\t1\nc\t1\n", "va.txt.gz, line 2: no sentence"),
-        (
-            "a\t0\nb\t0\nc\t0\n",
-            "te.txt.gz: xprobe-Length has label '1' in test but not in training",
-        ),
+        ("a\t0\nb\t0\nc\t0\n", "te.txt.gz, line 1: unknown label '1' (known: 0)"),
     ],
 }
 

@@ -217,13 +217,13 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
     ("SST2", "SST/binary/sentiment-dev"): [
         ("a\t1\n", "sentiment-dev: 1 dev samples, the manifest expects 2"),
         ("a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
-        ("a\t1\nb\t\n", "sentiment-dev, line 2: no label"),
+        ("a\t1\nb\t\n", "sentiment-dev, line 2: no gold score or label"),
         ("a\t1\nb\t2\n", "line 2: unknown label '2' (known: 0, 1); fix"),
     ],
     ("TREC", "TREC/TREC_10.label"): [
         ("LOC:x a ?\n", "TREC_10.label: 1 test samples, the manifest expects 2"),
         ("LOC:x a ?\nLOK:y b ?\n", "line 2: unknown label 'LOK'; did you mean 'LOC'?"),
-        ("LOC:x a ?\n:x b ?\n", "TREC_10.label, line 2: no label"),
+        ("LOC:x a ?\n:x b ?\n", "TREC_10.label, line 2: no gold score or label"),
     ],
     ("MRPC", "MRPC/msr_paraphrase_test.txt"): [
         (
@@ -231,7 +231,7 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
             "msr_paraphrase_test.txt: 1 test samples, the manifest expects 2",
         ),
         (MRPC_HEADER + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
-        (MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: no label"),
+        (MRPC_HEADER + "\t1\t2\ta\tb\n" * 2, "line 2: no gold score or label"),
     ],
 }
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import download
 from bench.download import hub as downloads
 from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
 from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, tar
@@ -25,7 +24,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> Iterator[FakeHub]:
     """A hub with a data set and a backbone that can be loaded."""
     with fake_hub() as running:
         use_endpoint(monkeypatch, running.endpoint)
-        running.repositories[download.DATASET] = {
+        running.repositories[downloads.DATASET] = {
             CORPUS: TEXT,
             "senteval.tar": tar({"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}),
         }

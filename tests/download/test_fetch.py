@@ -55,9 +55,9 @@ def test_first_download_is_recorded_and_cached(hub: FakeHub, cache: Path) -> Non
     path = download.fetch_corpus("wiki1m")
     assert path.name == CORPUS
     assert path.read_bytes() == TEXT
-    commit = hub.commit(download.DATASET)
+    commit = hub.commit(downloads.DATASET)
     entry = {"revision": commit, "files": {CORPUS: sha256(TEXT)}}
-    assert json.loads((cache / "pins.lock.json").read_text()) == {download.DATASET: entry}
+    assert json.loads((cache / "pins.lock.json").read_text()) == {downloads.DATASET: entry}
     asked = len(hub.requests)
     assert download.fetch_corpus("wiki1m") == path
     assert len(hub.requests) == asked
@@ -66,12 +66,12 @@ def test_first_download_is_recorded_and_cached(hub: FakeHub, cache: Path) -> Non
 
 def test_recorded_commit_is_requested(hub: FakeHub) -> None:
     download.fetch_senteval()
-    hub.repositories[download.DATASET]["new.txt"] = b"the branch moved on"
+    hub.repositories[downloads.DATASET]["new.txt"] = b"the branch moved on"
     with pytest.raises(UserError, match="no such revision"):
-        download.fetch_backbone(f"{BERT}@{'c' * 40}")
+        downloads.fetch_backbone(f"{BERT}@{'c' * 40}")
     lock_file().write_text(json.dumps({BERT: {"revision": "c" * 40, "files": {}}}))
     with pytest.raises(UserError, match="no such revision"):
-        download.fetch_backbone(BERT)
+        downloads.fetch_backbone(BERT)
 
 
 def test_other_bytes_than_listed_are_refused(hub: FakeHub) -> None:
@@ -86,20 +86,20 @@ def test_other_bytes_than_listed_are_refused(hub: FakeHub) -> None:
 
 
 def test_other_bytes_than_pinned_are_refused(hub: FakeHub) -> None:
-    pin(download.DATASET, files={CORPUS: {"sha256": "0" * 64}})
+    pin(downloads.DATASET, files={CORPUS: {"sha256": "0" * 64}})
     words = f"{CORPUS} of .* has the SHA-256 {sha256(TEXT)}, expected {'0' * 64}; fetch it"
     with pytest.raises(UserError, match=words):
         download.fetch_corpus("wiki1m")
 
 
 def test_altered_file_in_the_cache_is_refused_then_downloaded(hub: FakeHub) -> None:
-    folder = download.fetch_backbone(BERT)
+    folder = downloads.fetch_backbone(BERT)
     weights = folder / "model.safetensors"
     content = weights.read_bytes()
     weights.resolve().write_bytes(content[:-1] + b"?")
     with pytest.raises(UserError, match=r"model\.safetensors of .* has the SHA-256"):
-        download.fetch_backbone(BERT)
-    assert (download.fetch_backbone(BERT) / "model.safetensors").read_bytes() == content
+        downloads.fetch_backbone(BERT)
+    assert (downloads.fetch_backbone(BERT) / "model.safetensors").read_bytes() == content
 
 
 # --- faults of the network
@@ -120,7 +120,7 @@ def gone(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_repository(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
-    del hub.repositories[download.DATASET]
+    del hub.repositories[downloads.DATASET]
 
 
 def longer(hub: FakeHub, patch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_faults_are_one_sentence(
         with pytest.raises(UserError) as caught:
             download.fetch_corpus("wiki1m")
     text = str(caught.value)
-    assert re.match(f"cannot fetch {download.DATASET}: .*{message}", text), text
+    assert re.match(f"cannot fetch {downloads.DATASET}: .*{message}", text), text
     assert text.endswith("or set BENCH_DATA to a folder that holds it")
     assert "\n" not in text
     assert isinstance(caught.value, TransientError) == transient
@@ -216,7 +216,7 @@ def test_concurrent_processes_download_once(hub: FakeHub) -> None:
 def test_archive_becomes_a_data_folder(prefix: str, hub: FakeHub, cache: Path) -> None:
     files = {"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}
     packed = {f"{prefix}{name}": content for name, content in files.items()}
-    hub.repositories[download.DATASET]["senteval.tar"] = tar(packed)
+    hub.repositories[downloads.DATASET]["senteval.tar"] = tar(packed)
     left = cache / ".senteval-0.part"  # of a killed process
     left.mkdir(parents=True)
     folder = download.fetch_senteval()
@@ -282,13 +282,13 @@ def test_cache_that_cannot_be_written(
 def test_backbone_has_no_pickles_and_no_code(hub: FakeHub) -> None:
     expected = set(hub.repositories[BERT])
     hub.repositories[BERT] |= {"pytorch_model.bin": b"pickle", "modeling_evil.py": b"raise"}
-    folder = download.fetch_backbone(BERT)
+    folder = downloads.fetch_backbone(BERT)
     assert {path.name for path in folder.iterdir()} == expected == set(fetched(hub))
     assert recorded()[BERT]["revision"] == hub.commit(BERT) == folder.name
     weights = hub.repositories[BERT]["model.safetensors"]
     assert recorded()[BERT]["files"]["model.safetensors"] == sha256(weights)
     (folder / "tokenizer.json").unlink()  # an incomplete snapshot is completed
-    assert (download.fetch_backbone(BERT) / "tokenizer.json").is_file()
+    assert (downloads.fetch_backbone(BERT) / "tokenizer.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_scores_name_the_commits_of_downloaded_encoders(
 def test_only_pickles_are_refused(hub: FakeHub) -> None:
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     with pytest.raises(UserError, match=r"only pickled weights, .*\(google-bert/.*@REVISION\)"):
-        download.fetch_backbone(BERT)
+        downloads.fetch_backbone(BERT)
 
 
 def test_snapshot_of_another_program_is_completed(hub: FakeHub) -> None:
@@ -321,7 +321,7 @@ def test_snapshot_of_another_program_is_completed(hub: FakeHub) -> None:
     pin(BERT, revision=hub.commit(BERT))
     api = huggingface_hub.HfApi(endpoint=hub.endpoint)
     folder = Path(api.hf_hub_download(BERT, "pytorch_model.bin")).parent
-    assert download.fetch_backbone(BERT) == folder
+    assert downloads.fetch_backbone(BERT) == folder
     assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
     assert "model.safetensors" in recorded()[BERT]["files"]
     assert "pytorch_model.bin" not in recorded()[BERT]["files"]
@@ -333,7 +333,7 @@ def test_snapshot_of_another_program_is_completed(hub: FakeHub) -> None:
 )
 def test_missing_models(name: str, reason: str, hub: FakeHub) -> None:
     with pytest.raises(UserError, match=f"cannot fetch {name}: .*{reason}.*name a local folder"):
-        download.fetch_backbone(name)
+        downloads.fetch_backbone(name)
 
 
 def test_a_revision_is_followed_once(hub: FakeHub) -> None:
@@ -342,15 +342,15 @@ def test_a_revision_is_followed_once(hub: FakeHub) -> None:
     hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     commit = hub.commit(BERT, "refs/pr/1")
-    folder = download.fetch_backbone(f"{BERT}@refs/pr/1")
+    folder = downloads.fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert list(recorded()) == [f"{BERT}@refs/pr/1"]
     pin(BERT, revision="refs/pr/1")
-    assert download.fetch_backbone(BERT) == folder
+    assert downloads.fetch_backbone(BERT) == folder
     assert downloads.pinned(BERT)[0] == commit
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
-    assert download.fetch_backbone(f"{BERT}@refs/pr/1") == download.fetch_backbone(BERT) == folder
+    assert downloads.fetch_backbone(f"{BERT}@refs/pr/1") == downloads.fetch_backbone(BERT) == folder
     assert len(hub.requests) == requests
 
 
@@ -359,7 +359,7 @@ def test_offline_with_a_filled_cache(
 ) -> None:
     def everything() -> list[Path]:
         data = [download.fetch_corpus("wiki1m"), download.fetch_senteval()]
-        return [*data, download.fetch_backbone(BERT)]
+        return [*data, downloads.fetch_backbone(BERT)]
 
     paths = everything()
     requests = len(hub.requests)
@@ -379,7 +379,7 @@ def test_offline_with_a_filled_cache(
 
 def test_token_is_sent_to_the_hub_only(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    path = f"/{download.DATASET}/resolve/{hub.commit(download.DATASET)}/{CORPUS}"
+    path = f"/{downloads.DATASET}/resolve/{hub.commit(downloads.DATASET)}/{CORPUS}"
     elsewhere = hub.endpoint.replace("127.0.0.1", "localhost")
     location = f"{elsewhere}/moved{path}"
     hub.faults[CORPUS] = Fault(status=302, headers={"Location": location})

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bench.__main__ import main
-from bench.export import export
+from bench.export.runs import export
 from tests.support.no_fsync import no_fsync
 
 __all__ = ["no_fsync"]

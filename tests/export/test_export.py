@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.export import export
-from bench.export.runs import read_runs
+from bench.export.runs import export, read_runs
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
 from bench.utils.errors import UserError

@@ -12,9 +12,8 @@ import yaml
 from sentence_transformers import SentenceTransformer
 
 from bench.__main__ import main
-from bench.export import export
 from bench.export.folders import PROBES, card
-from bench.export.runs import ExportedRun
+from bench.export.runs import ExportedRun, export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.poolers import POOLER_NAMES, POSITIONS

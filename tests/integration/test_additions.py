@@ -29,7 +29,7 @@ METRIC = """
     ),
 """
 TASK = """
-    Task("STS-X", "sts-x", PAIRS, "downstream/STS/X/{split}.csv", {"dev": 9, "test": 9}, "made up"),
+    Task("STS-X", "sts-x", PAIRS, "downstream/STS/X/{split}.csv", {"dev": 9, "test": 9}),
 """
 TABLE = """source,table,method,backbone,variant,task,split,metric,value,quoted_from
 sscl,Table 9,SimCSE,bert-base-uncased,,STS-X,test,spearman,66.10,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from bench.datasets import sts
-from bench.download import cache_folder
+from bench.download.hub import cache_folder
 from bench.evaluation.scoring import read_tasks, score_encoder, score_tasks
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import download
+from bench.download.hub import fetch_backbone
 from bench.models.load import load_encoder
 from bench.utils.errors import UserError
 from tests.models.test_sentence_transformers import (
@@ -55,7 +55,7 @@ def test_modules_and_prompts_of_a_hub_model(hub: FakeHub, tiny_bert: Path, tmp_p
     expected = load_encoder(folder, prompt="query").encode(SENTENCES)
     for _ in range(2):
         assert np.array_equal(load_encoder(NAME, prompt="query").encode(SENTENCES), expected)
-    folder = download.fetch_backbone(NAME)
+    folder = fetch_backbone(NAME)
     assert (folder / "2_Dense" / "model.safetensors").is_file()
     assert not {path.name for path in folder.rglob("*")} & {*PLANTED, "evil.py"}
     path = folder / "2_Dense" / "model.safetensors"

@@ -15,6 +15,7 @@ from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.report.comparison_table import shown
 from bench.reported import prior_sd
 from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 
@@ -48,7 +49,8 @@ def each(methods: str, seeds: int = 3, **more: Any) -> list[RunResults]:
 
 
 def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:
-    return SuiteResults("paper", "senteval", stand_ins or {}, list(runs))
+    plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[])
+    return SuiteResults(plan, list(runs))
 
 
 def table(method: str, rows: np.ndarray, **more: Any) -> list[RunResults]:

@@ -1,6 +1,5 @@
 """Figures: positions of marks, the data files, reproducible bytes."""
 
-from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -26,7 +25,7 @@ from bench.report.figures.style import STYLE
 from bench.reported import prior_sd
 from bench.results.suite_results import SuiteResults, read_suite
 from tests.report.test_drawn import covered
-from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
 ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]
 
@@ -314,9 +313,10 @@ def test_texts_cover_nothing_and_stay_inside(suite, tmp_path):
         whole, other = read_suite(suite), read_suite(tmp_path)
         tables = figure_stems(judge(whole))
         drawn = {stem: comparison(whole, table) for stem, table in tables.items()}
-        other = replace(other, name="an-unusually-long-name-of-a-suite" * 2)
+        name = "an-unusually-long-name-of-a-suite" * 2
+        other, renamed = with_plan(other, suite=name), with_plan(whole, suite=name)
         drawn["leaderboard"] = board_figure(other, leaderboard(other))
-        drawn["compare"] = versus_figure(replace(whole, name=other.name), *against(whole, "simcse"))
+        drawn["compare"] = versus_figure(renamed, *against(whole, "simcse"))
         drawn["wiki-mini"] = board_figure(mini, leaderboard(mini))
         drawn["wiki-mini, compare"] = versus_figure(mini, *_averages(mini, "simcse"))
         for stem, figure in drawn.items():

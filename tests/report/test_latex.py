@@ -22,6 +22,7 @@ from bench.report.printed_table import captioned, in_lines, legend, printed_tabl
 from bench.report.tables import leaderboard_caption, leaderboards, shown_leaderboard
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
+from bench.runs.plan import Plan
 
 needs_latex = pytest.mark.skipif(
     shutil.which("pdflatex") is None, reason="pdflatex is not installed"
@@ -68,7 +69,7 @@ def suite() -> SuiteResults:
     for plan in (run for path in config.PAPERS for run in config.planned(config.load(path))):
         scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
         runs.append(RunResults(plan, "finished", "", "senteval", scores))
-    return SuiteResults("paper", "senteval", {}, runs)
+    return SuiteResults(Plan(suite="paper", data="senteval", runs=[]), runs)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ the baseline.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.page import summary, verdict_counts
 from bench.report.tables import leaderboards
 from bench.results.suite_results import SuiteResults, read_suite
-from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
 
 def rows(*values: float) -> list[dict[str, float]]:
@@ -37,7 +36,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> SuiteResults:
         {"method": "untrained", "setting": "paper", "scores": rows(50.0)[0]},
     ]
     made = read_suite(write_suite(tmp_path_factory.mktemp("suite"), runs))
-    return replace(made, baseline="simcse")
+    return with_plan(made, baseline="simcse")
 
 
 def test_what_is_said(suite: SuiteResults) -> None:
@@ -53,9 +52,9 @@ def test_what_is_said(suite: SuiteResults) -> None:
 
 
 def test_nothing_is_said_of_what_is_not_there(suite: SuiteResults, tmp_path: Path) -> None:
-    assert len(lines(replace(suite, baseline=""))) == 3
+    assert len(lines(with_plan(suite, baseline=""))) == 3
     planned = read_suite(write_suite(tmp_path, [{"method": "simcse", "seed": 1}]))
-    said = lines(replace(planned, baseline="simcse"))
+    said = lines(with_plan(planned, baseline="simcse"))
     assert list(said) == ["Averages", "Print alone"]
     assert said["Averages"] == "None can be compared with print."
 
@@ -81,7 +80,7 @@ def test_a_suite_without_an_sts_average(
             values = run.pop("scores").items()
             run["records"] = [{"task": task, "value": value} | accuracy for task, value in values]
             run["scores"] = {}
-    said = lines(replace(read_suite(write_suite(tmp_path, runs)), baseline="simcse"))
+    said = lines(with_plan(read_suite(write_suite(tmp_path, runs)), baseline="simcse"))
     assert said[title] == "bert-base-uncased: sscl, official, 61.00 ± 1.00"
     pairs = f"1 better, 0 worse, 0 undecided, paired by seed on {where}."
     assert said["Trained methods against simcse, official"] == pairs

@@ -38,7 +38,7 @@ from bench.results.suite_results import read_suite
 from tests.support.cells import with_ours
 from tests.support.page_project import write_page
 from tests.support.printed_numbers import mapped
-from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
 
@@ -237,7 +237,7 @@ def test_only_planned_tasks_are_columns(tmp_path):
     assert [65.0, 67.0] in [list(line.get_xdata()) for line in panel.get_lines()]
     assert panel.get_xlabel() == "average Spearman x 100 on STS-B and SICK-R"
     assert suite.planned("transfer") == suite.boards["transfer"]
-    quick = replace(suite, mode="dev")
+    quick = with_plan(suite, mode="dev")
     assert leaderboard_caption(quick, "sts", board) == caption
     assert "over n seeds, classifiers of mode dev." in leaderboard_caption(quick, "transfer", board)
     assert suite.boards["sts"].tasks == STS_TASKS

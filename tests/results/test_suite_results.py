@@ -73,11 +73,8 @@ def spoil(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
         (lambda c: c["records"][0].pop("split"), "'records.0.split' is missing"),
         (lambda c: c["provenance"].pop("run"), "it holds the scores of a model outside the suite"),
         (lambda c: c["provenance"]["run"].update(id="run001"), "holds the scores of run001"),
-        (
-            lambda c: c["provenance"]["run"].update(seed=77),
-            r"the seed .* another \(77, planned is 1",
-        ),
-        (lambda c: c["provenance"]["run"].update(method="sscl"), r"method of .* another \(sscl"),
+        (lambda c: c["provenance"]["run"].update(seed=77), "the seed of its run is another"),
+        (lambda c: c["provenance"]["run"].update(method="sscl"), "the method of its run is"),
     ],
 )
 def test_scores_that_do_not_fit_are_reported(tmp_path, change, message):

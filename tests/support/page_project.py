@@ -55,7 +55,7 @@ ANALYSES = {
 
 def write_page(suite_dir: Path, figures: Path, out: Path) -> None:
     suite = read_suite(suite_dir)
-    render_page(suite, judge(suite), figures, out, suite_dir / "tables")
+    render_page(suite, judge(suite), figures, out, suite_dir / "tables", suite_dir / "scores")
 
 
 def write_project(root: Path) -> Path:

@@ -1,11 +1,13 @@
 """Suite folders made up for tests: a plan and scores with chosen values."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import write_scores
+from bench.results.suite_results import SuiteResults
 from bench.runs.run import PlannedRun
 from bench.utils.files import write_json
 
@@ -76,3 +78,8 @@ def seeds(method: str, rows: Sequence[Mapping[str, float]], **more: Any) -> list
     """One run for each row of scores, with seeds 0, 1, ..."""
     runs = enumerate(rows)
     return [{"method": method, "seed": seed, "scores": dict(row), **more} for seed, row in runs]
+
+
+def with_plan(suite: SuiteResults, /, **values: Any) -> SuiteResults:
+    """A suite with other values of its plan."""
+    return replace(suite, plan=suite.plan.model_copy(update=values))

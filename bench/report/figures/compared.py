@@ -303,7 +303,7 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     handles = _keys("a seed, {} settings", kinds)
     return figure_of_rows(
         rows,
-        f"Suite {suite.name}: every seed of every method, {about.title}",
+        f"Suite {suite.plan.suite}: every seed of every method, {about.title}",
         suite.remark_on(board["backbone"].unique()),
         [*handles, style.key("mean", MEAN)] if handles else [],
         f"average {about.title}" if about.overall == "Avg" else about.title,
@@ -350,7 +350,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
     if len(claims) and suite.remark:
         notes.append("Printed differences are shown for their size only.")
-    title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
+    title = f"Suite {suite.plan.suite}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     handles = [
         style.key("difference at one seed", seed),

@@ -1,0 +1,166 @@
+"""Scores for other tools: mteb's result files, and tidy CSV tables.
+
+The files of mteb are those of its cache: results/<model>/<revision>/<task>.json. Tasks are named
+SentBench-STS12 and so on, because mteb's tasks of the same names use other files, splits and
+classifiers, so that scores must not be mixed. mteb stores fractions (0.76), not points.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.datasets.metrics import METRICS
+from bench.datasets.tasks import PAIRS, task_of
+from bench.export.runs import ExportedRun
+from bench.results.records import COLUMNS, Record, read_analyses
+from bench.runs import paths
+from bench.utils.errors import UserError
+from bench.utils.files import slug, write_json
+
+STS_PROTOCOL = (
+    "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
+)
+CLASSIFIERS = "accuracy of SentEval's classifiers on frozen vectors"
+# What mteb's metadata of a model has, and a run does not know.
+UNKNOWN = (
+    "loader", "release_date", "n_parameters", "memory_usage_mb", "max_tokens", "embed_dim",
+    "license", "open_weights", "public_training_code", "public_training_data", "training_datasets",
+)  # fmt: skip
+
+
+def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
+    """Write the scores of a run; `UserError` if it has none."""
+    run = exported.run
+    if not exported.records:
+        raise UserError(
+            f"{run.id} has no scores in {suite_dir} ({exported.status}); "
+            "score it first, or leave it out"
+        )
+    name = "-".join(map(slug, (run.method, run.setting, run.backbone)))
+    folder = folder / "results" / f"sentbench__{name}" / run.id
+    parts: dict[tuple[str, str], list[Record]] = {}
+    for record in exported.records:
+        if record["task"] != "Avg":  # mteb computes averages itself
+            parts.setdefault((record["task"], record["split"]), []).append(record)
+    model = {
+        "name": f"sentbench/{name}",
+        "revision": run.id,
+        "languages": sorted({task_of(task).language for task, _ in parts}),
+        "framework": ["PyTorch"],
+        "similarity_fn_name": "cosine",
+        "use_instructions": False,
+        **dict.fromkeys(UNKNOWN),
+    }
+    write_json(folder / "model_meta.json", model)
+    for (task, split), records in parts.items():
+        # A dev set is a task of its own, because mteb averages the splits of a task.
+        title = f"SentBench-{slug(task)}" + ("" if split == "test" else f"-{split}")
+        # The checksum of a task's split, else of the data folder.
+        sums = exported.part("tasks").get(task) or {}
+        data_sum = exported.part("data").get("sha256") or "unknown"
+        result = {
+            "task_name": title,
+            "dataset_revision": sums.get(split) or sums.get("all") or data_sum,
+            "mteb_version": None,  # not computed by mteb
+            "evaluation_time": None,  # only the total over all tasks is known
+            "scores": {split: [_scores(exported, task, records)]},
+        }
+        write_json(folder / f"{title}.json", result)
+
+
+def _scores(exported: ExportedRun, task: str, records: Sequence[Record]) -> dict[str, Any]:
+    entry = task_of(task)
+    scores: dict[str, Any] = {"hf_subset": "default", "languages": [entry.language]}
+    for record in records:
+        metric = METRICS[record["metric"]]
+        name = metric.mteb or record["metric"]
+        if record["aggregation"] != "all":
+            name += f"_{record['aggregation']}"
+        elif metric.is_main:
+            scores["main_score"] = record["value"] / 100
+        scores[name] = record["value"] / 100
+    code, mode = exported.part("code"), exported.provenance.get("mode")
+    clauses = [
+        STS_PROTOCOL if entry.protocol == PAIRS else f"{CLASSIFIERS}, trained in mode {mode}",
+        f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
+        "not mteb's task of this name",
+    ]
+    if exported.deviations:
+        clauses.append(f"{', '.join(exported.deviations)}: not comparable with any paper")
+    return scores | {"protocol": "; ".join(clauses)}
+
+
+LIBRARIES = (
+    "python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy",
+    "scikit-learn",
+)  # fmt: skip
+RUN_COLUMNS = ("label", "method", "backbone", "corpus", "seed", "trained")
+OUTCOME_COLUMNS = ("reason", "steps", "best_step", "best_dev")
+WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
+
+
+def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> None:
+    """Write `records.csv`, `runs.csv` and, if there are analyses, `analyses.csv`."""
+    records, summaries, analyses = [], [], []
+    for exported in runs:
+        run, outcome, origin = exported.run, exported.part("outcome"), _origin(exported)
+        changes = [f"{name}={value}" for name, value in run.recipe_changes.items()]
+        summaries.append(
+            {
+                **{name: getattr(run, name) for name in RUN_COLUMNS},
+                "variant": run.setting,
+                "recipe_changes": " ".join(changes),
+                **{name: outcome.get(name) for name in OUTCOME_COLUMNS},
+                "training_seconds": outcome.get("seconds"),
+                "scoring_seconds": exported.provenance.get("seconds"),
+                **origin,
+            }
+        )
+        records += [record | origin for record in exported.records]
+        results, _ = read_analyses(paths.analyses_file(suite_dir, run.id))
+        for name, result in results.items():
+            for path, value in _numbers(result):
+                analyses.append({"analysis": name, "path": path, "value": value} | origin)
+    columns = [*COLUMNS, *origin]
+    tables = {"records": pd.DataFrame(records, columns=columns), "runs": pd.DataFrame(summaries)}
+    if analyses:
+        tables["analyses"] = pd.DataFrame(analyses)
+    for name, table in tables.items():
+        table = table.astype({column: "Int64" for column in WHOLE if column in table})
+        table.to_csv(folder / f"{name}.csv", index=False)
+
+
+def _origin(exported: ExportedRun) -> dict[str, Any]:
+    """The provenance of a run, as columns that all tables share."""
+    provenance, part = exported.provenance, exported.part
+    sums = [f"{corpus['name']}={corpus['sha256']}" for corpus in provenance.get("corpora", ())]
+    return {
+        "run": exported.run.id,
+        "status": exported.status,
+        "data": part("data").get("name"),
+        "data_sha256": part("data").get("sha256"),
+        "corpora_sha256": " ".join(sums),
+        "encoder": provenance.get("encoder"),
+        "mode": provenance.get("mode"),
+        "sentbench": part("code").get("version"),
+        "commit": part("code").get("commit"),
+        "uncommitted_changes": part("code").get("dirty"),
+        **{library: part("versions").get(library) for library in LIBRARIES},
+        "device": part("device").get("kind"),
+        "device_name": part("device").get("name"),
+        "threads": part("device").get("threads"),
+        "date": provenance.get("date"),
+    }
+
+
+def _numbers(content: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Every number in nested dicts and lists, with its path; other values are left out."""
+    if isinstance(content, list):
+        content = {str(index): value for index, value in enumerate(content)}
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _numbers(value, f"{path}/{key}" if path else key)
+    elif isinstance(content, int | float) and not isinstance(content, bool):
+        yield path, float(content)
