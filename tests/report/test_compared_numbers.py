@@ -176,8 +176,8 @@ def test_what_cannot_be_compared_is_said():
     planned = suite(scored("simcse", 1, 70.0), other, missing)
     for arguments, message in [
         (("simcse", ["simcse"]), "compared with itself"),
-        (("simcse", ["sscl"]), "no scores to compare with 'simcse@official' on"),
-        (("simcse", ["dclr"], ["roberta-base"]), "compare with 'simcse@official' on roberta-base"),
+        (("simcse", ["sscl"]), "'sscl@official' and 'simcse@official' are both planned on none of"),
+        (("simcse", ["dclr"], ["roberta-base"]), "both planned on none of roberta-base"),
         (("simcse", [], ["roberta-base"]), "compare with 'simcse@official' on roberta-base"),
         (("simcse", [], ["roberta-bas"]), "did you mean 'roberta-base'"),
         (("sscl",), "no scores to compare with 'sscl@official' on"),
