@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
@@ -158,93 +158,12 @@ class Views:
         return [self] if count == 1 else [part(rows) for rows in rows.chunk(count)]
 
 
-class Context(Protocol):
-    """What a method may use of a run (docs/your-method.md#the-context)."""
-
-    seed: int
-    shape: Shape
-    device: str
-
-    @property
-    def backbone(self) -> Any:
-        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """The backbone's tokenizer, of transformers."""
-
-    def sentences(self, corpus: str | None = None) -> Sequence[str]:
-        """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
-
-    def documents(self) -> Sequence[range]:
-        """Return the documents of the training corpus, as ranges of its sentences."""
-
-    def triples(self) -> Sequence[Sequence[int]]:
-        """Return the rows of premise, entailment and contradiction of each labelled triple."""
-
-    def tokens(self) -> Sequence[Sequence[int]]:
-        """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
-
-    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Return token ids with special tokens, at most the backbone's longest input."""
-
-    def states(
-        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
-    ) -> tuple[Sequence[Tensor], Tensor]:
-        """Return the states (n, length, width) of the embeddings and all layers, and the mask, of
-        `model` or the backbone. `inputs` are further ones, e.g. `position_ids`; `positions` pads to
-        that length and computes the states of padding, too."""
-
-    def embed(
-        self,
-        views: Sequence[Tokens],
-        extras: Mapping[str, Sequence[Tokens]] | None = None,
-        model: nn.Module | None = None,
-        whole: bool = False,
-        dropout: bool = True,
-    ) -> Views:
-        """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
-        in float32. `whole` computes all tokens of the last layer, even if the pooler reads only the
-        first; without `dropout` nothing is drawn."""
-
-    def head(self, vectors: Tensor) -> Tensor:
-        """Apply the training head to vectors (n, d), if the pooler has one."""
-
-    def start_from(self, model: str) -> None:
-        """Take the weights of another checkpoint, its pooler's too where the head has it."""
-
-    def copy_backbone(self, fresh: str | None = None) -> Any:
-        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
-
-    def masked_language_head(self) -> nn.Module:
-        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
-
-    def load_masked_language_model(self, model: str) -> nn.Module:
-        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
-
-    def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
-        """Return the most likely tokens under such a model, int64 (n, length)."""
-
-    def encoder(self, pooler: str | None = None) -> Any:
-        """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
-
-    def load_encoder(
-        self,
-        model: str,
-        pooler: str | None = None,
-        prompt: str | None = None,
-        normalize: bool = False,
-    ) -> Any:
-        """Load another, frozen Encoder, by default with its own pooler and prompt ("": none)."""
-
-    def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
-        """Return float32 numpy (n, d); each distinct sentence is encoded once."""
-
-    def encode_tokens(self, encoder: Any, tokens: Tokens) -> Any:
-        """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
-
-    def neighbours(self, vectors: Any, count: int) -> Any:
-        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
+# What a method may use of a run (docs/your-method.md#the-context). It is a name for type checkers
+# alone: methods import nothing of `bench`.
+if TYPE_CHECKING:
+    from bench.training.context import RunContext as Context
+else:
+    Context = Any
 
 
 class HyperParameters(BaseModel):

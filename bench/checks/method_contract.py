@@ -155,11 +155,11 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
 
 def sums(training: Training) -> dict[str, str]:
     """The SHA-256 of each tensor of the state of a training, by name."""
-    leaves, _ = tree_flatten_with_path(training.state.state_dict())
-    tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, Tensor)]
+    leaves: list[Any] = tree_flatten_with_path(training.state.state_dict())[0]
     return {
-        "/".join(str(key.key) for key in path): hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
-        for path, tensor in tensors
+        "/".join(str(key.key) for key in path): hashlib.sha256(leaf.numpy().tobytes()).hexdigest()
+        for path, leaf in leaves
+        if isinstance(leaf, Tensor)
     }
 
 

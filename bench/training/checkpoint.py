@@ -65,13 +65,13 @@ class TrainingState:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that a checkpoint keeps: tensors and plain data."""
-        state = {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
-        return state | {
+        state = {
             "weights": self.modules.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "scaler": self.scaler.state_dict(),
             "work": asdict(self.work),
         }
+        return state | {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Load what `state_dict` returned. Return whether its last steps ran elsewhere, with what

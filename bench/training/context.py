@@ -112,7 +112,8 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """The context of one run (`methods.contract.Context`). Large inputs are read on first use."""
+    """What a method may use of a run (docs/your-method.md#the-context), and what the loop does
+    beside. Large inputs are read on first use."""
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
@@ -131,6 +132,7 @@ class RunContext:
         return paths.data_folder(self.run.data)
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
         if corpus not in self._corpora:
             file = self.corpus_file(corpus or self.run.corpus)
             limit = None if corpus else self.run.recipe.sentences
@@ -138,15 +140,19 @@ class RunContext:
         return self._corpora[corpus]
 
     def documents(self) -> Sequence[range]:
+        """Return the documents of the training corpus, as ranges of its sentences."""
         return corpora.read_documents(self.corpus_file(self.run.corpus), len(self.sentences()))
 
     def triples(self) -> Sequence[Sequence[int]]:
+        """Return the rows of premise, entailment and contradiction of each labelled triple."""
         return corpora.read_triples(self.corpus_file(self.run.corpus), self.sentences())
 
     def tokens(self) -> Sequence[Sequence[int]]:
+        """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
         return self._tokens
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
+        """Return token ids with special tokens, at most the backbone's longest input."""
         longest = longest_input(self.backbone, self.tokenizer)
         limits = {"truncation": True, "max_length": min(max_length or longest, longest)}
         return self.tokenizer(list(sentences), **limits)["input_ids"]
@@ -170,10 +176,12 @@ class RunContext:
 
     @property
     def backbone(self) -> Any:
+        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
         return self._loaded[0]
 
     @property
     def tokenizer(self) -> Any:
+        """The backbone's tokenizer, of transformers."""
         return self._loaded[1]
 
     @cached_property
@@ -204,6 +212,7 @@ class RunContext:
         return [self.backbone, self.training_head] if transformer else []
 
     def start_from(self, model: str) -> None:
+        """Take the weights of another checkpoint, its pooler's too where the head has it."""
         headed = self.run.recipe.pooler in WITH_POOLER
         source: Any = self.load_encoder(model, "cls" if headed else "cls_before_pooler")
         pooler: Any = getattr(source.model, "pooler", None)
@@ -218,6 +227,7 @@ class RunContext:
             self.training_head[0].load_state_dict(pooler.dense.state_dict())  # type: ignore[index]
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
+        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
@@ -227,9 +237,11 @@ class RunContext:
             return model_class(config, **without_pooler(model_class)).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
+        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
         return load_language_head(self.run.pretrained.folder(), self.backbone).to(self.device)
 
     def load_masked_language_model(self, model: str) -> nn.Module:
+        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
         if model == BACKBONE:
             folder = self.run.pretrained.folder()
         else:
@@ -238,6 +250,7 @@ class RunContext:
         return load_masked_language_model(folder).requires_grad_(False).to(self.device)
 
     def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
+        """Return the most likely tokens under such a model, int64 (n, length)."""
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with torch.no_grad(), self.autocast():
             self.work.count(model.config, batch.lengths, first_only=False)
@@ -251,6 +264,9 @@ class RunContext:
         positions: int | None = None,
         **inputs: Any,
     ) -> tuple[States, Tensor]:
+        """Return the states (n, length, width) of the embeddings and all layers, and the mask, of
+        `model` or the backbone. `inputs` are further ones, e.g. `position_ids`; `positions` pads to
+        that length and computes the states of padding, too."""
         chosen = model or self.backbone
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
         if positions is None and is_fused(chosen, self.device):
@@ -262,6 +278,7 @@ class RunContext:
             return forward(chosen, batch, work=self.work, **inputs), batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
+        """Apply the training head to vectors (n, d), if the pooler has one."""
         with self.autocast(), self.products():
             vectors = self.training_head(vectors)
         # Cosine, softmax and cross-entropy are computed in float32 (docs/methods.md#optimisation).
@@ -275,6 +292,9 @@ class RunContext:
         whole: bool = False,
         dropout: bool = True,
     ) -> Views:
+        """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
+        in float32. `whole` computes all tokens of the last layer, even if the pooler reads only the
+        first; without `dropout` nothing is drawn."""
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
@@ -315,7 +335,8 @@ class RunContext:
         """Set the products of models in training, forwards and backwards."""
         return float32_products(TRAINING if self.kind == torch.float32 else ELSEWHERE)
 
-    def encoder(self, pooler: str | None = None) -> Encoder:
+    def encoder(self, pooler: str | None = None) -> Any:
+        """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
         if pooler == "cls":  # the checkpoint's own pooler, which is never trained
             folder = self.run.pretrained.folder()
             return TransformerEncoder.load(folder, {"pooler": pooler}, device=self.device)
@@ -345,7 +366,8 @@ class RunContext:
         pooler: str | None = None,
         prompt: str | None = None,
         normalize: bool = False,
-    ) -> Encoder:
+    ) -> Any:
+        """Load another, frozen Encoder, by default with its own pooler and prompt ("": none)."""
         source: str | Path = model
         needed = self.run.needs.get(model)
         if needed:
@@ -359,6 +381,7 @@ class RunContext:
         return Normalised(encoder) if normalize else encoder
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
+        """Return float32 numpy (n, d); each distinct sentence is encoded once."""
         rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
         if isinstance(encoder, TransformerEncoder):
             vectors = self.encode_tokens(encoder, encoder.tokenize(list(rows)))
@@ -366,9 +389,11 @@ class RunContext:
             vectors = encoder.encode(list(rows))
         return vectors[[rows[sentence] for sentence in sentences]]
 
-    def encode_tokens(self, encoder: TransformerEncoder, tokens: Tokens) -> np.ndarray:
+    def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
+        """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
         with Progress(len(tokens), "encode", unit="sentence") as progress:
             return encoder.encode_tokens(tokens, progress.advance)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
         return nearest_rows(vectors, count, self.device)
