@@ -25,12 +25,14 @@ from methods.contract import (
     check_vocabulary,
     fingerprint,
     frozen_model,
+    masked_mean,
     overlay,
     seed_torch,
     separate_dropout,
     stream,
     stream_seed,
     to_device,
+    training_mode,
     transformer_with,
 )
 from methods.contrastive import (

@@ -127,6 +127,23 @@ def separate_dropout(step: Step, name: str, device: str | torch.device) -> Itera
         yield
 
 
+def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean (n, d) of states (n, length, d) over all tokens, special tokens included."""
+    weights = mask.unsqueeze(-1).to(states)
+    return (states * weights).sum(1) / weights.sum(1)
+
+
+@contextmanager
+def training_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """Have a model draw its dropout, or not, within the block."""
+    before = model.training
+    model.train(training)
+    try:
+        yield
+    finally:
+        model.train(before)
+
+
 @dataclass(frozen=True)
 class Views:
     """The vectors of one batch of n sentences."""

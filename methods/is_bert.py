@@ -8,7 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, Field, HyperParameters, Method, Shape, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    Shape,
+    Step,
+    fingerprint,
+    masked_mean,
+    stream,
+)
 
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
@@ -38,12 +48,6 @@ class LocalFeatures(nn.Module):
         convolved = [convolution(inputs) for convolution in self.convolutions]
         features = torch.cat(convolved, dim=1).transpose(1, 2)
         return features.relu() if self.relu else features
-
-
-def sentence_mean(features: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean over a sentence's tokens, including special tokens."""
-    weights = mask.unsqueeze(-1).to(features)
-    return (features * weights).sum(1) / weights.sum(1)
 
 
 def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
@@ -78,7 +82,7 @@ class LocalMean:
 
     def encode(self, sentences: Sequence[str], **_: Any) -> Any:
         def pool(states: Sequence[Tensor], mask: Tensor) -> Tensor:
-            return sentence_mean(self.local(states[-1], mask), mask)
+            return masked_mean(self.local(states[-1], mask), mask)
 
         tokens = self.base.tokenize(sentences)
         return self.base.encode_tokens(tokens, pool=pool, width=self.local.width)
@@ -139,7 +143,7 @@ class ISBERT(Method):
     def loss(self, states: Tensor, mask: Tensor) -> Tensor:
         """Return the loss of the last layer's states (n, length, width) and their mask."""
         features = self.local(states, mask)
-        return jensen_shannon(features, sentence_mean(features, mask), mask)
+        return jensen_shannon(features, masked_mean(features, mask), mask)
 
     def encoder(self, context: Context) -> LocalMean:
         return LocalMean(context.encoder(), self.local)

@@ -161,7 +161,7 @@ def evaluate(
     """Score one or more encoders, print a table and write records."""
     from bench.cli.evaluate import score_tables
     from bench.evaluation import scoring
-    from bench.models.from_name import Model
+    from bench.models.load import Model
     from bench.runs import paths
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate as evaluate_model

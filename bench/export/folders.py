@@ -20,7 +20,7 @@ from torch import Tensor
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
-from bench.models.poolers import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
+from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
 from bench.runs import paths
 from bench.utils.errors import UserError

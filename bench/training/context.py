@@ -17,9 +17,8 @@ from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
-from bench.models.load import Normalised, find_model, load_encoder
-from bench.models.packed_forward import Batch, States, Work, forward
-from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
+from bench.models.load import find_model, load_encoder
+from bench.models.packed_forward import FIRST_ONLY, POOLERS, POSITIONS, Batch, States, Work, forward
 from bench.models.transformer import (
     load_backbone,
     load_language_head,
@@ -36,7 +35,16 @@ from bench.runs.recipe import HEADED, WITH_POOLER
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Refusal, Tokens, Views, check_vocabulary, seed_torch, stream, stream_seed
+from methods.base import (
+    Refusal,
+    Tokens,
+    Views,
+    check_vocabulary,
+    seed_torch,
+    stream,
+    stream_seed,
+    training_mode,
+)
 from methods.projection import Affine
 
 QUERIES, KEYS = 1024, 8192  # rows of a block of products: 64 MB
@@ -273,7 +281,8 @@ class RunContext:
             if chosen not in self._fused:
                 self._fused[chosen] = FusedLayers(chosen, self.kind)
             with self.products():
-                return self._fused[chosen].forward(batch, work=self.work, **inputs), batch.mask
+                fused = self._fused[chosen]
+                return forward(chosen, batch, work=self.work, fused=fused, **inputs), batch.mask
         with self.autocast(), self.products():
             return forward(chosen, batch, work=self.work, **inputs), batch.mask
 
@@ -301,12 +310,8 @@ class RunContext:
         tokens = [row[i] for i in range(len(rows[0])) for row in rows]
         pooler, chosen = self.run.evaluation_pooler, model or self.backbone
         first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
-        training = chosen.training
-        if not dropout:
-            chosen.eval()
-        states, mask = self.states(tokens, chosen, positions=positions, first_only=first_only)
-        if not dropout:
-            chosen.train(training)
+        with contextlib.nullcontext() if dropout else training_mode(chosen, False):
+            states, mask = self.states(tokens, chosen, positions=positions, first_only=first_only)
 
         def at_layer(layer: int) -> list[Tensor]:
             with self.autocast():
@@ -377,8 +382,8 @@ class RunContext:
                     f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
-        encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
-        return Normalised(encoder) if normalize else encoder
+        options: dict[str, Any] = {"pooler": pooler, "prompt": prompt, "normalize": normalize}
+        return load_encoder(source, **options, device=self.device)
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""

@@ -17,7 +17,7 @@ from bench.export.folders import PROBES, card
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
-from bench.models.poolers import POOLER_NAMES, POSITIONS
+from bench.models.packed_forward import POOLER_NAMES, POSITIONS
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
 from bench.runs.run import PlannedRun

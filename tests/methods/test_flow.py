@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 import methods.flow as flow
-import methods.glow as glow_module
 from methods.base import Refusal, Shape, compose
-from methods.flow import BertAdam, Flow, Flowed, learn_flow, pair_batches
-from methods.glow import ActNorm, Coupling, Glow
+from methods.flow import ActNorm, BertAdam, Coupling, Flow, Flowed, Glow, learn_flow, pair_batches
 from methods.simcse import SimCSE
 from tests.methods.fixed import Vectors
 from tests.oracles import transforms as oracle
@@ -25,7 +23,7 @@ DTYPES = pytest.mark.parametrize(
 )
 
 
-def random_glow(width: int, module: Any = glow_module, scale: float = 0.4, **hyper: Any) -> Any:
+def random_glow(width: int, module: Any = flow, scale: float = 0.4, **hyper: Any) -> Any:
     """A flow whose every weight is random, in float64."""
     glow = module.Glow(width, Flow.Hyper(**{**SMALL, "permutation": "random", **hyper}), 0).double()
     draw = torch.Generator().manual_seed(0)
@@ -106,7 +104,7 @@ def test_cost_and_gradient_equal_plain_loops(width: int, kind: str, dtype: torch
     ],
 )  # fmt: skip
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
-    module = oracle.mutant("glow", old, new, tmp_path)
+    module = oracle.mutant("flow", old, new, tmp_path)
     try:
         glow = random_glow(9, module, levels=3)
         found = disagreement(glow, batch("random", 9), 3, 2, torch.float64)

@@ -13,8 +13,7 @@ import torch
 import bench
 from bench.__main__ import main
 from bench.datasets.tasks import STS_TASKS
-from bench.models.from_name import FunctionEncoder, Model, files
-from bench.models.load import load_encoder
+from bench.models.load import FunctionEncoder, Model, files, load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from bench.utils.files import slug
