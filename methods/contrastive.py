@@ -26,9 +26,9 @@ from methods.contract import (
     Shape,
     Step,
     Tokens,
+    Transform,
     Views,
 )
-from methods.transform import Transform
 
 Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar each
 

@@ -12,8 +12,19 @@ import torch
 from pydantic import AfterValidator
 from torch import Tensor, nn
 
-from methods.base import Context, Field, Shape, fingerprint, stream, stream_seed
-from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks
+from methods.base import (
+    TARGET,
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    Vectors,
+    fingerprint,
+    in_chunks,
+    stream,
+    stream_seed,
+)
 
 # Glow on vectors, the invertible map. Line numbers are of flow/glow_ops_1x1.py in
 # bohanli/BERT-flow@7fa8f6d.

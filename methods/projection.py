@@ -9,8 +9,19 @@ from pydantic import field_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import LABEL, Context, Field, Shape, fingerprint, stream
-from methods.transform import TARGET, Mapped, Transform, in_chunks, scatter
+from methods.base import (
+    LABEL,
+    TARGET,
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    fingerprint,
+    in_chunks,
+    scatter,
+    stream,
+)
 
 
 class Affine(Mapped):

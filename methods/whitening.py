@@ -10,8 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Field, Shape, fingerprint
-from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks, scatter
+from methods.base import (
+    TARGET,
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    Vectors,
+    fingerprint,
+    in_chunks,
+    scatter,
+)
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:

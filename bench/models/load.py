@@ -55,7 +55,7 @@ from bench.registry.methods import method_classes
 from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, sha256_text, slug, write_json
-from methods.base import Mapped
+from methods.base import Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
@@ -278,8 +278,7 @@ class Normalised(Mapped):
         return f"{self.kind}-{sha256_text(json.dumps([self.base.identity]))[:16]}"
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        exact = torch.from_numpy(np.ascontiguousarray(vectors)).double()
-        return F.normalize(exact, dim=-1).float().numpy()
+        return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))
 
     def save(self, folder: Path) -> dict[str, Any]:
         return {}

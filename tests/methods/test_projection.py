@@ -91,14 +91,14 @@ def test_equals_numpy_and_scikit_learn(dimensions: int, centred: bool) -> None:
 )
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path, monkeypatch: Patch) -> None:
     module = oracle.mutant("projection", old, new, tmp_path)
-    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
     assert largest_error(module) > 1e-3
 
 
 def test_a_chunk_that_replaces_the_others_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared = oracle.mutant("transform", "total += moved", "total = moved", tmp_path)
+    shared = oracle.mutant("contract", "total += moved", "total = moved", tmp_path)
     shared.CHUNK = 7
     monkeypatch.setattr(projection, "scatter", shared.scatter)
     assert largest_error(projection) > 1e-3
@@ -176,7 +176,7 @@ def test_random_needs_no_corpus() -> None:
 def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     whole = projected(projection, vectors, dimensions=3)
-    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
     np.testing.assert_allclose(
         cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6
     )

@@ -120,7 +120,7 @@ def test_the_divisor_is_no_matter_and_lengths_are_1() -> None:
 def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     mean, matrix = fit_whitening(vectors)
-    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
     again = fit_whitening(vectors)
     torch.testing.assert_close(
         whiten(vectors, *again), whiten(vectors, mean, matrix), rtol=0, atol=1e-10
