@@ -47,7 +47,8 @@ from methods.base import (
 )
 from methods.projection import Affine
 
-QUERIES, KEYS = 1024, 8192  # rows of a block of products: 64 MB
+CELLS, KEYS = 2**26, 8192  # cosines that are held at once (512 MB), and columns of a product
+LEAST = torch.iinfo(torch.int64).min
 DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/methods.md#sts-scores)
 
 
@@ -73,24 +74,13 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
     rows = torch.arange(n, device=device)
     blocks = []
     with Progress(n, "neighbours", unit="row") as progress:
-        for queries in rows.split(QUERIES):
-            vectors_of_queries = unit(queries)
-            best = scales.new_empty(len(queries), 0)  # cosines in units of 1e-12
-            nearest = queries.new_empty(len(queries), 0)
-            for keys in rows.split(KEYS):
-                cosines = (vectors_of_queries @ unit(keys).T).mul_(10**DECIMALS).round_()
-                inside = (queries >= keys[0]) & (queries <= keys[-1])
-                cosines[inside, queries[inside] - keys[0]] = -torch.inf  # not its own neighbour
-                # `topk` takes any of equal values, so the column tells them apart, lower ones
-                # first. This is exact, as 1e12 times 8192 is below 2^53.
-                apart = cosines.mul_(KEYS).sub_(torch.arange(len(keys), device=device))
-                largest, columns = apart.topk(min(count, len(keys)))
-                # The stable sort leaves rows of earlier blocks, the lower ones, first.
-                joined = torch.cat([best, (largest / KEYS).ceil()], dim=1)
-                best, order = joined.sort(dim=1, descending=True, stable=True)
-                nearest = torch.cat([nearest, keys[columns]], dim=1).gather(1, order[:, :count])
-                best = best[:, :count]
-            blocks.append(nearest)
+        for queries in rows.split(max(1, CELLS // n)):
+            units = unit(queries)
+            cosines = torch.cat([units @ unit(keys).T for keys in rows.split(KEYS)], dim=1)
+            # Whole numbers by cosine, then by row: of equal cosines that of the lowest is largest.
+            ranks = cosines.mul_(10**DECIMALS).round_().long().mul_(n).sub_(rows)
+            ranks[torch.arange(len(queries)), queries] = LEAST  # not its own neighbour
+            blocks.append(ranks.topk(count).indices)
             progress.advance(len(queries))
     return torch.cat(blocks).cpu().numpy()
 
