@@ -79,7 +79,7 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
             cosines = torch.cat([units @ unit(keys).T for keys in rows.split(KEYS)], dim=1)
             # Whole numbers by cosine, then by row: of equal cosines that of the lowest is largest.
             ranks = cosines.mul_(10**DECIMALS).round_().long().mul_(n).sub_(rows)
-            ranks[torch.arange(len(queries)), queries] = LEAST  # not its own neighbour
+            ranks.scatter_(1, queries.unsqueeze(1), LEAST)  # not its own neighbour
             blocks.append(ranks.topk(count).indices)
             progress.advance(len(queries))
     return torch.cat(blocks).cpu().numpy()
