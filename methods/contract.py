@@ -355,10 +355,35 @@ def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
 
 
 class Mapped:
-    """An Encoder that maps the vectors of `base`; if not `fixed`, by a map fitted on each task."""
+    """An Encoder that maps the vectors of `base` by `arrays`; without any, by a map that is fitted
+    on each task. `options` are plain values."""
 
-    base: Any
-    fixed: bool
+    kind: str
+
+    def __init__(
+        self, base: Any, arrays: Mapping[str, Tensor], device: str = "cpu", **options: Any
+    ) -> None:
+        self.base, self.device, self.options = base, device, options
+        self.arrays = {name: array.detach().cpu() for name, array in arrays.items()}
+
+    @property
+    def fixed(self) -> bool:
+        return bool(self.arrays)
+
+    @property
+    def identity(self) -> str:
+        described = "/".join([self.base.identity, *map(str, self.options.values())])
+        return fingerprint(self.kind, described, self.arrays)
+
+    def save(self, folder: Any) -> dict[str, Any]:
+        return self.options
+
+    @classmethod
+    def load(
+        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
+    ) -> Any:
+        options = {name: value for name, value in stored.items() if name != "kind"}
+        return cls(base, arrays or {}, device, **options)
 
     def through(self, vectors: Any) -> Any:
         """Map vectors (n, d) by a fixed map."""

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -221,27 +222,22 @@ def pair_batches(pairs: int, hyper: "Flow.Hyper", seed: int) -> Iterator[Tensor]
 
 
 class Flowed(Mapped):
-    """An Encoder that maps another one's vectors with a flow, or with one fitted on each task."""
+    """An Encoder that maps another one's vectors with a flow, or with one fitted on each task; its
+    options are `hyper`, `seed` and the `width` of the vectors."""
 
     kind = "flowed"
 
-    def __init__(
-        self,
-        base: Any,
-        hyper: "Flow.Hyper",
-        seed: int,
-        glow: Glow | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.base, self.hyper, self.seed, self.device = base, hyper, seed, device
-        self.glow: Any = glow
-        self.fixed = glow is not None
-        self.arrays: dict[str, Tensor] = glow.state_dict() if glow else {}
-
     @property
     def identity(self) -> str:
-        described = json.dumps([self.base.identity, dict(self.hyper), self.seed])
+        described = json.dumps([self.base.identity, self.options["hyper"], self.options["seed"]])
         return fingerprint(self.kind, described, self.arrays)
+
+    @cached_property
+    def glow(self) -> Glow:
+        hyper = Flow.Hyper(**self.options["hyper"])
+        glow = Glow(self.options["width"], hyper, self.options["seed"]).requires_grad_(False)
+        glow.load_state_dict(self.arrays)
+        return glow.to(self.device)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return in_chunks(vectors, lambda chunk: self.glow(chunk)[0], self.device)
@@ -250,33 +246,21 @@ class Flowed(Mapped):
         # Vectors with dropout, if the Encoder has any: the released code runs BERT in training mode
         # (run_siamese.py:148-150, 314).
         noisy = getattr(self.base, "encode_with_dropout", None)
+        hyper, seed = Flow.Hyper(**self.options["hyper"]), self.options["seed"]
 
         def batches() -> Iterator[Tensor]:
             # Two sentences in a row are a pair; an odd last one is left out.
-            for step, pairs in enumerate(pair_batches(len(sentences) // 2, self.hyper, self.seed)):
+            for step, pairs in enumerate(pair_batches(len(sentences) // 2, hyper, seed)):
                 texts = [sentences[2 * pair + side] for pair in pairs.tolist() for side in (0, 1)]
                 if noisy is None:
                     drawn = vectors(texts)
                 else:
-                    drawn = noisy(texts, stream_seed(self.seed, "flow", "dropout", step))
+                    drawn = noisy(texts, stream_seed(seed, "flow", "dropout", step))
                 yield torch.from_numpy(np.ascontiguousarray(drawn)).to(self.device)
 
-        glow = learn_flow(batches(), self.hyper, self.seed)
-        return Flowed(self.base, self.hyper, self.seed, glow, self.device)
-
-    def save(self, folder: Any) -> dict[str, Any]:
-        width = self.glow.width if self.glow else None
-        return {"hyper": dict(self.hyper), "seed": self.seed, "width": width}
-
-    @classmethod
-    def load(
-        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
-    ) -> "Flowed":
-        hyper, seed, glow = Flow.Hyper(**stored["hyper"]), stored["seed"], None
-        if arrays:
-            glow = Glow(stored["width"], hyper, seed).requires_grad_(False).to(device)
-            glow.load_state_dict(arrays)
-        return cls(base, hyper, seed, glow, device)
+        glow = learn_flow(batches(), hyper, seed)
+        options = self.options | {"width": glow.width}
+        return Flowed(self.base, glow.state_dict(), self.device, **options)
 
 
 class Flow(Transform):
@@ -311,7 +295,8 @@ class Flow(Transform):
         return super().clamp_to_backbone(hyper, shape).model_copy(update={"levels": levels})
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
-        per_task = Flowed(encoder, self.hyper, context.seed, None, context.device)
+        options = {"hyper": dict(self.hyper), "seed": context.seed, "width": None}
+        per_task = Flowed(encoder, {}, context.device, **options)
         if self.hyper.source == TARGET:
             return per_task
         return per_task.fitted(*self.fitting(encoder, context))

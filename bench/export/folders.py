@@ -100,7 +100,9 @@ def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
         raise UserError(f"sentence-transformers has no module for '{kind}'{fitted}; leave it out")
     base, modules = _modules(encoder.base)
     if kind == "affine":
-        modules.append(_dense(encoder.arrays["weight"], encoder.arrays["bias"], encoder.tanh))
+        modules.append(
+            _dense(encoder.arrays["weight"], encoder.arrays["bias"], encoder.options["tanh"])
+        )
     if kind == "whitened":
         # Two steps: computing x W - mu W in one loses digits if the mean is large.
         mean, matrix = encoder.arrays["mean"], encoder.arrays["matrix"]

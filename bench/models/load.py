@@ -269,8 +269,8 @@ class Normalised(Mapped):
     kind = "normalised"
     fixed = True
 
-    def __init__(self, base: Any) -> None:
-        self.base = base
+    def __init__(self, base: Any, *_: Any) -> None:
+        super().__init__(base, {})
         self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
 
     @property
@@ -279,13 +279,6 @@ class Normalised(Mapped):
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        return {}
-
-    @classmethod
-    def load(cls, folder: Path, stored: dict[str, Any], *, base: Any, **_: Any) -> Normalised:
-        return cls(base)
 
 
 # Models by name, with options

@@ -322,9 +322,8 @@ class RunContext:
         return kinds[self.run.recipe.precision]
 
     def autocast(self) -> Any:
-        if self.kind == torch.float32:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.partition(":")[0], dtype=self.kind)
+        is_mixed = self.kind != torch.float32
+        return torch.autocast(self.device.partition(":")[0], dtype=self.kind, enabled=is_mixed)
 
     def products(self) -> Any:
         """Set the products of models in training, forwards and backwards."""
@@ -341,7 +340,7 @@ class RunContext:
         if self.run.recipe.dimension is None:
             return encoder
         weight, bias = self.training_head.parameters()
-        return Affine(encoder, weight, bias, tanh=True, device=self.device)
+        return Affine(encoder, {"weight": weight, "bias": bias}, self.device, tanh=True)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
