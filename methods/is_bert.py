@@ -70,11 +70,7 @@ class LocalMean:
     kind = "is-bert"
 
     def __init__(self, base: Any, local: LocalFeatures) -> None:
-        self.base, self.local = base, local
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return {name: weights.cpu() for name, weights in sorted(self.local.state_dict().items())}
+        self.base, self.local, self.arrays = base, local, local.state_dict()
 
     @property
     def identity(self) -> str:
