@@ -233,8 +233,9 @@ def _averages(records: Sequence[Record]) -> list[Record]:
 
 
 def _record(task: str, split: str, metric: str, value: float) -> Record:
-    head = {"task": task, "split": split, "metric": metric}
-    return {**head, "aggregation": "all", "value": value}
+    return {
+        "task": task, "split": split, "metric": metric, "aggregation": "all", "value": value,
+    }  # fmt: skip
 
 
 def _trained_together(

@@ -196,10 +196,8 @@ def library_errors(subject: str, remedy: str) -> Iterator[None]:
     """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
     try:
         yield
-    except UserError:
-        raise
     except Exception as error:
-        if is_memory_full(error):
+        if isinstance(error, UserError) or is_memory_full(error):
             raise
         message = str(error).strip().partition("\n")[0]
         raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error

@@ -73,9 +73,8 @@ class TrainingState:
         }
         return state | {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Load what `state_dict` returned. Return whether its last steps ran elsewhere, with what
-        `earlier` then lists."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned; `earlier` lists where else its steps ran."""
         self.modules.load_state_dict(state["weights"])
         self.optimiser.load_state_dict(state["optimiser"])
         if self.scaler.is_enabled() and state["scaler"]:
@@ -85,10 +84,8 @@ class TrainingState:
         for name, amount in state["work"].items():  # in place: Encoders count into the same object
             setattr(self.work, name, amount)
         self._started -= state["seconds"]
-        if state["origin"] == self.origin or state["origin"] in self.earlier:
-            return False
-        self.earlier.append(state["origin"])
-        return True
+        if state["origin"] not in (self.origin, *self.earlier):
+            self.earlier.append(state["origin"])
 
 
 class Checkpoints:
