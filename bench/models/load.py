@@ -15,7 +15,6 @@ only where the user names or passes it, never by a name in a file.
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import operator
 import os
@@ -272,10 +271,6 @@ class Normalised(Mapped):
     def __init__(self, base: Any, *_: Any) -> None:
         super().__init__(base, {})
         self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
-
-    @property
-    def identity(self) -> str:
-        return f"{self.kind}-{sha256_text(json.dumps([self.base.identity]))[:16]}"
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))
