@@ -430,9 +430,4 @@ class FunctionEncoder:
             raise UserError(
                 f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
             ) from error
-        if vectors.ndim != 2 or len(vectors) != len(sentences) or not vectors.shape[1]:
-            raise UserError(
-                f"'{self.name}' returned an array of shape {vectors.shape} for {len(sentences)} "
-                "texts; return one vector per text"
-            )
         return vectors

@@ -101,9 +101,9 @@ def test_scores_of_a_function_equal_plain_loops(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("few", "returned an array of shape ("),
+        ("few", "the encoder gave an array of shape ("),
         ("words", "failed on"),
-        ("flat", "returned an array of shape ("),
+        ("flat", "the encoder gave an array of shape ("),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
         ("leters", "has no attribute 'leters'"),
         ("number", "failed on"),

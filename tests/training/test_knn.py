@@ -88,11 +88,3 @@ def test_vectors_on_disk_and_of_other_types(tmp_path: Path) -> None:
 def test_as_many_neighbours_as_rows_are_refused(count: int) -> None:
     with pytest.raises(UserError, match=f"{count} neighbours of each of {N} rows are not possible"):
         nearest_rows(rows("random"), count)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_vectors_that_are_not_finite_are_refused(value: float) -> None:
-    vectors = rows("random")
-    vectors[17, 3] = value
-    with pytest.raises(UserError, match="vectors to search are not finite"):
-        nearest_rows(vectors, 2)
