@@ -47,7 +47,7 @@ def score(
     import tempfile
 
     from bench.evaluation.scoring import read_tasks
-    from bench.models.from_name import Model
+    from bench.models.load import Model
     from bench.runs import paths
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate

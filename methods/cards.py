@@ -3,6 +3,7 @@
 
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,14 +62,11 @@ class CARDS(Contrastive):
         self._context = context
         if self.hyper.neighbours == 0:
             return
-        # Equal sentences are retrieved as one. `rows` has their first row, `numbers` counts them.
+        # Equal sentences are retrieved as one. `_rows` has their first row, `_numbers` counts them.
         sentences, corpus = context.sentences(), context.tokens()
-        rows: dict[str, int] = {}
-        for row, text in enumerate(sentences):
-            rows.setdefault(text, row)
-        numbers = {text: number for number, text in enumerate(rows)}
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
         self._numbers = [numbers[text] for text in sentences]
-        self._rows = list(rows.values())
+        self._rows = np.unique(self._numbers, return_index=True)[1].tolist()
         distinct = [corpus[row] for row in self._rows]
         vectors = context.encode_tokens(context.encoder(self.hyper.retrieval), distinct)
         # Not a buffer: it is recomputed from the same corpus and backbone.

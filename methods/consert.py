@@ -139,12 +139,6 @@ def augmented(
         return torch.stack(embeddings, dim=1).flatten(0, 1)
 
     layer = backbone.embeddings
-    hooks = [
-        layer.position_embeddings.register_forward_hook(shuffle),
-        layer.register_forward_hook(cut),
-    ]
-    try:
+    shuffled_positions = layer.position_embeddings.register_forward_hook(shuffle)
+    with shuffled_positions, layer.register_forward_hook(cut):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -4,11 +4,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from torch import Tensor, nn
 
 
@@ -127,6 +129,23 @@ def separate_dropout(step: Step, name: str, device: str | torch.device) -> Itera
         yield
 
 
+def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean (n, d) of states (n, length, d) over all tokens, special tokens included."""
+    weights = mask.unsqueeze(-1).to(states)
+    return (states * weights).sum(1) / weights.sum(1)
+
+
+@contextmanager
+def training_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """Have a model draw its dropout, or not, within the block."""
+    before = model.training
+    model.train(training)
+    try:
+        yield
+    finally:
+        model.train(before)
+
+
 @dataclass(frozen=True)
 class Views:
     """The vectors of one batch of n sentences."""
@@ -140,111 +159,31 @@ class Views:
     # Those of `Contrastive.quiet`, encoded without dropout.
     quiet: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
 
+    def mapped(self, function: Callable[[Sequence[Tensor]], Sequence[Tensor]]) -> "Views":
+        """Return the views with a function applied to each list of vectors, without `states`."""
+        return Views(
+            function(self.vectors),
+            lambda layer: function(self.at_layer(layer)),
+            {name: function(lists) for name, lists in self.extras.items()},
+            quiet={name: function(lists) for name, lists in self.quiet.items()},
+        )
+
     def split(self, count: int) -> "list[Views]":
-        """Return the views of `count` parts of the batch, without `states`, as `torch.chunk`."""
+        """Return the views of `count` parts of the batch, as `torch.chunk`."""
 
         def part(rows: Tensor) -> Views:
-            def cut(lists: Sequence[Tensor]) -> list[Tensor]:
-                return [vectors[rows] for vectors in lists]
-
-            return Views(
-                cut(self.vectors),
-                lambda layer: cut(self.at_layer(layer)),
-                {name: cut(lists) for name, lists in self.extras.items()},
-                quiet={name: cut(lists) for name, lists in self.quiet.items()},
-            )
+            return self.mapped(lambda lists: [vectors[rows] for vectors in lists])
 
         rows = torch.arange(len(self.vectors[0]), device=self.vectors[0].device)
         return [self] if count == 1 else [part(rows) for rows in rows.chunk(count)]
 
 
-class Context(Protocol):
-    """What a method may use of a run (docs/your-method.md#the-context)."""
-
-    seed: int
-    shape: Shape
-    device: str
-
-    @property
-    def backbone(self) -> Any:
-        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """The backbone's tokenizer, of transformers."""
-
-    def sentences(self, corpus: str | None = None) -> Sequence[str]:
-        """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
-
-    def documents(self) -> Sequence[range]:
-        """Return the documents of the training corpus, as ranges of its sentences."""
-
-    def triples(self) -> Sequence[Sequence[int]]:
-        """Return the rows of premise, entailment and contradiction of each labelled triple."""
-
-    def tokens(self) -> Sequence[Sequence[int]]:
-        """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
-
-    def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
-        """Return token ids with special tokens, at most the backbone's longest input."""
-
-    def states(
-        self, tokens: Tokens, model: nn.Module | None = None, **inputs: Any
-    ) -> tuple[Sequence[Tensor], Tensor]:
-        """Return the states (n, length, width) of the embeddings and all layers, and the mask, of
-        `model` or the backbone. `inputs` are further ones, e.g. `position_ids`; `positions` pads to
-        that length and computes the states of padding, too."""
-
-    def embed(
-        self,
-        views: Sequence[Tokens],
-        extras: Mapping[str, Sequence[Tokens]] | None = None,
-        model: nn.Module | None = None,
-        whole: bool = False,
-        dropout: bool = True,
-    ) -> Views:
-        """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
-        in float32. `whole` computes all tokens of the last layer, even if the pooler reads only the
-        first; without `dropout` nothing is drawn."""
-
-    def head(self, vectors: Tensor) -> Tensor:
-        """Apply the training head to vectors (n, d), if the pooler has one."""
-
-    def start_from(self, model: str) -> None:
-        """Take the weights of another checkpoint, its pooler's too where the head has it."""
-
-    def copy_backbone(self, fresh: str | None = None) -> Any:
-        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
-
-    def masked_language_head(self) -> nn.Module:
-        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
-
-    def load_masked_language_model(self, model: str) -> nn.Module:
-        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
-
-    def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
-        """Return the most likely tokens under such a model, int64 (n, length)."""
-
-    def encoder(self, pooler: str | None = None) -> Any:
-        """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
-
-    def load_encoder(
-        self,
-        model: str,
-        pooler: str | None = None,
-        prompt: str | None = None,
-        normalize: bool = False,
-    ) -> Any:
-        """Load another, frozen Encoder, by default with its own pooler and prompt ("": none)."""
-
-    def encode(self, encoder: Any, sentences: Sequence[str]) -> Any:
-        """Return float32 numpy (n, d); each distinct sentence is encoded once."""
-
-    def encode_tokens(self, encoder: Any, tokens: Tokens) -> Any:
-        """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
-
-    def neighbours(self, vectors: Any, count: int) -> Any:
-        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
+# What a method may use of a run (docs/your-method.md#the-context). It is a name for type checkers
+# alone: methods import nothing of `bench`.
+if TYPE_CHECKING:
+    from bench.training.context import RunContext as Context
+else:
+    Context = Any
 
 
 class HyperParameters(BaseModel):
@@ -387,3 +326,121 @@ def overlay(*tables: Table) -> Table:
         for backbone, values in table.items():
             merged.setdefault(backbone, {}).update(values)
     return merged
+
+
+# Transforms: maps of finished sentence vectors, written after a `+`.
+
+TARGET = "target"  # the `source` of a transform that is fitted on each task, all its splits
+CHUNK = 8192  # vectors per chunk: bounds memory on tasks of 100,000 sentences
+
+Vectors = Callable[[Sequence[str]], Any]  # the vectors (n, d) of n sentences
+
+
+def in_chunks(
+    vectors: Any, function: Callable[[Tensor], Tensor], device: str = "cpu"
+) -> np.ndarray:
+    """Apply a function to chunks of numpy vectors (n, d) on a device; return float32 numpy."""
+    # On the host: each chunk is moved.
+    chunks = torch.from_numpy(np.ascontiguousarray(vectors)).split(CHUNK)
+    return np.concatenate([function(chunk.to(device)).float().cpu().numpy() for chunk in chunks])
+
+
+def scatter(vectors: Tensor, centre: Tensor) -> Tensor:
+    """Return the sum of (x - centre)(x - centre)^T over vectors x (n, d), in float64."""
+    total = torch.zeros(len(centre), len(centre), dtype=torch.float64, device=vectors.device)
+    for chunk in vectors.split(CHUNK):
+        moved = chunk.double() - centre
+        total += moved.T @ moved
+    return total
+
+
+class Mapped:
+    """An Encoder that maps the vectors of `base` by `arrays`; without any, by a map that is fitted
+    on each task. `options` are plain values."""
+
+    kind: str
+
+    def __init__(
+        self, base: Any, arrays: Mapping[str, Tensor], device: str = "cpu", **options: Any
+    ) -> None:
+        self.base, self.device, self.options = base, device, options
+        self.arrays = {name: array.detach().cpu() for name, array in arrays.items()}
+
+    @property
+    def fixed(self) -> bool:
+        return bool(self.arrays)
+
+    @property
+    def identity(self) -> str:
+        described = "/".join([self.base.identity, *map(str, self.options.values())])
+        return fingerprint(self.kind, described, self.arrays)
+
+    def save(self, folder: Any) -> dict[str, Any]:
+        return self.options
+
+    @classmethod
+    def load(
+        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
+    ) -> Any:
+        options = {name: value for name, value in stored.items() if name != "kind"}
+        return cls(base, arrays or {}, device, **options)
+
+    def through(self, vectors: Any) -> Any:
+        """Map vectors (n, d) by a fixed map."""
+
+    def fitted(self, sentences: Sequence[str], vectors: Vectors) -> Any:
+        """Return this Encoder with a map fitted on sentences, two in a row a pair."""
+
+    @property
+    def adapt(self) -> Callable[[Sequence[str], Vectors], Vectors] | None:
+        """What is left to apply to the vectors of `encode`: from sentences to fit on and a lookup
+        of vectors to the lookup of finished ones; None if `encode` applies everything."""
+        return None if self.fixed and not getattr(self.base, "adapt", None) else self._adapt
+
+    def encode(self, sentences: Sequence[str]) -> Any:
+        vectors = self.base.encode(sentences)
+        return vectors if self.adapt else self.through(vectors)
+
+    def _adapt(self, sentences: Sequence[str], vectors: Vectors) -> Vectors:
+        adapt = getattr(self.base, "adapt", None)
+        finished = adapt(sentences, vectors) if adapt else vectors
+        mapped = self if self.fixed else self.fitted(sentences, finished)
+        return lambda texts: mapped.through(finished(texts))
+
+
+class Transform(Method):
+    """Base class of transforms. The method written first provides the Encoder."""
+
+    class Hyper(HyperParameters):
+        # Fitted on "target", all sentences of each task, or on a corpus: "nli" in SimCSE's table
+        # (docs/methods.md#bert-flow, #bert-whitening).
+        source: str = Field("nli", json_schema_extra=LABEL)
+        # The first so many of the corpus; None: all, as in the papers.
+        sentences: int | None = Field(None, ge=2)
+
+    trained = False
+
+    @classmethod
+    def clamp_to_backbone(cls, hyper: Any, shape: Shape) -> Any:
+        return hyper.model_copy(update={"sentences": None}) if hyper.source == TARGET else hyper
+
+    @classmethod
+    def corpora(cls, hyper: Any) -> tuple[str, ...]:
+        return () if hyper.source == TARGET else (hyper.source,)
+
+    def prepare(self, context: Context) -> None:
+        """Read the corpus, so that one that is missing is refused before the training."""
+        for corpus in self.corpora(self.hyper):
+            context.sentences(corpus)
+
+    def fitting(self, encoder: Any, context: Context) -> tuple[Sequence[str], Vectors]:
+        """Return the sentences to fit on, and the lookup of an Encoder's finished vectors."""
+        sentences = context.sentences(self.hyper.source)[: self.hyper.sentences]
+        vectors: Vectors = partial(context.encode, encoder)
+        # For a map below that is fitted on each task, the corpus counts as a task.
+        adapt = getattr(encoder, "adapt", None)
+        return sentences, adapt(sentences, vectors) if adapt else vectors
+
+    def transform(self, encoder: Any, context: Context) -> Any:
+        """Return the Encoder that maps the vectors of `encoder`."""
+        raise NotImplementedError

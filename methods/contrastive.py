@@ -10,6 +10,7 @@ s is the cosine and t the temperature. A method overrides slots: `pairs` (h and 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -26,9 +27,9 @@ from methods.contract import (
     Shape,
     Step,
     Tokens,
+    Transform,
     Views,
 )
-from methods.transform import Transform
 
 Terms = list[tuple[float, Tensor]]  # further losses: a coefficient and a scalar each
 
@@ -65,8 +66,10 @@ def weighted(logits: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
         return logits
     if weights.shape != logits.shape:  # torch would broadcast them
-        shapes = f"{tuple(weights.shape)}, not {tuple(logits.shape)}"
-        raise ValueError(f"the weights have the shape {shapes}; give one for each candidate")
+        raise ValueError(
+            f"the weights have the shape {tuple(weights.shape)}, not {tuple(logits.shape)}; "
+            "give one for each candidate"
+        )
     return logits + weights.log()
 
 
@@ -194,11 +197,9 @@ class Contrastive(Method):
         temperature, slots = self.hyper.temperature, self.slots
         anchors, positives = self.pairs(views)
         negatives = [group for part in slots for group in part.negatives(anchors, views, step)]
-        weights: Tensor | None = None
-        for part in slots:
-            factor = part.weights(anchors, positives, step)
-            if factor is not None:
-                weights = factor if weights is None else weights * factor
+        factors = [part.weights(anchors, positives, step) for part in slots]
+        given = [factor for factor in factors if factor is not None]
+        weights = reduce(torch.mul, given) if given else None
         loss = self.contrast(anchors, positives, negatives, weights)
         share = max(part.plain_share for part in slots)
         # A share of the loss without what was added; in SSCL's released code, half of it.

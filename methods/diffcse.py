@@ -18,7 +18,6 @@ from methods.base import (
     Shape,
     Step,
     Tokens,
-    Views,
     separate_dropout,
     stream,
     to_device,
@@ -74,12 +73,7 @@ class DiffCSE(Contrastive):
     def step_loss(self, context: Context, step: Step) -> Tensor:
         tokens = step.take(context.tokens())
         encoded = context.embed([tokens, tokens], self._named_extras(tokens, step))
-        views = Views(
-            self.projected(encoded.vectors),
-            lambda layer: self.projected(encoded.at_layer(layer)),
-            {name: self.projected(lists) for name, lists in encoded.extras.items()},
-            encoded.states,
-        )
+        views = encoded.mapped(self.projected)
         loss = self.loss(views, step)
         if not self.hyper.weight:
             return loss
@@ -109,12 +103,9 @@ class DiffCSE(Contrastive):
         def with_vectors(module: Any, inputs: Any, output: Tensor) -> Tensor:
             return torch.cat([vectors.to(output).unsqueeze(1), output[:, 1:]], dim=1)
 
-        hook = self.discriminator.embeddings.register_forward_hook(with_vectors)
-        try:
-            positions = longest if self.hyper.padded else None
+        positions = longest if self.hyper.padded else None
+        with self.discriminator.embeddings.register_forward_hook(with_vectors):
             states, _ = context.states(filled, self.discriminator, positions=positions)
-        finally:
-            hook.remove()
         logits = self.detector(states[-1].to(vectors.dtype))
         return F.cross_entropy(logits.flatten(0, 1), to_device(labels.flatten(), logits.device))
 

@@ -5,16 +5,155 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from pydantic import AfterValidator
-from torch import Tensor
+from torch import Tensor, nn
 
-from methods.base import Context, Field, Shape, fingerprint, stream, stream_seed
-from methods.glow import Glow, possible_levels
-from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks
+from methods.base import (
+    TARGET,
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    Vectors,
+    fingerprint,
+    in_chunks,
+    stream,
+    stream_seed,
+)
+
+# Glow on vectors, the invertible map. Line numbers are of flow/glow_ops_1x1.py in
+# bohanli/BERT-flow@7fa8f6d.
+
+FACTOR = 3.0  # a log-scale is 3 times its weight (:92, :160, :309)
+
+
+class ActNorm(nn.Module):
+    """Shift and scale per dimension, (u + b) exp(3 s)."""
+
+    def __init__(self, width: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.shift, self.log_scale = (nn.Parameter(torch.zeros(width)) for _ in range(2))
+        # TensorFlow's default: uniform in Glorot's bound for a shape of (1, width).
+        bound = math.sqrt(6 / (1 + width))
+        if generator:
+            for weights in (self.shift, self.log_scale):
+                nn.init.uniform_(weights, -bound, bound, generator=generator)
+
+    def start(self, inputs: tuple[Tensor]) -> None:
+        """Give a batch (n, d) mean 0 and standard deviation 1 per dimension (:145, :176)."""
+        (u,) = inputs
+        self.shift.copy_(-u.mean(0))
+        deviation = (u + self.shift).square().mean(0).sqrt()
+        self.log_scale.copy_(-torch.log(deviation + 1e-6) / FACTOR)
+
+    @property
+    def log_scales(self) -> Tensor:
+        return FACTOR * self.log_scale
+
+    def forward(self, u: Tensor) -> Tensor:
+        return (u + self.shift) * self.log_scales.exp()
+
+
+class Coupling(nn.Module):
+    """Additive coupling: a network of the first (if odd, smaller) half is added to the second."""
+
+    # Two hidden layers with weights from N(0, 0.05), an `ActNorm` and ReLU, and an output layer
+    # that is 0 before training (:364-373, :406-455).
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cut = width // 2
+        layers: list[nn.Module] = []
+        for inputs in (self.cut, hidden):
+            layer = nn.utils.skip_init(nn.Linear, inputs, hidden, bias=False)
+            nn.init.normal_(layer.weight, std=0.05, generator=generator)
+            layers += [layer, ActNorm(hidden, generator), nn.ReLU()]
+        last = nn.utils.skip_init(nn.Linear, hidden, width - self.cut, bias=False)
+        nn.init.zeros_(last.weight)
+        self.network = nn.Sequential(*layers, last, ActNorm(width - self.cut, None))
+
+    def forward(self, u: Tensor) -> Tensor:
+        first, second = u[:, : self.cut], u[:, self.cut :]
+        return torch.cat([first, second + self.network(first)], dim=1)
+
+
+class FlowStep(nn.Module):
+    """One flow step: actnorm, permutation, coupling (:582-586)."""
+
+    order: Tensor
+
+    def __init__(self, width: int, hyper: Any, generator: torch.Generator) -> None:
+        super().__init__()
+        self.scale = ActNorm(width, generator)
+        order = torch.arange(width).flip(0)  # fixed, the same in all steps (:219-221)
+        if hyper.permutation == "random":
+            order = torch.randperm(width, generator=generator)
+        self.register_buffer("order", order)
+        self.coupling = Coupling(width, hyper.hidden, generator)
+
+    def forward(self, u: Tensor) -> Tensor:
+        return self.coupling(self.scale(u)[:, self.order])
+
+
+def possible_levels(levels: int, width: int) -> int:
+    """Return how many of `levels` levels, each halving the width, have two dimensions or more."""
+    return max(1, min(levels, width.bit_length() - 1))
+
+
+class Glow(nn.Module):
+    """Glow: maps vectors u (n, d) to z = f^-1(u) of the same width."""
+
+    # After each level half of the dimensions are final; the smaller half of an odd width continues.
+
+    def __init__(self, width: int, hyper: Any, seed: int) -> None:
+        super().__init__()
+        self.width = width
+        self.levels: Any = nn.ModuleList()
+        for level in range(possible_levels(hyper.levels, width)):
+            generators = [stream(seed, "flow", level, step) for step in range(hyper.depth)]
+            self.levels.append(nn.ModuleList(FlowStep(width, hyper, g) for g in generators))
+            width //= 2
+
+    @torch.no_grad()
+    def start(self, u: Tensor) -> None:
+        """Initialise every `ActNorm` but those of output layers from a first batch (n, d)."""
+        outputs = [step.coupling.network[-1] for steps in self.levels for step in steps]
+        norms = [module for module in self.modules() if isinstance(module, ActNorm)]
+        # Each one starts from what the layers before it, which have started, make of the batch.
+        hooks = [
+            norm.register_forward_pre_hook(ActNorm.start) for norm in norms if norm not in outputs
+        ]
+        self(u)
+        for hook in hooks:
+            hook.remove()
+
+    def forward(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Return z and log |det dz/du|, one number: only the scales change the volume."""
+        final: list[Tensor] = []  # dimensions that no further level changes
+        for number, steps in enumerate(self.levels):
+            if number:
+                half = u.shape[1] // 2
+                final.append(u[:, half:])
+                u = u[:, :half]
+            for step in steps:
+                u = step(u)
+        log_scales = [step.scale.log_scales.sum() for steps in self.levels for step in steps]
+        return torch.cat([u, *reversed(final)], dim=1), torch.stack(log_scales).sum()
+
+    def cost(self, u: Tensor) -> Tensor:
+        """Return the mean of -(log N(z; 0, I) + log |det dz/du|) in bits per dimension."""
+        z, log_determinant = self(u)
+        surprise = 0.5 * (z.square() + math.log(2 * math.pi)).sum(1).mean()
+        return (surprise - log_determinant) / (math.log(2) * self.width)
+
+
+# Fitting it
 
 
 class BertAdam:
@@ -83,27 +222,22 @@ def pair_batches(pairs: int, hyper: "Flow.Hyper", seed: int) -> Iterator[Tensor]
 
 
 class Flowed(Mapped):
-    """An Encoder that maps another one's vectors with a flow, or with one fitted on each task."""
+    """An Encoder that maps another one's vectors with a flow, or with one fitted on each task; its
+    options are `hyper`, `seed` and the `width` of the vectors."""
 
     kind = "flowed"
 
-    def __init__(
-        self,
-        base: Any,
-        hyper: "Flow.Hyper",
-        seed: int,
-        glow: Glow | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.base, self.hyper, self.seed, self.device = base, hyper, seed, device
-        self.glow: Any = glow
-        self.fixed = glow is not None
-        self.arrays: dict[str, Tensor] = glow.state_dict() if glow else {}
-
     @property
     def identity(self) -> str:
-        described = json.dumps([self.base.identity, dict(self.hyper), self.seed])
+        described = json.dumps([self.base.identity, self.options["hyper"], self.options["seed"]])
         return fingerprint(self.kind, described, self.arrays)
+
+    @cached_property
+    def glow(self) -> Glow:
+        hyper = Flow.Hyper(**self.options["hyper"])
+        glow = Glow(self.options["width"], hyper, self.options["seed"]).requires_grad_(False)
+        glow.load_state_dict(self.arrays)
+        return glow.to(self.device)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return in_chunks(vectors, lambda chunk: self.glow(chunk)[0], self.device)
@@ -112,33 +246,21 @@ class Flowed(Mapped):
         # Vectors with dropout, if the Encoder has any: the released code runs BERT in training mode
         # (run_siamese.py:148-150, 314).
         noisy = getattr(self.base, "encode_with_dropout", None)
+        hyper, seed = Flow.Hyper(**self.options["hyper"]), self.options["seed"]
 
         def batches() -> Iterator[Tensor]:
             # Two sentences in a row are a pair; an odd last one is left out.
-            for step, pairs in enumerate(pair_batches(len(sentences) // 2, self.hyper, self.seed)):
+            for step, pairs in enumerate(pair_batches(len(sentences) // 2, hyper, seed)):
                 texts = [sentences[2 * pair + side] for pair in pairs.tolist() for side in (0, 1)]
                 if noisy is None:
                     drawn = vectors(texts)
                 else:
-                    drawn = noisy(texts, stream_seed(self.seed, "flow", "dropout", step))
+                    drawn = noisy(texts, stream_seed(seed, "flow", "dropout", step))
                 yield torch.from_numpy(np.ascontiguousarray(drawn)).to(self.device)
 
-        glow = learn_flow(batches(), self.hyper, self.seed)
-        return Flowed(self.base, self.hyper, self.seed, glow, self.device)
-
-    def save(self, folder: Any) -> dict[str, Any]:
-        width = self.glow.width if self.glow else None
-        return {"hyper": dict(self.hyper), "seed": self.seed, "width": width}
-
-    @classmethod
-    def load(
-        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
-    ) -> "Flowed":
-        hyper, seed, glow = Flow.Hyper(**stored["hyper"]), stored["seed"], None
-        if arrays:
-            glow = Glow(stored["width"], hyper, seed).requires_grad_(False).to(device)
-            glow.load_state_dict(arrays)
-        return cls(base, hyper, seed, glow, device)
+        glow = learn_flow(batches(), hyper, seed)
+        options = self.options | {"width": glow.width}
+        return Flowed(self.base, glow.state_dict(), self.device, **options)
 
 
 class Flow(Transform):
@@ -173,7 +295,8 @@ class Flow(Transform):
         return super().clamp_to_backbone(hyper, shape).model_copy(update={"levels": levels})
 
     def transform(self, encoder: Any, context: Context) -> Flowed:
-        per_task = Flowed(encoder, self.hyper, context.seed, None, context.device)
+        options = {"hyper": dict(self.hyper), "seed": context.seed, "width": None}
+        per_task = Flowed(encoder, {}, context.device, **options)
         if self.hyper.source == TARGET:
             return per_task
         return per_task.fitted(*self.fitting(encoder, context))

@@ -8,7 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.base import Context, Field, HyperParameters, Method, Shape, Step, fingerprint, stream
+from methods.base import (
+    Context,
+    Field,
+    HyperParameters,
+    Method,
+    Shape,
+    Step,
+    fingerprint,
+    masked_mean,
+    stream,
+)
 
 WINDOWS = (1, 3, 5)  # kernel sizes of the convolutions (docs/methods.md#is-bert)
 
@@ -40,12 +50,6 @@ class LocalFeatures(nn.Module):
         return features.relu() if self.relu else features
 
 
-def sentence_mean(features: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean over a sentence's tokens, including special tokens."""
-    weights = mask.unsqueeze(-1).to(features)
-    return (features * weights).sum(1) / weights.sum(1)
-
-
 def jensen_shannon(features: Tensor, sentences: Tensor, mask: Tensor) -> Tensor:
     """Return minus the Jensen-Shannon bound of the mutual information of features (n, length, d)
     and sentences (n, d), up to a constant: with s the dot product, the mean of softplus(-s) over
@@ -66,11 +70,7 @@ class LocalMean:
     kind = "is-bert"
 
     def __init__(self, base: Any, local: LocalFeatures) -> None:
-        self.base, self.local = base, local
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return {name: weights.cpu() for name, weights in sorted(self.local.state_dict().items())}
+        self.base, self.local, self.arrays = base, local, local.state_dict()
 
     @property
     def identity(self) -> str:
@@ -78,7 +78,7 @@ class LocalMean:
 
     def encode(self, sentences: Sequence[str], **_: Any) -> Any:
         def pool(states: Sequence[Tensor], mask: Tensor) -> Tensor:
-            return sentence_mean(self.local(states[-1], mask), mask)
+            return masked_mean(self.local(states[-1], mask), mask)
 
         tokens = self.base.tokenize(sentences)
         return self.base.encode_tokens(tokens, pool=pool, width=self.local.width)
@@ -139,7 +139,7 @@ class ISBERT(Method):
     def loss(self, states: Tensor, mask: Tensor) -> Tensor:
         """Return the loss of the last layer's states (n, length, width) and their mask."""
         features = self.local(states, mask)
-        return jensen_shannon(features, sentence_mean(features, mask), mask)
+        return jensen_shannon(features, masked_mean(features, mask), mask)
 
     def encoder(self, context: Context) -> LocalMean:
         return LocalMean(context.encoder(), self.local)

@@ -1,7 +1,7 @@
 """Projection on leading directions of a corpus, or on random ones (docs/methods.md#sscl), and the
 affine Encoder, of heads too."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -9,41 +9,34 @@ from pydantic import field_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import LABEL, Context, Field, Shape, fingerprint, stream
-from methods.transform import TARGET, Mapped, Transform, in_chunks, scatter
+from methods.base import (
+    LABEL,
+    TARGET,
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    in_chunks,
+    scatter,
+    stream,
+)
 
 
 class Affine(Mapped):
-    """An Encoder that maps another one's vectors x to W x + b or tanh(W x + b) in float64."""
+    """An Encoder that maps another one's vectors x to W x + b, with `tanh` tanh(W x + b), in
+    float64."""
 
     kind = "affine"
-    fixed = True
-
-    def __init__(
-        self, base: Any, weight: Tensor, bias: Tensor, tanh: bool = False, device: str = "cpu"
-    ) -> None:
-        self.base, self.tanh, self.device = base, tanh, device
-        self.arrays = {"weight": weight.detach().cpu(), "bias": bias.detach().cpu()}
-
-    @property
-    def identity(self) -> str:
-        return fingerprint(self.kind, f"{self.base.identity}/{self.tanh}", self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         weight, bias = (self.arrays[name].to(self.device).double() for name in ("weight", "bias"))
 
         def mapped(chunk: Tensor) -> Tensor:
             rows = F.linear(chunk.double(), weight, bias)
-            return rows.tanh() if self.tanh else rows
+            return rows.tanh() if self.options["tanh"] else rows
 
         return in_chunks(vectors, mapped, self.device)
-
-    def save(self, folder: Any) -> dict[str, Any]:
-        return {"tanh": self.tanh}
-
-    @classmethod
-    def load(cls, folder: Any, stored: Any, *, base: Any, arrays: Any, device: str = "cpu") -> Self:
-        return cls(base, arrays["weight"], arrays["bias"], stored["tanh"], device)
 
 
 def leading_directions(vectors: Tensor, dimensions: int, centred: bool) -> tuple[Tensor, Tensor]:
@@ -110,8 +103,9 @@ class Projection(Transform):
             width = encoder.encode(["a"]).shape[1]
             weight = random_directions(width, hyper.dimensions, context.seed)
             bias = torch.zeros(len(weight), dtype=torch.float64)  # On the host: `Affine` moves it.
-            return Affine(encoder, weight, bias, device=context.device)
-        sentences, vectors = self.fitting(encoder, context)
-        rows = torch.from_numpy(np.ascontiguousarray(vectors(sentences))).to(context.device)
-        weight, centre = leading_directions(rows, hyper.dimensions, hyper.centred)
-        return Affine(encoder, weight, -(weight @ centre), device=context.device)
+        else:
+            sentences, vectors = self.fitting(encoder, context)
+            rows = torch.from_numpy(np.ascontiguousarray(vectors(sentences))).to(context.device)
+            weight, centre = leading_directions(rows, hyper.dimensions, hyper.centred)
+            bias = -(weight @ centre)
+        return Affine(encoder, {"weight": weight, "bias": bias}, context.device, tanh=False)

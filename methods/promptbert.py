@@ -9,10 +9,20 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from pydantic import model_validator
 from torch import Tensor
 
-from methods.base import Context, Contrastive, Field, Step, Tokens, Views, fingerprint, to_device
+from methods.base import (
+    Context,
+    Contrastive,
+    Field,
+    Step,
+    Tokens,
+    Views,
+    fingerprint,
+    model_validator,
+    to_device,
+    training_mode,
+)
 
 SENTENCE, MASK = "<sentence>", "<mask>"
 ENDINGS = ".?\"'"  # the released test script adds a period to sentences with another ending
@@ -122,14 +132,10 @@ class PromptEncoder:
     def _alone(self, lengths: Tensor) -> np.ndarray:
         model = self.base.model
         tokens, positions = self._prompt.alone(lengths, model.config, self.from_zero)
-        device = next(model.parameters()).device
-        training = model.training
-        model.eval()
-        try:
-            ids = torch.tensor(tokens, device=device)
-            states = model(input_ids=ids, position_ids=positions.to(device)).last_hidden_state
-        finally:
-            model.train(training)
+        ids = torch.tensor(tokens, device=next(model.parameters()).device)
+        with training_mode(model, False):
+            output = model(input_ids=ids, position_ids=positions.to(ids.device))
+        states = output.last_hidden_state
         return self._prompt.at_mask(states, torch.ones_like(ids)).float().cpu().numpy()
 
 

@@ -18,9 +18,9 @@ from methods.base import (
     Tokens,
     cosine,
     frozen_model,
+    masked_mean,
     transformer_with,
 )
-from methods.is_bert import sentence_mean
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 _TEACHER = transformer_with("teacher_pooler")
@@ -90,7 +90,7 @@ class RankCSE(Contrastive):
             states, mask = self._context.states(tokens, teacher.eval())
             vectors = states[-1][:, 0]
             if self.hyper.teacher_pooler == "avg":
-                vectors = sentence_mean(states[-1], mask)
+                vectors = masked_mean(states[-1], mask)
             cosines.append(share * cosine(vectors, vectors))
         self.teachers_cosines = sum(cosines) if cosines else None  # type: ignore[assignment]
         return ()

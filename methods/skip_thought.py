@@ -138,12 +138,8 @@ class SkipThoughtEncoder:
     batch = 256  # sentences, sorted by length
 
     def __init__(self, reader: Reader, words: Sequence[str]) -> None:
-        self.reader, self.words = reader, words
+        self.reader, self.words, self.arrays = reader, words, reader.state_dict()
         self._numbers = {word: number for number, word in enumerate(words, FIRST)}
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        return self.reader.state_dict()
 
     @property
     def identity(self) -> str:

@@ -3,15 +3,24 @@ length 1 (docs/methods.md#bert-whitening)."""
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Context, Field, Shape, fingerprint
-from methods.transform import TARGET, Mapped, Transform, Vectors, in_chunks, scatter
+from methods.base import (
+    TARGET,
+    Context,
+    Field,
+    Mapped,
+    Shape,
+    Transform,
+    Vectors,
+    in_chunks,
+    scatter,
+)
 
 
 def fit_whitening(vectors: Tensor, dimensions: int | None = None) -> tuple[Tensor, Tensor]:
@@ -43,19 +52,9 @@ def whiten(vectors: Tensor, mean: Tensor, matrix: Tensor) -> Tensor:
 
 
 class Whitened(Mapped):
-    """An Encoder that whitens another one's vectors by `arrays`, if empty by those of each task."""
+    """An Encoder that whitens another one's vectors, to a number of `dimensions` (None: all)."""
 
     kind = "whitened"
-
-    def __init__(
-        self, base: Any, dimensions: int | None, arrays: dict[str, Tensor], device: str = "cpu"
-    ) -> None:
-        self.base, self.dimensions, self.arrays, self.device = base, dimensions, arrays, device
-        self.fixed = bool(arrays)
-
-    @property
-    def identity(self) -> str:
-        return fingerprint(self.kind, f"{self.base.identity}/{self.dimensions}", self.arrays)
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         arrays = {name: array.to(self.device) for name, array in self.arrays.items()}
@@ -63,18 +62,9 @@ class Whitened(Mapped):
 
     def fitted(self, sentences: Sequence[str], vectors: Vectors) -> "Whitened":
         rows = torch.from_numpy(np.ascontiguousarray(vectors(sentences))).to(self.device)
-        mean, matrix = fit_whitening(rows, self.dimensions)
+        mean, matrix = fit_whitening(rows, self.options["dimensions"])
         arrays = {"mean": mean, "matrix": matrix.contiguous()}
-        return Whitened(self.base, self.dimensions, arrays, self.device)
-
-    def save(self, folder: Any) -> dict[str, Any]:
-        return {"dimensions": self.dimensions}
-
-    @classmethod
-    def load(
-        cls, folder: Any, stored: Any, *, base: Any, arrays: Any = None, device: str = "cpu"
-    ) -> Self:
-        return cls(base, stored["dimensions"], arrays or {}, device)
+        return Whitened(self.base, arrays, self.device, **self.options)
 
 
 class Whitening(Transform):
@@ -98,7 +88,7 @@ class Whitening(Transform):
         return super().clamp_to_backbone(hyper, shape).model_copy(update=changes)
 
     def transform(self, encoder: Any, context: Context) -> Whitened:
-        per_task = Whitened(encoder, self.hyper.dimensions, {}, context.device)
+        per_task = Whitened(encoder, {}, context.device, dimensions=self.hyper.dimensions)
         if self.hyper.source == TARGET:
             return per_task
         return per_task.fitted(*self.fitting(encoder, context))

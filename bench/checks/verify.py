@@ -24,8 +24,7 @@ from bench.datasets.sts import StsTask
 from bench.datasets.tasks import AVERAGED, NESTED
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
-from bench.models.from_name import Model
-from bench.models.load import load_encoder
+from bench.models.load import Model, load_encoder
 from bench.results.provenance import provenance
 from bench.results.records import Record, read_scores, read_trained
 from bench.runs import paths

@@ -128,7 +128,7 @@ def evaluate(
 ) -> int:
     """Score one or more encoders, print a table and write records."""
     from bench.evaluation import scoring
-    from bench.models.from_name import Model
+    from bench.models.load import Model
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
@@ -59,25 +60,27 @@ def initial(width: int, classes: int, hidden: int = 0) -> tuple[list[Tensor], to
 
 def pad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
     """Layers as of `initial`, with absent units and labels up to the given numbers."""
-    first, *rest = weights
-    layers = [first.new_zeros(hidden or classes, first.shape[1])]
-    layers += [layer.new_zeros(classes, hidden + 1) for layer in rest]
-    for layer in layers:
-        layer[:, -1] = ABSENT
-    layers[0][: len(first)] = first
-    for layer in rest:
-        layers[1][: len(layer), : layer.shape[1] - 1] = layer[:, :-1]
-        layers[1][: len(layer), -1] = layer[:, -1]
+    layers = []
+    for layer, (inputs, units) in zip(weights, shapes(weights, classes, hidden), strict=True):
+        absent, missing = units - len(layer), inputs + 1 - layer.shape[1]
+        products = F.pad(layer[:, :-1], (0, missing, 0, absent))
+        biases = F.pad(layer[:, -1:], (0, 0, 0, absent), value=ABSENT)
+        layers.append(torch.cat([products, biases], dim=1))
     return layers
 
 
 def unpad(weights: Sequence[Tensor], classes: int, hidden: int) -> list[Tensor]:
     """Undo `pad`; the layers are copies."""
-    first, *rest = weights
-    layers = [first[: hidden or classes].clone()]
-    return layers + [
-        torch.cat([layer[:classes, :hidden], layer[:classes, -1:]], 1) for layer in rest
+    return [
+        torch.cat([layer[:units, :inputs], layer[:units, -1:]], dim=1)
+        for layer, (inputs, units) in zip(weights, shapes(weights, classes, hidden), strict=True)
     ]
+
+
+def shapes(weights: Sequence[Tensor], classes: int, hidden: int) -> list[tuple[int, int]]:
+    """Inputs and units of each layer of a classifier of the same features."""
+    width = weights[0].shape[1] - 1
+    return [(width, hidden), (hidden, classes)] if hidden else [(width, classes)]
 
 
 def forward(

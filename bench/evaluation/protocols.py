@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ class Result:
 
     dev: float
     test: float
-    predicted: np.ndarray | None = None
+    predicted: Any = None
 
 
 @dataclass(frozen=True)
@@ -96,23 +96,14 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
     return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
-def split(task: Split, settings: Settings) -> Result:
-    """Select the weight decay on dev. SentEval retrains the best: the same classifier."""
-    ((result,),) = _best_on_dev([task], [GRID], settings)
-    return result
-
-
-def probing(tasks: Sequence[Split], settings: Settings) -> list[list[Result]]:
-    """Of each task the results of `split`, and of a network with one hidden layer, its size and
-    dropout selected on dev (docs/methods.md#probing). The tasks have equally many training samples.
-    """
-    return _best_on_dev(tasks, [GRID, NETWORKS], settings)
-
-
-def _best_on_dev(
+def best_on_dev(
     tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings
 ) -> list[list[Result]]:
-    """Of each task and grid, the result of the head that is best on dev, the first of equals."""
+    """Of each task and grid, the result of the head that is best on dev (docs/methods.md#probing).
+
+    SentEval retrains the best, which gives the same classifier. The tasks have equally many
+    training samples.
+    """
     known = [task.parts[name] for task in tasks for name in ("train", "dev")]
     features = torch.cat([part.features for part in known])
     labels = torch.cat([part.labels for part in known])
@@ -122,19 +113,18 @@ def _best_on_dev(
         Fold(train, dev, heads, task.classes)
         for task, train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
     ]
-    fitted = fit(features, labels, folds, settings)
     results = []
-    for task, trained in zip(tasks, fitted, strict=True):
-        test, remaining = task.parts["test"], iter(trained)
-        answers = test.labels.cpu().numpy()
-        of_task = []
-        for grid in grids:
-            of_grid = list(islice(remaining, len(grid)))
-            scores = [round(100 * head.accuracy, 2) for head in of_grid]
-            predicted = of_grid[int(np.argmax(scores))].predict(test.features)
-            of_task.append(Result(max(scores), _accuracy(predicted, answers), predicted))
-        results.append(of_task)
+    for task, fitted in zip(tasks, fit(features, labels, folds, settings), strict=True):
+        heads_left, test = iter(fitted), task.parts["test"]
+        results.append([_selected(list(islice(heads_left, len(grid))), test) for grid in grids])
     return results
+
+
+def _selected(heads: Sequence[Fitted], test: Part) -> Result:
+    """The result of the head with the best dev accuracy, the first of equals."""
+    scores = [round(100 * head.accuracy, 2) for head in heads]
+    predicted = heads[int(np.argmax(scores))].predict(test.features)
+    return Result(max(scores), _accuracy(predicted, test.labels.cpu().numpy()), predicted)
 
 
 def _best(scores: Sequence[float]) -> tuple[Head, ...]:

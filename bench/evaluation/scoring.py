@@ -233,8 +233,9 @@ def _averages(records: Sequence[Record]) -> list[Record]:
 
 
 def _record(task: str, split: str, metric: str, value: float) -> Record:
-    head = {"task": task, "split": split, "metric": metric}
-    return {**head, "aggregation": "all", "value": value}
+    return {
+        "task": task, "split": split, "metric": metric, "aggregation": "all", "value": value,
+    }  # fmt: skip
 
 
 def _trained_together(
@@ -263,30 +264,25 @@ def _score_labelled(
             for name, samples in task.splits.items()
         }
         splits.append(protocols.Split(parts, task.classes))
-    if tasks[0].protocol == PROBING:
-        results = protocols.probing(splits, settings)
-        return [
-            [*_accuracies(task, plain), *_accuracies(task, network, "accuracy_mlp")]
-            for task, (plain, network) in zip(tasks, results, strict=True)
-        ]
-    (task,), ((parts, classes),) = tasks, splits
-    if task.protocol == NESTED:
-        result = protocols.nested(parts["all"], classes, settings)
-    elif task.protocol == KFOLD:
-        result = protocols.kfold(parts["train"], parts["test"], classes, settings)
+    protocol, (parts, classes) = tasks[0].protocol, splits[0]
+    if protocol == NESTED:
+        results = [[protocols.nested(parts["all"], classes, settings)]]
+    elif protocol == KFOLD:
+        results = [[protocols.kfold(parts["train"], parts["test"], classes, settings)]]
     else:
-        result = protocols.split(splits[0], settings)
-    records = _accuracies(task, result)
-    for name, metric in metrics_of(task.protocol, task.name).items():
-        if metric.formula:
-            assert result.predicted is not None
-            value = metric.formula(task.splits["test"].labels, result.predicted)
+        grids = [protocols.GRID, protocols.NETWORKS] if protocol == PROBING else [protocols.GRID]
+        results = protocols.best_on_dev(splits, grids, settings)
+    return [_classified(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
+
+
+def _classified(task: LabelledTask, results: Sequence[protocols.Result]) -> list[Record]:
+    """The records of logistic regression and, of a probing task, of the networks."""
+    records = []
+    for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
+        records.append(_record(task.name, "test", metric, result.test))
+        records.append(_record(task.name, "dev", metric, result.dev))
+    for name, described in metrics_of(task.protocol, task.name).items():
+        if described.formula:
+            value = described.formula(task.splits["test"].labels, results[0].predicted)
             records.append(_record(task.name, "test", name, round(100 * value, 2)))
-    return [records]
-
-
-def _accuracies(
-    task: LabelledTask, result: protocols.Result, metric: str = "accuracy"
-) -> list[Record]:
-    parts = (("test", result.test), ("dev", result.dev))
-    return [_record(task.name, part, metric, value) for part, value in parts]
+    return records

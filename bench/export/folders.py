@@ -21,7 +21,7 @@ from torch import Tensor
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
-from bench.models.poolers import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
+from bench.models.packed_forward import FIRST_ONLY, LAYERS, POSITIONS, layer_weights
 from bench.models.transformer import longest_input, without_pooler
 from bench.runs import paths
 from bench.utils.errors import UserError
@@ -101,7 +101,9 @@ def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
         raise UserError(f"sentence-transformers has no module for '{kind}'{fitted}; leave it out")
     base, modules = _modules(encoder.base)
     if kind == "affine":
-        modules.append(_dense(encoder.arrays["weight"], encoder.arrays["bias"], encoder.tanh))
+        modules.append(
+            _dense(encoder.arrays["weight"], encoder.arrays["bias"], encoder.options["tanh"])
+        )
     if kind == "whitened":
         # Two steps: computing x W - mu W in one loses digits if the mean is large.
         mean, matrix = encoder.arrays["mean"], encoder.arrays["matrix"]

@@ -20,14 +20,23 @@ import torch
 from torch import Tensor
 
 from bench.datasets.manifest import Vectors
-from bench.models.packed_forward import Batch, States, Work, forward, is_packed, pooler_output
-from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
+from bench.models.packed_forward import (
+    FIRST_ONLY,
+    POOLERS,
+    POSITIONS,
+    Batch,
+    States,
+    Work,
+    forward,
+    is_packed,
+    pooler_output,
+)
 from bench.models.side_by_side import side_by_side
 from bench.models.transformer import load_backbone, longest_input
 from bench.utils.errors import UserError
 from bench.utils.files import atomic_file
 from bench.utils.progress import Progress
-from methods.base import seed_torch, to_device
+from methods.base import seed_torch, to_device, training_mode
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
@@ -190,28 +199,24 @@ class TransformerEncoder:
         device = next(self.model.parameters()).device
         shape = len(tokens), width or self.model.config.hidden_size
         vectors = torch.zeros(*shape, dtype=torch.float32, device=device)
-        training = self.model.training
-        self.model.eval()
-        try:
-            budget = TOKEN_BUDGET[device.type]
-            positions = self._positions if pool is None else None
-            batches = list(length_batches([positions or len(row) for row in tokens], budget))
-            order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
+        positions = self._positions if pool is None else None
+        lengths = [positions or len(row) for row in tokens]
+        batches = list(length_batches(lengths, TOKEN_BUDGET[device.type]))
+        order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
 
-            @torch.inference_mode()
-            def encode(part: tuple[list[int], Tensor], _: object) -> int:
-                rows, index = part
-                sequences, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
-                batch = Batch.of(sequences, pad_id, device, positions)
-                vectors.index_copy_(0, index, self._pooled(batch, pool).float())
-                return len(rows)
+        @torch.inference_mode()
+        def encode(part: tuple[list[int], Tensor], _: object) -> int:
+            rows, index = part
+            sequences, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
+            batch = Batch.of(sequences, pad_id, device, positions)
+            vectors.index_copy_(0, index, self._pooled(batch, pool).float())
+            return len(rows)
 
-            parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
-            # Nothing says that a model's own forward pass may run in several threads.
-            at_once = AT_ONCE if device.type == "cpu" and is_packed(self.model) else 1
+        parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
+        # Nothing says that a model's own forward pass may run in several threads.
+        at_once = AT_ONCE if device.type == "cpu" and is_packed(self.model) else 1
+        with training_mode(self.model, False):
             side_by_side(encode, parts, at_once, progress or (lambda count: None))
-        finally:
-            self.model.train(training)
         return vectors.cpu().numpy()  # the only wait for a GPU
 
     @torch.inference_mode()
@@ -219,15 +224,12 @@ class TransformerEncoder:
         """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
         state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
-        training = self.model.training
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
+        batch = Batch.of(tokens, pad_id, device, self._positions)
+        restored = torch.random.fork_rng([device] if device.type == "cuda" else [])
+        with restored, training_mode(self.model, True):
             seed_torch(seed, device)
-            self.model.train()
-            tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
-            batch = Batch.of(tokens, pad_id, device, self._positions)
-            vectors = self._pooled(batch, None).float().cpu().numpy()
-        self.model.train(training)
-        return vectors
+            return self._pooled(batch, None).float().cpu().numpy()
 
     def _pooled(self, batch: Batch, pool: Callable[[States, Tensor], Tensor] | None) -> Tensor:
         if pool is None and self.pooler == "cls":

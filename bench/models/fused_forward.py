@@ -12,7 +12,8 @@ states are float32. Without dropout, states and gradients equal those of the pac
 to rounding; with dropout, the distributions do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -20,10 +21,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from bench.models.packed_forward import Batch, States, Work, is_packed
+from bench.models.packed_forward import Batch, is_packed
 
 HEAD = 8  # the kernel of attention takes heads whose width is a multiple of this
-COPIES = 8  # copied tensors of a layer: weight and bias of four products
+# How many weights and biases of modules are joined in each copy of a layer: of queries, keys and
+# values, and of three more products.
+GROUPS = (3, 3, 1, 1, 1, 1, 1, 1)
 
 
 def is_fused(model: Any, device: str) -> bool:
@@ -41,43 +44,32 @@ class FusedLayers:
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
         self.model, self.kind = model, kind
-        self.weights: list[Tensor] = []  # of products, those of one product in a row
-        self.groups: list[int] = []  # how many of these are joined in each product
+        self.weights: list[Tensor] = []  # of products, those of `GROUPS` in a row
         for layer in model.encoder.layer:
             attention = layer.attention.self
-            products = (
-                (attention.query, attention.key, attention.value),
-                (layer.attention.output.dense,),
-                (layer.intermediate.dense,),
-                (layer.output.dense,),
-            )
-            for modules in products:
-                self.weights += [module.weight for module in modules]
-                self.weights += [module.bias for module in modules]
-                self.groups += [len(modules)] * 2
+            joined = (attention.query, attention.key, attention.value)
+            self.weights += [module.weight for module in joined]
+            self.weights += [module.bias for module in joined]
+            for module in (layer.attention.output, layer.intermediate, layer.output):
+                self.weights += [module.dense.weight, module.dense.bias]
 
-    def forward(
-        self, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
-    ) -> States:
-        """As `packed_forward.forward`, of a batch without `positions`."""
-        if work is not None:
-            work.count(self.model.config, batch.lengths, first_only)
-        # The embedding layer runs padded, because methods hook into it.
-        layers: list[Tensor] = [batch.pack(self.model.embeddings(input_ids=batch.ids, **inputs))]
-        copies = cast(Any, _Copies.apply(self.kind, self.groups, *self.weights))
-        last = len(self.model.encoder.layer) - 1
-        for index, layer in enumerate(self.model.encoder.layer):
-            weights = copies[COPIES * index : COPIES * (index + 1)]
-            states = layers[-1]
-            layers.append(self._layer(layer, states, batch, weights, first_only and index == last))
-        return States(layers, batch, first_only)
+    def on(self, batch: Batch) -> Callable[[Any, Tensor, bool], Tensor]:
+        """What computes a layer of a batch without `positions`, as `bert_layer`."""
+        layers, size = self.model.encoder.layer, len(GROUPS)
+        copies = cast(Any, _Copies.apply(self.kind, GROUPS * len(layers), *self.weights))
+        of_layer = {layer: copies[size * i : size * (i + 1)] for i, layer in enumerate(layers)}
+        return partial(self._layer, batch=batch, copies=of_layer)
 
     def _layer(
-        self, layer: Any, states: Tensor, batch: Batch, weights: Sequence[Tensor], first_only: bool
+        self,
+        layer: Any,
+        states: Tensor,
+        first_only: bool,
+        batch: Batch,
+        copies: Mapping[Any, Sequence[Tensor]],
     ) -> Tensor:
-        """One layer: (rows, d) -> (rows, d), or (sequences, d) if `first_only`; `weights` are in
-        the order of `self.weights`."""
-        joined, joined_bias, mix, mix_bias, up, up_bias, down, down_bias = weights
+        """One layer: (rows, d) -> (rows, d), or (sequences, d) if `first_only`."""
+        joined, joined_bias, mix, mix_bias, up, up_bias, down, down_bias = copies[layer]
         attention, training = layer.attention.self, self.model.training
         norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
         heads, width = attention.num_attention_heads, states.shape[1]

@@ -1,4 +1,4 @@
-"""Save encoders to folders and load them, and folders of sentence-transformers.
+"""Save encoders to folders and load them, by name and with options.
 
 A folder that `save_encoder` writes holds `encoder.json` (the kind, and what the encoder's `save`
 returned), the encoder's own files, and, where the encoder has them, `base/` (the encoder that it
@@ -7,14 +7,22 @@ wraps) and `arrays.safetensors` (its tensors).
 Folders of sentence-transformers are read by that library. Where they are a transformer and one of
 our poolers, our own forward pass runs it. Otherwise the library encodes. Normalize as the last
 module is left out: it changes no cosine, and SentEval's classifiers get unnormalised vectors.
+
+A model to score is a hub id, a folder, a backbone, or a Python function. A function is imported
+only where the user names or passes it, never by a name in a file.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import logging
-from collections.abc import Sequence
+import operator
+import os
+import re
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +34,7 @@ from torch.nn import functional as F
 from bench.download.hub import fetch_backbone
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.poolers import POOLER_NAMES, check_pooler
+from bench.models.packed_forward import POOLER_NAMES, check_pooler
 from bench.models.transformer import (
     check_folder,
     library_errors,
@@ -43,9 +51,10 @@ from bench.registry.encoders import (
     folder_kind,
 )
 from bench.registry.methods import method_classes
+from bench.registry.plugins import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, sha256_text, write_json
-from methods.base import Mapped
+from bench.utils.files import atomic_folder, read_json, sha256_text, slug, write_json
+from methods.base import Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
@@ -68,7 +77,12 @@ def save_encoder(encoder: Any, folder: Path) -> None:
 
 
 def load_encoder(
-    model: str | Path, *, pooler: str | None = None, prompt: str | None = None, device: str = "cpu"
+    model: str | Path,
+    *,
+    pooler: str | None = None,
+    prompt: str | None = None,
+    normalize: bool = False,
+    device: str = "cpu",
 ) -> Encoder:
     """Load an encoder.
 
@@ -79,25 +93,28 @@ def load_encoder(
             transformer is used, without its other modules and prompts.
         prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
             the folder's default.
+        normalize: scale vectors to length 1.
         device: of a transformer.
     """
     if pooler is not None:
         check_pooler(pooler)
     folder = find_model(model)
     kind = check_files(folder, pooler, prompt)
+    if kind == TRANSFORMER and pooler is None:
+        raise UserError(
+            f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
+        )
     if kind == TRANSFORMER:
-        if pooler is None:
-            raise UserError(
-                f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
-            )
-        return TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
-    subject = f"the parts of the encoder in {folder} are damaged or do not fit"
-    with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
-        if kind == SAVED:
-            return _load_saved(folder, device)
-        encoder: Encoder = load_modular(folder, prompt, device)
-        encoder.encode(["a"])  # whether its parts fit together
-    return encoder
+        encoder: Encoder = TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+    else:
+        subject = f"the parts of the encoder in {folder} are damaged or do not fit"
+        with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
+            if kind == SAVED:
+                encoder = _load_saved(folder, device)
+            else:
+                encoder = load_modular(folder, prompt, device)
+            encoder.encode(["a"])  # whether its parts fit together
+    return Normalised(encoder) if normalize else encoder
 
 
 def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
@@ -151,8 +168,6 @@ def _load_saved(folder: Path, device: str) -> Encoder:
             if isinstance(value, type) and getattr(value, "kind", None) == stored["kind"]:
                 encoder_class: Any = value
                 encoder: Encoder = encoder_class.load(folder, stored, device=device, **parts)
-                if parts:
-                    encoder.encode(["a"])
                 return encoder
     raise UserError(
         f"{folder / SAVED} names an encoder of kind '{stored['kind']}', which no installed method "
@@ -253,21 +268,166 @@ class Normalised(Mapped):
     kind = "normalised"
     fixed = True
 
-    def __init__(self, base: Any) -> None:
-        self.base = base
+    def __init__(self, base: Any, *_: Any) -> None:
+        super().__init__(base, {})
         self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
 
-    @property
-    def identity(self) -> str:
-        return f"{self.kind}-{sha256_text(json.dumps([self.base.identity]))[:16]}"
-
     def through(self, vectors: np.ndarray) -> np.ndarray:
-        exact = torch.from_numpy(np.ascontiguousarray(vectors)).double()
-        return F.normalize(exact, dim=-1).float().numpy()
+        return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))
 
-    def save(self, folder: Path) -> dict[str, Any]:
-        return {}
+
+# Models by name, with options
+
+
+Function = Callable[[list[str]], Any]
+
+FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:function
+KEYS = ("pooler", "prompt", "normalize")
+OPTIONS = re.compile(r"(?P<source>.+)\[(?P<options>[^][]*)\]")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model to score; `pooler` and `prompt` as in `load_encoder`."""
+
+    source: str | Function  # hub id, folder, name of a backbone, `module:function`, or a function
+    pooler: str | None = None
+    prompt: str | None = None
+    normalize: bool = False  # scale vectors to length 1
 
     @classmethod
-    def load(cls, folder: Path, stored: dict[str, Any], *, base: Any, **_: Any) -> Normalised:
-        return cls(base)
+    def read(cls, word: str, common: Model | None = None) -> Model:
+        """Parse `SOURCE` or `SOURCE[pooler=avg,prompt=query,normalize]` of the command line, with
+        the options of `common` where it sets none."""
+        model = replace(common or cls(word), source=word)
+        match = OPTIONS.fullmatch(word)
+        if not match:
+            return model
+        options: dict[str, Any] = {}
+        for item in match["options"].split(","):
+            key, _, value = (part.strip() for part in item.partition("="))
+            if key not in KEYS:
+                raise UserError(
+                    f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
+                    "write pooler=avg, prompt=query or normalize"
+                )
+            options[key] = value.lower() != "false" if key == "normalize" else value
+        return replace(model, source=match["source"], **options)
+
+    @classmethod
+    def stored(cls, described: Mapping[str, Any]) -> Model:
+        """The model that a file of results describes (see `describe`). Code that a file names is
+        never run."""
+        model = cls(described["model"], **{key: described[key] for key in KEYS})
+        if described["function"] or model.is_function:
+            raise UserError(
+                f"'{model.name}' is a function, which is not run only because a file names it; "
+                "evaluate it again"
+            )
+        return model
+
+    @property
+    def is_function(self) -> bool:
+        return not isinstance(self.source, str) or bool(FUNCTION.fullmatch(self.source))
+
+    @property
+    def name(self) -> str:
+        source = self.source
+        if isinstance(source, str):
+            return source
+        return f"{source.__module__}:{getattr(source, '__qualname__', type(source).__name__)}"
+
+    @property
+    def options(self) -> list[str]:
+        given = {"pooler": self.pooler, "prompt": self.prompt}
+        options = [f"{key}={value}" for key, value in given.items() if value is not None]
+        return options + ["normalize"] * self.normalize
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}[{','.join(self.options)}]" if self.options else self.name
+
+    def describe(self) -> dict[str, Any]:
+        """The model for files of results, as JSON; `stored` reads it back."""
+        options = {key: getattr(self, key) for key in KEYS}
+        return {"model": self.name, **options, "function": self.is_function}
+
+    def check(self) -> None:
+        """Refuse mistakes that are visible before anything is loaded."""
+        if self.is_function:
+            self._function()
+        else:
+            encoder_folder(str(self.source))
+        if self.pooler is not None:
+            check_pooler(self.pooler)
+
+    def _function(self) -> Function:
+        """The function; one that is named is imported from Python's path or the present folder."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, path = self.source.partition(":")
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            function: Function = operator.attrgetter(path)(importlib.import_module(module))
+        except FAILURES as error:
+            raise UserError(
+                f"'{self.source}' cannot be imported ({describe_error(error)}); "
+                "run in its folder, or install what it needs"
+            ) from error
+        return function
+
+    def load(self, device: str) -> Encoder:
+        if not self.is_function:
+            options = {key: getattr(self, key) for key in KEYS}
+            return load_encoder(str(self.source), **options, device=device)
+        if self.pooler is not None or self.prompt is not None:
+            raise UserError(
+                f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
+            )
+        encoder = FunctionEncoder(self._function(), self.name)
+        return Normalised(encoder) if self.normalize else encoder
+
+
+def files(models: Sequence[Model]) -> dict[str, Model]:
+    """Models by the names of their files of results."""
+    by_file: dict[str, Model] = {}
+    for model in models:
+        file = slug(model.label).lstrip(".-") + ".json"
+        if file in by_file:
+            raise UserError(
+                f"'{by_file[file].label}' and '{model.label}' would both be written to {file}; "
+                "omit one, or evaluate each into its own folder with --out"
+            )
+        by_file[file] = model
+    return by_file
+
+
+class FunctionEncoder:
+    """Encodes with a function from a list of texts to an array (n, d) of numpy or torch.
+
+    Without an attribute `identity` of the function, its vectors are not known in another process
+    (`lasting` is False), and evaluations are not resumed.
+    """
+
+    kind = "function"
+
+    def __init__(self, function: Function, name: str) -> None:
+        self.function, self.name = function, name
+        identity = getattr(function, "identity", None)
+        self.lasting = identity is not None
+        text = f"{name}\n{identity if self.lasting else uuid.uuid4()}"
+        self.identity = f"{self.kind}-{sha256_text(text)[:16]}"
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        try:
+            output = self.function(list(sentences))
+            if hasattr(output, "detach"):
+                output = output.detach().float().cpu()
+            vectors = np.asarray(output, dtype=np.float32)
+        except FAILURES as error:
+            reason = describe_error(error, self.function)
+            raise UserError(
+                f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
+            ) from error
+        return vectors

@@ -5,13 +5,15 @@ Layers of BERT and RoBERTa run on *packed* states, one row per token, with the m
 and weights. Only attention uses padded states, so its dropout is unchanged. If only
 [CLS] of the last layer is needed, that layer computes queries and feed-forward for [CLS] alone.
 Without dropout the result equals the model's own forward pass up to rounding; with dropout it has
-the same distribution. Other architectures run their own padded forward pass.
+the same distribution. Other architectures run their own padded forward pass. Poolers make one
+vector a sentence of the hidden states (docs/methods.md#vectors).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import Any, cast
@@ -21,7 +23,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.base import Tokens, to_device
+from bench.utils.errors import UserError, did_you_mean
+from methods.base import POOLERS as POOLER_NAMES
+from methods.base import Tokens, masked_mean, to_device
 
 PACKED = ("bert", "roberta", "xlm-roberta")  # model types with the same layer structure
 _COUNTING = Lock()  # encoders count in several threads
@@ -227,7 +231,7 @@ class States(Sequence[Tensor]):
 
 
 def bert_layer(
-    layer: Any, states: Tensor, batch: Batch, padding: Any, drop: Dropout, first_only: bool
+    layer: Any, states: Tensor, first_only: bool, batch: Batch, padding: Any, drop: Dropout
 ) -> Tensor:
     """One layer of BERT or RoBERTa: (tokens, d) -> (tokens, d), or (n, d) if `first_only`."""
     attention, attention_output = layer.attention.self, layer.attention.output
@@ -297,10 +301,17 @@ def is_packed(model: Any) -> bool:
 
 
 def forward(
-    model: Any, batch: Batch, *, first_only: bool = False, work: Work | None = None, **inputs: Any
+    model: Any,
+    batch: Batch,
+    *,
+    first_only: bool = False,
+    work: Work | None = None,
+    fused: Any = None,
+    **inputs: Any,
 ) -> States:
     """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
-    model computes only the first tokens of the last layer. `work` counts the pass."""
+    model computes only the first tokens of the last layer. `work` counts the pass; with
+    `fused`, of `bench.models.fused_forward`, a packed model takes few launches."""
     first_only = first_only and is_packed(model)
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
@@ -310,10 +321,14 @@ def forward(
         return States([batch.pack(layer) for layer in padded], batch)
     # The embedding layer runs padded, because methods hook into it. It is cheap.
     layers = [batch.pack(model.embeddings(input_ids=batch.ids, **inputs))]
-    padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
+    if fused:
+        run = fused.on(batch)
+    else:
+        padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
+        run = partial(bert_layer, batch=batch, padding=padding, drop=drop)
     for index, layer in enumerate(model.encoder.layer):
-        cls_only = first_only and index == model.config.num_hidden_layers - 1
-        layers.append(bert_layer(layer, layers[-1], batch, padding, drop, cls_only))
+        is_last = index == len(model.encoder.layer) - 1
+        layers.append(run(layer, layers[-1], first_only and is_last))
     return States(layers, batch, first_only)
 
 
@@ -336,3 +351,36 @@ def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     if work is not None:
         work.count(model.config, batch.lengths, first_only=False)
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
+
+
+# Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
+# The pooler "cls" is not among them: it is the output of the model's own pooling layer.
+POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
+    "cls_before_pooler": lambda states, mask: states.first(-1),
+    "avg": lambda states, mask: masked_mean(states[-1], mask),
+    "avg_top2": lambda states, mask: masked_mean((states[-1] + states[-2]) / 2, mask),
+    "avg_first_last": lambda states, mask: masked_mean((states[-1] + states[1]) / 2, mask),
+    "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
+    "avg_embedding_last": lambda states, mask: masked_mean((states[-1] + states[0]) / 2, mask),
+}
+# Positions of every sentence, for poolers that average padding too: longer sentences are cut,
+# shorter ones padded. Length: shuxinyin/SimCSE-Pytorch@c5bc95a, SimCSE/train.py:116.
+POSITIONS = {"avg_first_last_64": 64}
+FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first token of the last layer
+
+
+def check_pooler(name: str) -> None:
+    if name not in POOLER_NAMES:
+        raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
+
+
+# Poolers that average two layers: indices of the hidden states, embeddings first.
+LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (1, -1), "avg_embedding_last": (0, -1)}
+
+
+def layer_weights(pooler: str, depth: int) -> Tensor:
+    """Weight of each layer's states for a pooler of `LAYERS`, float32 (depth + 1)."""
+    weights = torch.zeros(depth + 1)
+    for layer in LAYERS[pooler]:
+        weights[layer] += 1
+    return weights

@@ -12,6 +12,7 @@ from typing import Any
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
+import transformers
 from safetensors import safe_open
 
 from bench.models.packed_forward import Batch, forward, is_packed
@@ -74,12 +75,8 @@ def load_backbone(
     the model's own pooler (dense + tanh) is loaded, too. What would give silently wrong vectors is
     an error.
     """
-    from transformers import AutoModel, AutoModelForTextEncoding
-    from transformers.models.auto import modeling_auto
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     check_folder(folder)
     remedy = "check its config.json, weights and tokenizer"
     with library_errors(f"cannot load the model in {folder}", remedy):
@@ -94,9 +91,9 @@ def load_backbone(
             for name in names:
                 setattr(config, name, dropout)
         # Of T5 and its relatives only the encoder is loaded.
-        encoder = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
-        loader: Any = AutoModelForTextEncoding if encoder else AutoModel
-        model_class = encoder or modeling_auto.MODEL_MAPPING.get(type(config), None)
+        encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
+        loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
+        model_class = encoder or transformers.MODEL_MAPPING.get(type(config), None)
         options = {} if pooling_layer else without_pooler(model_class)
         model, loading = loader.from_pretrained(
             folder,
@@ -126,15 +123,15 @@ def load_backbone(
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a local folder."""
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return transformers.AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
 
 
 def _read_config(folder: Path) -> Any:
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = transformers.AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
     config._attn_implementation = None  # a configuration may name code on the hub
     return config
 
@@ -199,10 +196,8 @@ def library_errors(subject: str, remedy: str) -> Iterator[None]:
     """Turn errors of libraries, of any kind, into `UserError`, but not those of full memory."""
     try:
         yield
-    except UserError:
-        raise
     except Exception as error:
-        if is_memory_full(error):
+        if isinstance(error, UserError) or is_memory_full(error):
             raise
         message = str(error).strip().partition("\n")[0]
         raise UserError(f"{subject} ({type(error).__name__}: {message[:200]}); {remedy}") from error
@@ -245,12 +240,10 @@ def load_language_head(folder: Path, backbone: Any) -> Any:
 
 def load_masked_language_model(folder: Path) -> Any:
     """Load a checkpoint with its masked-language-model head."""
-    from transformers import AutoModelForMaskedLM
-
     problem = f"{folder} stores no masked-language head, which would be random"
     remedy = "choose a checkpoint with one"
     with library_errors(problem, remedy):
-        model, loading = AutoModelForMaskedLM.from_pretrained(
+        model, loading = transformers.AutoModelForMaskedLM.from_pretrained(
             folder,
             config=_read_config(folder),
             output_loading_info=True,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from bench.datasets.tasks import TASKS, is_task, task_of
-from bench.models.poolers import POSITIONS
+from bench.models.packed_forward import POSITIONS
 from bench.utils.errors import did_you_mean
 from bench.utils.validation import Model
 from methods.base import HyperParameters

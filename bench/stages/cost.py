@@ -17,7 +17,7 @@ import pandas as pd
 from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, task_of
 from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
-from bench.models.poolers import POSITIONS
+from bench.models.packed_forward import POSITIONS
 from bench.results.provenance import provenance
 from bench.results.records import read_scores
 from bench.runs.config import Suite

@@ -17,8 +17,7 @@ from bench.download.hub import pinned
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.from_name import Model, files
-from bench.models.load import load_encoder
+from bench.models.load import Model, files, load_encoder
 from bench.registry.encoders import hub_repository
 from bench.registry.methods import method_origin
 from bench.registry.plugins import FAILURES, describe_error

@@ -17,9 +17,8 @@ from bench.datasets.word_vectors import load_words
 from bench.models.encoder import Encoder, TransformerEncoder, tokenized
 from bench.models.float32 import ELSEWHERE, TRAINING, float32_products
 from bench.models.fused_forward import FusedLayers, is_fused
-from bench.models.load import Normalised, find_model, load_encoder
-from bench.models.packed_forward import Batch, States, Work, forward
-from bench.models.poolers import FIRST_ONLY, POOLERS, POSITIONS
+from bench.models.load import find_model, load_encoder
+from bench.models.packed_forward import FIRST_ONLY, POOLERS, POSITIONS, Batch, States, Work, forward
 from bench.models.transformer import (
     load_backbone,
     load_language_head,
@@ -36,10 +35,20 @@ from bench.runs.recipe import HEADED, WITH_POOLER
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from methods.base import Refusal, Tokens, Views, check_vocabulary, seed_torch, stream, stream_seed
+from methods.base import (
+    Refusal,
+    Tokens,
+    Views,
+    check_vocabulary,
+    seed_torch,
+    stream,
+    stream_seed,
+    training_mode,
+)
 from methods.projection import Affine
 
-QUERIES, KEYS = 1024, 8192  # rows of a block of products: 64 MB
+CELLS, KEYS = 2**26, 8192  # cosines that are held at once (512 MB), and columns of a product
+LEAST = torch.iinfo(torch.int64).min
 DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/methods.md#sts-scores)
 
 
@@ -55,8 +64,6 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
             f"{count} neighbours of each of {n} rows are not possible; ask for 1 to {n - 1}"
         )
     lengths = torch.linalg.vector_norm(table, dim=1, keepdim=True, dtype=torch.float64)
-    if not lengths.isfinite().all():
-        raise UserError("vectors to search are not finite; check whether the training diverged")
     scales = torch.where(lengths > 0, 1 / lengths, 0.0)
 
     def unit(rows: Tensor) -> Tensor:
@@ -65,24 +72,13 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
     rows = torch.arange(n, device=device)
     blocks = []
     with Progress(n, "neighbours", unit="row") as progress:
-        for queries in rows.split(QUERIES):
-            vectors_of_queries = unit(queries)
-            best = scales.new_empty(len(queries), 0)  # cosines in units of 1e-12
-            nearest = queries.new_empty(len(queries), 0)
-            for keys in rows.split(KEYS):
-                cosines = (vectors_of_queries @ unit(keys).T).mul_(10**DECIMALS).round_()
-                inside = (queries >= keys[0]) & (queries <= keys[-1])
-                cosines[inside, queries[inside] - keys[0]] = -torch.inf  # not its own neighbour
-                # `topk` takes any of equal values, so the column tells them apart, lower ones
-                # first. This is exact, as 1e12 times 8192 is below 2^53.
-                apart = cosines.mul_(KEYS).sub_(torch.arange(len(keys), device=device))
-                largest, columns = apart.topk(min(count, len(keys)))
-                # The stable sort leaves rows of earlier blocks, the lower ones, first.
-                joined = torch.cat([best, (largest / KEYS).ceil()], dim=1)
-                best, order = joined.sort(dim=1, descending=True, stable=True)
-                nearest = torch.cat([nearest, keys[columns]], dim=1).gather(1, order[:, :count])
-                best = best[:, :count]
-            blocks.append(nearest)
+        for queries in rows.split(max(1, CELLS // n)):
+            units = unit(queries)
+            cosines = torch.cat([units @ unit(keys).T for keys in rows.split(KEYS)], dim=1)
+            # Whole numbers by cosine, then by row: of equal cosines that of the lowest is largest.
+            ranks = cosines.mul_(10**DECIMALS).round_().long().mul_(n).sub_(rows)
+            ranks.scatter_(1, queries.unsqueeze(1), LEAST)  # not its own neighbour
+            blocks.append(ranks.topk(count).indices)
             progress.advance(len(queries))
     return torch.cat(blocks).cpu().numpy()
 
@@ -112,7 +108,8 @@ def first_layers(model: Any, count: int) -> Any:
 
 
 class RunContext:
-    """The context of one run (`methods.contract.Context`). Large inputs are read on first use."""
+    """What a method may use of a run (docs/your-method.md#the-context), and what the loop does
+    beside. Large inputs are read on first use."""
 
     def __init__(self, run: Run, suite: Path, device: str) -> None:
         self.run, self.suite, self.device = run, suite, device
@@ -131,6 +128,7 @@ class RunContext:
         return paths.data_folder(self.run.data)
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
+        """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
         if corpus not in self._corpora:
             file = self.corpus_file(corpus or self.run.corpus)
             limit = None if corpus else self.run.recipe.sentences
@@ -138,15 +136,19 @@ class RunContext:
         return self._corpora[corpus]
 
     def documents(self) -> Sequence[range]:
+        """Return the documents of the training corpus, as ranges of its sentences."""
         return corpora.read_documents(self.corpus_file(self.run.corpus), len(self.sentences()))
 
     def triples(self) -> Sequence[Sequence[int]]:
+        """Return the rows of premise, entailment and contradiction of each labelled triple."""
         return corpora.read_triples(self.corpus_file(self.run.corpus), self.sentences())
 
     def tokens(self) -> Sequence[Sequence[int]]:
+        """Return the token ids of the training corpus, truncated to the recipe's `max_length`."""
         return self._tokens
 
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
+        """Return token ids with special tokens, at most the backbone's longest input."""
         longest = longest_input(self.backbone, self.tokenizer)
         limits = {"truncation": True, "max_length": min(max_length or longest, longest)}
         return self.tokenizer(list(sentences), **limits)["input_ids"]
@@ -170,10 +172,12 @@ class RunContext:
 
     @property
     def backbone(self) -> Any:
+        """The transformer, or an object with `words` (a list) and `vectors` (float32 numpy)."""
         return self._loaded[0]
 
     @property
     def tokenizer(self) -> Any:
+        """The backbone's tokenizer, of transformers."""
         return self._loaded[1]
 
     @cached_property
@@ -204,6 +208,7 @@ class RunContext:
         return [self.backbone, self.training_head] if transformer else []
 
     def start_from(self, model: str) -> None:
+        """Take the weights of another checkpoint, its pooler's too where the head has it."""
         headed = self.run.recipe.pooler in WITH_POOLER
         source: Any = self.load_encoder(model, "cls" if headed else "cls_before_pooler")
         pooler: Any = getattr(source.model, "pooler", None)
@@ -218,6 +223,7 @@ class RunContext:
             self.training_head[0].load_state_dict(pooler.dense.state_dict())  # type: ignore[index]
 
     def copy_backbone(self, fresh: str | None = None) -> Any:
+        """Return a copy, or a transformer with new weights from the random stream `fresh`."""
         if fresh is None:
             return copy.deepcopy(self.backbone)
         with torch.random.fork_rng(devices=[]):
@@ -227,9 +233,11 @@ class RunContext:
             return model_class(config, **without_pooler(model_class)).to(self.device)
 
     def masked_language_head(self) -> nn.Module:
+        """Return the checkpoint's map from last states (..., width) to vocabulary logits."""
         return load_language_head(self.run.pretrained.folder(), self.backbone).to(self.device)
 
     def load_masked_language_model(self, model: str) -> nn.Module:
+        """Load a transformer with its masked-language head, or that of the "backbone", frozen."""
         if model == BACKBONE:
             folder = self.run.pretrained.folder()
         else:
@@ -238,6 +246,7 @@ class RunContext:
         return load_masked_language_model(folder).requires_grad_(False).to(self.device)
 
     def guesses(self, model: nn.Module, tokens: Tokens) -> Tensor:
+        """Return the most likely tokens under such a model, int64 (n, length)."""
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device)
         with torch.no_grad(), self.autocast():
             self.work.count(model.config, batch.lengths, first_only=False)
@@ -251,17 +260,22 @@ class RunContext:
         positions: int | None = None,
         **inputs: Any,
     ) -> tuple[States, Tensor]:
+        """Return the states (n, length, width) of the embeddings and all layers, and the mask, of
+        `model` or the backbone. `inputs` are further ones, e.g. `position_ids`; `positions` pads to
+        that length and computes the states of padding, too."""
         chosen = model or self.backbone
         batch = Batch.of(tokens, self.tokenizer.pad_token_id, self.device, positions)
         if positions is None and is_fused(chosen, self.device):
             if chosen not in self._fused:
                 self._fused[chosen] = FusedLayers(chosen, self.kind)
             with self.products():
-                return self._fused[chosen].forward(batch, work=self.work, **inputs), batch.mask
+                fused = self._fused[chosen]
+                return forward(chosen, batch, work=self.work, fused=fused, **inputs), batch.mask
         with self.autocast(), self.products():
             return forward(chosen, batch, work=self.work, **inputs), batch.mask
 
     def head(self, vectors: Tensor) -> Tensor:
+        """Apply the training head to vectors (n, d), if the pooler has one."""
         with self.autocast(), self.products():
             vectors = self.training_head(vectors)
         # Cosine, softmax and cross-entropy are computed in float32 (docs/methods.md#optimisation).
@@ -275,18 +289,17 @@ class RunContext:
         whole: bool = False,
         dropout: bool = True,
     ) -> Views:
+        """Encode lists of n token sequences in one forward pass, with the recipe's pooler and head,
+        in float32. `whole` computes all tokens of the last layer, even if the pooler reads only the
+        first; without `dropout` nothing is drawn."""
         named = {name: list(lists) for name, lists in (extras or {}).items()}
         rows = [*views, *chain.from_iterable(named.values())]
         # Interleaved: s1, s1, s2, s2, ... (docs/methods.md#batches)
         tokens = [row[i] for i in range(len(rows[0])) for row in rows]
         pooler, chosen = self.run.evaluation_pooler, model or self.backbone
         first_only, positions = pooler in FIRST_ONLY and not whole, POSITIONS.get(pooler)
-        training = chosen.training
-        if not dropout:
-            chosen.eval()
-        states, mask = self.states(tokens, chosen, positions=positions, first_only=first_only)
-        if not dropout:
-            chosen.train(training)
+        with contextlib.nullcontext() if dropout else training_mode(chosen, False):
+            states, mask = self.states(tokens, chosen, positions=positions, first_only=first_only)
 
         def at_layer(layer: int) -> list[Tensor]:
             with self.autocast():
@@ -307,15 +320,15 @@ class RunContext:
         return kinds[self.run.recipe.precision]
 
     def autocast(self) -> Any:
-        if self.kind == torch.float32:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.partition(":")[0], dtype=self.kind)
+        is_mixed = self.kind != torch.float32
+        return torch.autocast(self.device.partition(":")[0], dtype=self.kind, enabled=is_mixed)
 
     def products(self) -> Any:
         """Set the products of models in training, forwards and backwards."""
         return float32_products(TRAINING if self.kind == torch.float32 else ELSEWHERE)
 
-    def encoder(self, pooler: str | None = None) -> Encoder:
+    def encoder(self, pooler: str | None = None) -> Any:
+        """Return an Encoder of the backbone: as the recipe scores it, or with this pooler."""
         if pooler == "cls":  # the checkpoint's own pooler, which is never trained
             folder = self.run.pretrained.folder()
             return TransformerEncoder.load(folder, {"pooler": pooler}, device=self.device)
@@ -325,7 +338,7 @@ class RunContext:
         if self.run.recipe.dimension is None:
             return encoder
         weight, bias = self.training_head.parameters()
-        return Affine(encoder, weight, bias, tanh=True, device=self.device)
+        return Affine(encoder, {"weight": weight, "bias": bias}, self.device, tanh=True)
 
     def _join(self, model: Any, pooler: str) -> TransformerEncoder:
         # Another pooler may cut sentences elsewhere.
@@ -345,7 +358,8 @@ class RunContext:
         pooler: str | None = None,
         prompt: str | None = None,
         normalize: bool = False,
-    ) -> Encoder:
+    ) -> Any:
+        """Load another, frozen Encoder, by default with its own pooler and prompt ("": none)."""
         source: str | Path = model
         needed = self.run.needs.get(model)
         if needed:
@@ -355,10 +369,11 @@ class RunContext:
                     f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
-        encoder = load_encoder(source, pooler=pooler, prompt=prompt, device=self.device)
-        return Normalised(encoder) if normalize else encoder
+        options: dict[str, Any] = {"pooler": pooler, "prompt": prompt, "normalize": normalize}
+        return load_encoder(source, **options, device=self.device)
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
+        """Return float32 numpy (n, d); each distinct sentence is encoded once."""
         rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
         if isinstance(encoder, TransformerEncoder):
             vectors = self.encode_tokens(encoder, encoder.tokenize(list(rows)))
@@ -366,9 +381,11 @@ class RunContext:
             vectors = encoder.encode(list(rows))
         return vectors[[rows[sentence] for sentence in sentences]]
 
-    def encode_tokens(self, encoder: TransformerEncoder, tokens: Tokens) -> np.ndarray:
+    def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
+        """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
         with Progress(len(tokens), "encode", unit="sentence") as progress:
             return encoder.encode_tokens(tokens, progress.advance)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""
         return nearest_rows(vectors, count, self.device)

@@ -328,12 +328,14 @@ class Training:
     def load(self, path: Path, state: dict[str, Any]) -> None:
         """Load the state of a checkpoint; refuse one with other tensors than those of this code."""
         try:
-            is_elsewhere = self.state.load_state_dict(state)
+            self.state.load_state_dict(state)
         except (RuntimeError, ValueError, KeyError):
             raise UserError(
                 f"{path} does not match the tensors of '{self.run.method}' in this "
                 "version of the code; delete its folder to start over"
             ) from None
-        if is_elsewhere:
-            listed = "outcome.json lists them"
-            warn(f"{self.run.id}: earlier steps ran with other code, versions or devices; {listed}")
+        if self.state.earlier:
+            warn(
+                f"{self.run.id}: earlier steps ran with other code, versions or devices; "
+                "outcome.json lists them"
+            )

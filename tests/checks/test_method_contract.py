@@ -18,8 +18,7 @@ from bench.__main__ import main
 from bench.checks import method_contract as contract
 from bench.checks.method_contract import Trial
 from bench.datasets import sts
-from bench.models.from_name import FunctionEncoder
-from bench.models.load import load_encoder
+from bench.models.load import FunctionEncoder, load_encoder
 from bench.registry import methods as registered
 from bench.registry import plugins
 from bench.runs import config

@@ -117,7 +117,7 @@ def test_split(modes: tuple[Settings, literal.Settings], classes: int) -> None:
     ours, theirs = modes
     parts = splits(5, classes)
     task = Split({name: part(*both) for name, both in parts.items()}, classes)
-    found = protocols.split(task, ours)
+    ((found,),) = protocols.best_on_dev([task], [protocols.GRID], ours)
     assert (found.dev, found.test) == literal.split(parts, classes, theirs, dtype=torch.float64)
 
 
@@ -127,7 +127,7 @@ def test_tuned_network(modes: tuple[Settings, literal.Settings]) -> None:
     ours, theirs = modes
     parts = splits(6, 3)
     task = Split({name: part(*both) for name, both in parts.items()}, 3)
-    ((_, found),) = protocols.probing([task], ours)
+    ((_, found),) = protocols.best_on_dev([task], [protocols.GRID, protocols.NETWORKS], ours)
     dev, test, _ = literal.tuned_mlp(parts, 3, theirs, torch.float64)
     assert (found.dev, found.test) == (dev, test)
 

@@ -16,17 +16,17 @@ from bench.export.folders import PROBES, card
 from bench.export.runs import ExportedRun, export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
-from bench.models.poolers import POOLER_NAMES, POSITIONS
+from bench.models.packed_forward import POOLER_NAMES, POSITIONS
 from bench.results.records import COLUMNS, read_scores, write_scores
 from bench.runs import paths
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
-from methods.projection import Affine
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
 from tests.export.conftest import exported
+from tests.methods.fixed import affine
 from tests.models.folders import copy_with_pooler
 from tests.oracles.literal_modules import literal
 
@@ -62,16 +62,16 @@ def mapped(base: TransformerEncoder, name: str) -> Any:
     draw = torch.Generator().manual_seed(2)
     if name == "affine":
         weight = torch.randn(8, 32, generator=draw, dtype=torch.float64)
-        return Affine(base, weight, torch.randn(8, generator=draw))
+        return affine(base, weight, torch.randn(8, generator=draw))
     if name == "tanh":
         weight = torch.randn(40, 32, generator=draw, dtype=torch.float64) / 6
-        return Affine(base, weight, torch.randn(40, generator=draw), tanh=True)
+        return affine(base, weight, torch.randn(40, generator=draw), tanh=True)
     if name == "normalised, affine":
         weight = torch.randn(8, 32, generator=draw)
-        return Affine(Normalised(base), weight, torch.randn(8, generator=draw))
+        return affine(Normalised(base), weight, torch.randn(8, generator=draw))
     # Far from the origin, with scales 1 to 100: a map in one step would lose digits.
     vectors = torch.randn(400, 32, generator=draw) * torch.logspace(-1, 1, 32) + 20
-    return Whitened(base, 16, {}).fitted([], lambda texts: vectors.numpy())
+    return Whitened(base, {}, dimensions=16).fitted([], lambda texts: vectors.numpy())
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_the_library_computes_our_vectors(
     ("make", "sentence"),
     [
         (
-            lambda base: Whitened(base, None, {}),
+            lambda base: Whitened(base, {}, dimensions=None),
             "has no module for 'whitened', fitted on the sentences of each",
         ),
         (
@@ -151,7 +151,7 @@ def test_a_map_that_float32_cannot_carry_is_refused(
     base = transformer(tiny_bert, "avg")
     vectors = torch.from_numpy(base.encode(PROBES)).double()
     weight = 1e6 * torch.linalg.svd(vectors - vectors.mean(0)).Vh[-1:]
-    narrow = Affine(base, weight, -(weight @ vectors.mean(0)))
+    narrow = affine(base, weight, -(weight @ vectors.mean(0)))
     assert np.abs(narrow.encode(PROBES)).max() < 1e-6
     with pytest.raises(UserError, match="as float32 modules its vectors are off by"):
         export(with_encoder(narrow), "sentence-transformers", tmp_path / "out")

@@ -1,8 +1,16 @@
 """Vectors with a mean and correlations, an Encoder of fixed ones, and what it is mapped on."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
+
+from methods.projection import Affine
+
+
+def affine(base: Any, weight: Tensor, bias: Tensor, tanh: bool = False) -> Affine:
+    return Affine(base, {"weight": weight, "bias": bias}, tanh=tanh)
 
 
 def correlated(count: int, seed: int = 0, width: int = 6) -> Tensor:

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 import methods.flow as flow
-import methods.glow as glow_module
 from methods.base import Refusal, Shape, compose
-from methods.flow import BertAdam, Flow, Flowed, learn_flow, pair_batches
-from methods.glow import ActNorm, Coupling, Glow
+from methods.flow import ActNorm, BertAdam, Coupling, Flow, Flowed, Glow, learn_flow, pair_batches
 from methods.simcse import SimCSE
 from tests.methods.fixed import Vectors
 from tests.oracles import transforms as oracle
@@ -25,7 +23,7 @@ DTYPES = pytest.mark.parametrize(
 )
 
 
-def random_glow(width: int, module: Any = glow_module, scale: float = 0.4, **hyper: Any) -> Any:
+def random_glow(width: int, module: Any = flow, scale: float = 0.4, **hyper: Any) -> Any:
     """A flow whose every weight is random, in float64."""
     glow = module.Glow(width, Flow.Hyper(**{**SMALL, "permutation": "random", **hyper}), 0).double()
     draw = torch.Generator().manual_seed(0)
@@ -106,13 +104,17 @@ def test_cost_and_gradient_equal_plain_loops(width: int, kind: str, dtype: torch
     ],
 )  # fmt: skip
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path) -> None:
-    module = oracle.mutant("glow", old, new, tmp_path)
+    module = oracle.mutant("flow", old, new, tmp_path)
     try:
         glow = random_glow(9, module, levels=3)
         found = disagreement(glow, batch("random", 9), 3, 2, torch.float64)
     except (RuntimeError, KeyError):  # shapes or names do not fit any more
         return
     assert found > 1e-3
+
+
+def per_task(base: Any, hyper: Flow.Hyper, seed: int) -> Flowed:
+    return Flowed(base, {}, hyper=dict(hyper), seed=seed, width=None)
 
 
 def inverse(glow: Glow, z: Tensor) -> Tensor:
@@ -314,7 +316,7 @@ def test_both_sentences_of_a_pair_are_in_one_step() -> None:
         asked.append(list(texts))
         return np.random.default_rng(len(asked)).normal(size=(len(texts), 4)).astype(np.float32)
 
-    Flowed(None, Flow.Hyper(), 0).fitted([str(row) for row in range(141)], vectors)
+    per_task(None, Flow.Hyper(), 0).fitted([str(row) for row in range(141)], vectors)
     assert [len(texts) for texts in asked] == [64, 64]
     rows = [int(text) for texts in asked for text in texts]
     assert all(first % 2 == 0 and second == first + 1 for first, second in pairwise_of(rows))
@@ -431,20 +433,20 @@ EVERYTHING = [str(row) for row in range(40)]
 
 
 def flowed(base: Vectors, seed: int = 1, hyper: Flow.Hyper = Flow.Hyper()) -> Flowed:  # noqa: B008 (frozen)
-    return Flowed(base, hyper, seed).fitted(EVERYTHING, base.encode)
+    return per_task(base, hyper, seed).fitted(EVERYTHING, base.encode)
 
 
 def test_the_encoder_maps_and_per_task_learns_from_what_it_is_given() -> None:
     base = fixed(0)
-    encoder, per_task = flowed(base), Flowed(base, Flow.Hyper(), 1)
+    encoder, fitted_later = flowed(base), per_task(base, Flow.Hyper(), 1)
     learned = learn(torch.from_numpy(base.vectors), Flow.Hyper(), 1)
     expected = learned(torch.from_numpy(base.vectors))[0].numpy()
     assert encoder.adapt is None
     assert np.array_equal(encoder.encode(EVERYTHING), expected)
     assert encoder.encode([]).shape == (0, 6)
-    assert np.array_equal(per_task.encode(["3"]), base.vectors[[3]])
-    assert per_task.adapt
-    final = per_task.adapt(EVERYTHING, per_task.encode)
+    assert np.array_equal(fitted_later.encode(["3"]), base.vectors[[3]])
+    assert fitted_later.adapt
+    final = fitted_later.adapt(EVERYTHING, fitted_later.encode)
     assert np.array_equal(final(EVERYTHING), expected)
     assert np.array_equal(final(["5", "3"]), encoder.encode(["5", "3"]))
 
@@ -463,7 +465,6 @@ def test_a_flow_is_trained_with_dropout_and_maps_without() -> None:
     found, plain = flowed(noisy), flowed(base)
     name = "levels.0.0.scale.shift"
     assert not torch.equal(found.arrays[name], plain.arrays[name])
-    assert found.glow
     expected = found.glow(torch.from_numpy(base.vectors))[0].numpy()
     assert np.array_equal(found.encode(EVERYTHING), expected)
     assert flowed(noisy).identity == found.identity
@@ -475,9 +476,9 @@ def test_identities_differ_where_vectors_do() -> None:
         flowed(base),
         flowed(base, 2),
         flowed(base, 1, Flow.Hyper(epochs=2)),
-        Flowed(base, Flow.Hyper(), 1),
-        Flowed(base, Flow.Hyper(), 2),
-        Flowed(other, Flow.Hyper(), 1),
+        per_task(base, Flow.Hyper(), 1),
+        per_task(base, Flow.Hyper(), 2),
+        per_task(other, Flow.Hyper(), 1),
     ]
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
     assert flowed(base).identity == encoders[0].identity

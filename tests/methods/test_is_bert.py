@@ -125,9 +125,9 @@ MUTATIONS: dict[str, Mutation] = {
     "cosine_for_product": bound(
         lambda plain, c, s, mask: plain(F.normalize(c, dim=-1), F.normalize(s, dim=-1), mask)),
     "padding_in_the_bound": bound(lambda plain, c, s, mask: plain(c, s, torch.ones_like(mask))),
-    "padding_in_the_mean": patched(module, "sentence_mean", lambda plain, c, mask: c.mean(1)),
+    "padding_in_the_mean": patched(module, "masked_mean", lambda plain, c, mask: c.mean(1)),
     "first_token_left_out": patched(
-        module, "sentence_mean",
+        module, "masked_mean",
         lambda plain, c, mask: plain(c, torch.cat([mask[:, :1] ** 0 - 1e-3, mask[:, 1:]], 1))),
     "padding_read_by_the_convolutions": reading(
         lambda plain, self, states, mask: plain(self, states, torch.ones_like(mask))),

@@ -19,7 +19,7 @@ from bench.datasets import sts
 from bench.datasets.labelled import LabelledTask
 from bench.datasets.metrics import METRICS
 from bench.evaluation import classifier, protocols, scoring
-from bench.models import poolers
+from bench.models import packed_forward
 from bench.runs import config
 from bench.runs.run import Run
 from bench.stages.jobs import run_plan
@@ -89,16 +89,16 @@ def mean_over_padding(patch: Patch) -> None:
         last = states[-1]
         return torch.where(mask.bool().unsqueeze(-1), last, last[:, :1]).mean(1)
 
-    patch.setitem(poolers.POOLERS, "avg", spoilt)
+    patch.setitem(packed_forward.POOLERS, "avg", spoilt)
 
 
 def first_token_for_the_mean(patch: Patch) -> None:
-    patch.setitem(poolers.POOLERS, "avg", lambda states, mask: states[-1][:, 0])
+    patch.setitem(packed_forward.POOLERS, "avg", lambda states, mask: states[-1][:, 0])
 
 
 def layer_before_the_last(patch: Patch) -> None:
-    plain = poolers.POOLERS["avg"]
-    patch.setitem(poolers.POOLERS, "avg", lambda states, mask: plain(states[:-1], mask))
+    plain = packed_forward.POOLERS["avg"]
+    patch.setitem(packed_forward.POOLERS, "avg", lambda states, mask: plain(states[:-1], mask))
 
 
 def dev_is_trained_on(patch: Patch) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from methods import projection
 from methods.base import Shape, compose
-from methods.projection import Affine, Projection, leading_directions, random_directions
+from methods.projection import Projection, leading_directions, random_directions
 from methods.untrained import Untrained
-from tests.methods.fixed import Vectors, correlated
+from tests.methods.fixed import Vectors, affine, correlated
 from tests.methods.outside import Patch
 from tests.oracles import transforms as oracle
 
@@ -91,14 +91,14 @@ def test_equals_numpy_and_scikit_learn(dimensions: int, centred: bool) -> None:
 )
 def test_mistakes_are_seen(old: str, new: str, tmp_path: Path, monkeypatch: Patch) -> None:
     module = oracle.mutant("projection", old, new, tmp_path)
-    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
     assert largest_error(module) > 1e-3
 
 
 def test_a_chunk_that_replaces_the_others_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared = oracle.mutant("transform", "total += moved", "total = moved", tmp_path)
+    shared = oracle.mutant("contract", "total += moved", "total = moved", tmp_path)
     shared.CHUNK = 7
     monkeypatch.setattr(projection, "scatter", shared.scatter)
     assert largest_error(projection) > 1e-3
@@ -176,7 +176,7 @@ def test_random_needs_no_corpus() -> None:
 def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     whole = projected(projection, vectors, dimensions=3)
-    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
     np.testing.assert_allclose(
         cosines(projected(projection, vectors, dimensions=3)), cosines(whole), atol=1e-6
     )
@@ -191,7 +191,7 @@ def test_broken_vectors_stay_broken() -> None:
 def test_an_affine_map_by_plain_loops(tanh: bool) -> None:
     base = Vectors(correlated(5))
     weight, bias = correlated(3, 7) / 20, correlated(1, 8, 3)[0] / 20
-    encoder = Affine(base, weight, bias, tanh)
+    encoder = affine(base, weight, bias, tanh)
     assert encoder.adapt is None
     found = encoder.encode(["3", "1"])
     assert (found.dtype, found.shape) == (np.float32, (2, 3))
@@ -207,14 +207,14 @@ def test_identities_differ_where_vectors_do() -> None:
     base, other = Vectors(correlated(5)), Vectors(correlated(5), "another")
     weight, bias = correlated(3), torch.zeros(3).double()
     encoders = [
-        Affine(base, weight, bias),
-        Affine(base, weight, bias, tanh=True),
-        Affine(base, weight * 2, bias),
-        Affine(base, weight, bias + 1),
-        Affine(other, weight, bias),
+        affine(base, weight, bias),
+        affine(base, weight, bias, tanh=True),
+        affine(base, weight * 2, bias),
+        affine(base, weight, bias + 1),
+        affine(other, weight, bias),
     ]
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
-    assert encoders[0].identity == Affine(base, weight.clone(), bias).identity
+    assert encoders[0].identity == affine(base, weight.clone(), bias).identity
 
 
 def test_hyper_parameters() -> None:

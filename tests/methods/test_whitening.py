@@ -120,7 +120,7 @@ def test_the_divisor_is_no_matter_and_lengths_are_1() -> None:
 def test_chunks_change_nothing(monkeypatch: Patch) -> None:
     vectors = correlated(40)
     mean, matrix = fit_whitening(vectors)
-    monkeypatch.setattr("methods.transform.CHUNK", 7)
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
     again = fit_whitening(vectors)
     torch.testing.assert_close(
         whiten(vectors, *again), whiten(vectors, mean, matrix), rtol=0, atol=1e-10
@@ -158,7 +158,7 @@ def test_equal_vectors_become_zero_and_broken_ones_stay_broken() -> None:
 
 def fitted(base: Vectors, dimensions: int | None, rows: slice = slice(None)) -> Whitened:
     texts = [str(row) for row in range(len(base.vectors))][rows]
-    return Whitened(base, dimensions, {}).fitted(texts, base.encode)
+    return Whitened(base, {}, dimensions=dimensions).fitted(texts, base.encode)
 
 
 def test_the_encoder_maps_in_float64_and_gives_float32() -> None:
@@ -175,7 +175,7 @@ def test_the_encoder_maps_in_float64_and_gives_float32() -> None:
 
 def test_per_task_is_fitted_on_what_it_is_given() -> None:
     base = Vectors(correlated(60))
-    per_task = Whitened(base, None, {})
+    per_task = Whitened(base, {}, dimensions=None)
     assert np.array_equal(per_task.encode(["3", "1"]), base.vectors[[3, 1]])
     assert per_task.adapt
     texts = [str(row) for row in range(60)]
@@ -190,13 +190,13 @@ def test_per_task_is_fitted_on_what_it_is_given() -> None:
 def test_identities_differ_where_vectors_do() -> None:
     base, other = Vectors(correlated(30)), Vectors(correlated(30, 1))
     encoders = [
-        Whitened(base, None, {}),
-        Whitened(base, 3, {}),
+        Whitened(base, {}, dimensions=None),
+        Whitened(base, {}, dimensions=3),
         fitted(base, None),
         fitted(base, 3),
-        Whitened(base, None, fitted(other, None).arrays),
+        Whitened(base, fitted(other, None).arrays, dimensions=None),
     ]
-    encoders.append(Whitened(Vectors(correlated(30), "another"), None, {}))
+    encoders.append(Whitened(Vectors(correlated(30), "another"), {}, dimensions=None))
     assert len({encoder.identity for encoder in encoders}) == len(encoders)
     assert encoders[2].identity == fitted(base, None).identity
 

@@ -17,8 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bench.models.from_name import Model
-from bench.models.load import load_encoder, save_encoder
+from bench.models.load import Model, load_encoder, save_encoder
 from bench.models.transformer import load_backbone
 from bench.stages.jobs import score_models, train_run
 from tests.conftest import CLOSE, make_sentences

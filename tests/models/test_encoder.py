@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from bench.models.encoder import TOKEN_BUDGET, TransformerEncoder, length_batches
 from bench.models.load import load_encoder, save_encoder
-from bench.models.poolers import POOLER_NAMES, POSITIONS
+from bench.models.packed_forward import POOLER_NAMES, POSITIONS
 from bench.models.transformer import load_backbone, longest_input
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE

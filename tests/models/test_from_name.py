@@ -13,8 +13,7 @@ import torch
 import bench
 from bench.__main__ import main
 from bench.datasets.tasks import STS_TASKS
-from bench.models.from_name import FunctionEncoder, Model, files
-from bench.models.load import load_encoder
+from bench.models.load import FunctionEncoder, Model, files, load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
 from bench.utils.files import slug
@@ -102,9 +101,9 @@ def test_scores_of_a_function_equal_plain_loops(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("few", "returned an array of shape ("),
+        ("few", "the encoder gave an array of shape ("),
         ("words", "failed on"),
-        ("flat", "returned an array of shape ("),
+        ("flat", "the encoder gave an array of shape ("),
         ("broken", "my_encoders_of_a_test.py, line 18: 0"),
         ("leters", "has no attribute 'leters'"),
         ("number", "failed on"),

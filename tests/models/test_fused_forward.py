@@ -27,10 +27,9 @@ def states(
     model: Any, fused: bool, kind: torch.dtype, first_only: bool, work: Work | None = None
 ) -> tuple[States, Batch]:
     batch = Batch.of(TOKENS, model.config.pad_token_id)
-    if fused:
-        return FusedLayers(model, kind).forward(batch, first_only=first_only, work=work), batch
-    with torch.autocast("cpu", dtype=kind, enabled=kind != torch.float32):
-        return forward(model, batch, first_only=first_only, work=work), batch
+    layers = FusedLayers(model, kind) if fused else None
+    with torch.autocast("cpu", dtype=kind, enabled=kind != torch.float32 and not fused):
+        return forward(model, batch, first_only=first_only, work=work, fused=layers), batch
 
 
 def objective(states: States, batch: Batch, first_only: bool) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
-from methods.projection import Affine
+from tests.methods.fixed import affine
 from tests.models.folders import change, change_weights, copy_with_pooler, refused
 from tests.models.test_sentence_transformers import (
     CLS,
@@ -251,7 +251,7 @@ def test_another_pooler_than_stored(tiny_bert: Path, tmp_path: Path) -> None:
 
 def test_saved_parts_that_do_not_fit(tiny_bert: Path, tmp_path: Path) -> None:
     base = load_encoder(tiny_bert, pooler="avg")
-    save_encoder(Affine(base, torch.ones(4, 48), torch.zeros(4)), tmp_path / "saved")
+    save_encoder(affine(base, torch.ones(4, 48), torch.zeros(4)), tmp_path / "saved")
     refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "do not fit")
     (tmp_path / "saved" / "arrays.safetensors").write_bytes(b"12345678")
     refused(lambda: load_encoder(tmp_path / "saved"), str(tmp_path / "saved"), "damaged")

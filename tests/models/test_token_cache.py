@@ -82,7 +82,7 @@ def test_an_encoder_takes_token_ids_from_the_shared_file(
     plain, first, second = (load_encoder(tiny_bert, pooler="avg") for _ in range(3))
     other = load_encoder(tiny_bert, pooler="avg_first_last_64")
     read_tokens(first, distinct, tmp_path)
-    read_tokens(Whitened(second, None, {}), distinct, tmp_path)
+    read_tokens(Whitened(second, {}, dimensions=None), distinct, tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     assert np.array_equal(second.encode([*distinct, "a bird"]), plain.encode([*distinct, "a bird"]))
     read_tokens(other, distinct, tmp_path / "cut elsewhere")

@@ -148,10 +148,11 @@ def test_kinds():
 
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
-    for name in ("nested", "split"):
-        monkeypatch.setattr(protocols, name, lambda *_: protocols.Result(1.0, 2.0))
-    both = [protocols.Result(1.0, 2.0)] * 2
-    monkeypatch.setattr(protocols, "probing", lambda tasks, *_: [both] * len(tasks))
+    result = protocols.Result(1.0, 2.0)
+    monkeypatch.setattr(protocols, "nested", lambda *_: result)
+    monkeypatch.setattr(
+        protocols, "best_on_dev", lambda tasks, grids, _: [[result] * len(grids)] * len(tasks)
+    )
     predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
     monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
     data = write_tasks(tiny_data, tmp_path / "data")

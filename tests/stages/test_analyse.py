@@ -313,7 +313,7 @@ def test_a_map_of_each_task_is_fitted_as_for_its_score(
     """It is fitted once for all analyses."""
     fits, plain = [], Whitened.fitted
     base = load_encoder(tiny_bert, pooler="avg")
-    encoder = Whitened(base, 8, {})
+    encoder = Whitened(base, {}, dimensions=8)
     with monkeypatch.context() as patch:
         patch.setattr(Whitened, "fitted", lambda *given: fits.append(1) or plain(*given))
         results = analyse(encoder, material_of(), ["cosines", "alignment"])

@@ -196,7 +196,8 @@ def test_classifiers_take_the_steps_that_were_estimated(
     else:
         sizes = {"train": 200, "dev": 200, "test": 200}
         parts = dict.fromkeys(("train", "dev", "test"), part)
-        protocols.probing([protocols.Split(parts, 2)], settings)
+        grids = [protocols.GRID, protocols.NETWORKS]
+        protocols.best_on_dev([protocols.Split(parts, 2)], grids, settings)
     monkeypatch.setitem(TASKS, task, replace(TASKS[task], sizes=sizes))
     _, estimated = scoring_work(run_of(), [task], "test", "cpu")
     # Folds train on less; dropout may delay a network.

@@ -10,8 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
-from bench.models.packed_forward import Batch
-from bench.models.poolers import POOLERS
+from bench.models.packed_forward import POOLERS, Batch
 from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from tests.conftest import CLOSE

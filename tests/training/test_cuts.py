@@ -214,7 +214,7 @@ def test_scored_with_the_head(fields: dict[str, int], train_tiny: Train) -> None
     folder = train_tiny("simcse", **fields)
     encoder = load_encoder(folder)
     assert isinstance(encoder, Affine)
-    assert encoder.tanh
+    assert encoder.options == {"tanh": True}
     weight, bias = (encoder.arrays[name].double().tolist() for name in ("weight", "bias"))
     found = encoder.encode(TEXTS)
     assert (found.dtype, found.shape) == (np.float32, (3, fields["dimension"]))
