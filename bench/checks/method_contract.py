@@ -26,7 +26,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import tree_leaves
 
 from bench import world
 from bench.checks.verify import computing
@@ -173,11 +173,10 @@ def advance(training: Training, count: int) -> list[dict[str, Any]]:
 
 def sums(training: Training) -> dict[str, str]:
     """The SHA-256 of each tensor of the state of a training, by name."""
-    leaves: list[Any] = tree_flatten_with_path(training.state.state_dict())[0]
     return {
-        "/".join(str(key.key) for key in path): hashlib.sha256(leaf.numpy().tobytes()).hexdigest()
-        for path, leaf in leaves
-        if isinstance(leaf, Tensor)
+        name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+        for name, tensor in training.state.state_dict().items()
+        if isinstance(tensor, Tensor)
     }
 
 

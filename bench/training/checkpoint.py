@@ -1,8 +1,8 @@
 """What a training keeps on disk: its state, in checkpoints that verify themselves, and its log.
 
-A checkpoint is named STEP-SUM.pt, where SUM is the SHA-256 of its bytes, so a truncated or
-corrupted file is recognised by its name. It holds tensors and plain data, no code. A file is
-written atomically, and the previous one is kept until the next.
+A checkpoint is named STEP-SUM.safetensors, where SUM is the SHA-256 of its bytes, so a truncated or
+corrupted file is recognised by its name. Tensors are stored as such; everything else is JSON in the
+file's metadata. A file is written atomically, and the previous one is kept until the next.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 from filelock import lock_descriptor
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from bench.models.packed_forward import Work
@@ -27,8 +29,8 @@ from bench.utils.files import disk_errors, fsync, remove_partial, sha256_file, s
 # short runs need none. SENTBENCH_CHECKPOINT_SECONDS sets another number, 0 for after every step.
 INTERVAL = 120.0
 GENERATIONS = 2  # checkpoints that are kept
-# What a checkpoint restores beside weights, optimiser and scaler.
-RESTORED = ("step", "best", "best_weights", "since_best", "curve", "earlier", "skips")
+# Plain data that a checkpoint restores.
+RESTORED = ("step", "best", "since_best", "curve", "earlier", "skips")
 
 
 class TrainingState:
@@ -64,19 +66,33 @@ class TrainingState:
         return round(time.monotonic() - self._started, 2)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that a checkpoint keeps: tensors and plain data."""
-        state = {
-            "weights": self.modules.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "scaler": self.scaler.state_dict(),
-            "work": asdict(self.work),
+        """Return tensors, contiguous and on the CPU, and plain data by name."""
+        # Copies, since a checkpoint holds no tensors that share memory, as tied weights do.
+        tensors = {
+            f"weights/{name}": tensor.detach().to("cpu", copy=True)
+            for name, tensor in self.modules.state_dict().items()
         }
-        return state | {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
+        tensors |= {f"best/{name}": tensor for name, tensor in self.best_weights.items()}
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{index}/{name}": value for name, value in moments.items()}
+        plain = {name: getattr(self, name) for name in (*RESTORED, "origin", "seconds")}
+        plain |= {"scaler": self.scaler.state_dict(), "work": asdict(self.work)}
+        return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()} | plain
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load what `state_dict` returned; `earlier` lists where else its steps ran."""
-        self.modules.load_state_dict(state["weights"])
-        self.optimiser.load_state_dict(state["optimiser"])
+
+        def part(prefix: str) -> dict[str, Any]:
+            names = [name for name in state if name.startswith(prefix)]
+            return {name.removeprefix(prefix): state[name] for name in names}
+
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in part("optimiser/").items():
+            index, _, key = name.partition("/")
+            moments.setdefault(int(index), {})[key] = value
+        self.best_weights = part("best/")
+        self.modules.load_state_dict(part("weights/"))
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
         for name in RESTORED:
@@ -93,7 +109,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, origin: Mapping[str, Any]) -> None:
         """Name the folder, and the training by plain data: checkpoints of others are refused."""
-        self.folder, self.origin = folder, dict(origin)
+        self.folder, self.origin = folder, json.loads(json.dumps(origin))
         self._last = time.monotonic()
         self._interval = float(os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", INTERVAL))
         remove_partial(folder)
@@ -102,36 +118,44 @@ class Checkpoints:
         return time.monotonic() - self._last >= self._interval
 
     def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Write the checkpoint after `step` steps, then delete the oldest ones."""
+        """Write the checkpoint after `step` steps, then delete the oldest ones. `state` has tensors
+        without shared memory and plain data."""
+        tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+        facts = {name: value for name, value in state.items() if name not in tensors}
+        metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
         with staging_folder(self.folder / f"{step:08d}") as staging:
             file = staging / "checkpoint"
-            with open(file, "wb") as stream:  # whose errors name the disk, unlike those of torch
-                torch.save({"origin": self.origin, "state": state}, stream)
+            save_file(tensors, file, metadata)
             fsync(file)
-            os.replace(file, self.folder / f"{step:08d}-{sha256_file(file)}.pt")
-        for path in sorted(self.folder.glob("*.pt"))[:-GENERATIONS]:
+            os.replace(file, self.folder / f"{step:08d}-{sha256_file(file)}.safetensors")
+        for path in sorted(self.folder.glob("*.safetensors"))[:-GENERATIONS]:
             path.unlink()
         self._last = time.monotonic()
 
     def newest(self) -> tuple[Path, dict[str, Any]] | None:
-        """Return the newest intact checkpoint: its file and its state, on the CPU. Damaged ones are
-        reported on stderr and deleted, those of another training refused."""
-        files = sorted(self.folder.glob("*.pt"), reverse=True)
+        """Return the newest intact checkpoint: its file, and its tensors and plain data by name.
+        Damaged ones are reported on stderr and deleted, those of another training refused."""
+        files = sorted(self.folder.glob("*.safetensors"), reverse=True)
         for path in files:
-            if sha256_file(path) != path.stem.partition("-")[2]:
-                warn(f"{path} is damaged and was deleted")
-                path.unlink()
-                continue
-            content = torch.load(path, map_location="cpu", weights_only=True)
-            if content["origin"] != self.origin:
+            if sha256_file(path) == path.stem.partition("-")[2]:
+                return path, self._read(path)
+            warn(f"{path} is damaged and was deleted")
+            path.unlink()
+        if files:
+            warn(f"no checkpoint in {self.folder} is intact; the training starts over")
+        return None
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        with safe_open(path, framework="pt") as file:
+            metadata = {name: json.loads(text) for name, text in file.metadata().items()}
+            if metadata["origin"] != self.origin:
                 raise UserError(
                     f"{path} is of another training, or its corpus has changed; move its folder "
                     "away, or name another suite"
                 )
-            return path, content["state"]
-        if files:
-            warn(f"no checkpoint in {self.folder} is intact; the training starts over")
-        return None
+            # Copies: a mapped tensor may be slower to read, and is invalid without the file.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
+        return tensors | metadata["facts"]
 
 
 class Log:

@@ -38,9 +38,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         # safetensors and tokenizers raise exceptions of their own, which end with Rust's OS error.
         match = re.search(r"\(os error (\d+)\)", str(error))
-        # torch's writer of files raises another error after that of the disk.
-        raised = error if isinstance(error, OSError) else error.__context__
-        number = int(match[1]) if match else getattr(raised, "errno", None)
+        number = int(match[1]) if match else getattr(error, "errno", None)
         if number in (*DISK_FULL, errno.EROFS):
             raise write_error(path, number) from error
         raise

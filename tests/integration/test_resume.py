@@ -65,7 +65,7 @@ class Victim:
 
     @property
     def begun(self) -> bool:
-        return any((self.suite / "runs" / self.run.id / "checkpoints").glob("*.pt"))
+        return any((self.suite / "runs" / self.run.id / "checkpoints").glob("*.safetensors"))
 
     def kill(self, entry: str, draw: random.Random) -> str | None:
         """One sitting, killed in a phase or at some time: the phase hit, or None if it ended."""
@@ -142,7 +142,7 @@ def command(*given: str, **environment: str) -> subprocess.Popen[str]:
 def wait_for_checkpoint(process: subprocess.Popen[str], folder: Path, step: int) -> None:
     """Until a training has done so many steps."""
     for _ in range(12_000):
-        files = (folder / "checkpoints").glob("*.pt")
+        files = (folder / "checkpoints").glob("*.safetensors")
         if any(int(file.name[:8]) >= step for file in files):
             return
         assert process.poll() is None, process.communicate()

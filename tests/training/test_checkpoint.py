@@ -178,7 +178,7 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
         save(self, *arguments)
         steps.append([int(path.name[:8]) for path in generations(tmp_path / "often")])
         for path in generations(tmp_path / "often"):
-            assert path.name[9:] == f"{sha256_file(path)}.pt"
+            assert path.name[9:] == f"{sha256_file(path)}.safetensors"
 
     with monkeypatch.context() as patch:
         patch.setattr(bench.training.checkpoint.Checkpoints, "save", watched)
@@ -186,7 +186,7 @@ def test_checkpoints_change_nothing_and_go_with_the_end(
     assert steps == [[1], [1, 2], [2, 3], [3, 4]]  # two generations, whatever comes
     monkeypatch.delenv("SENTBENCH_CHECKPOINT_SECONDS")
     # A short training writes none.
-    monkeypatch.setattr(bench.training.checkpoint.torch, "save", None)
+    monkeypatch.setattr(bench.training.checkpoint, "save_file", None)
     fit(make(), tmp_path / "seldom")
     assert_left(tmp_path / "seldom", left(tmp_path / "often"))
     assert_left(tmp_path / "often", unstopped(make()))
@@ -393,7 +393,7 @@ def test_a_signal_leaves_a_checkpoint_and_status_75(
 def test_signals_while_a_checkpoint_is_written(
     make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    run, plain = make(), bench.training.checkpoint.torch.save
+    run, plain = make(), bench.training.checkpoint.save_file
 
     def save(*given: Any) -> None:
         for _ in range(3):
@@ -402,12 +402,12 @@ def test_signals_while_a_checkpoint_is_written(
         os.kill(os.getpid(), signal.SIGUSR1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.training.checkpoint.torch, "save", save)
+        patch.setattr(bench.training.checkpoint, "save_file", save)
         told(patch, 0, signal.SIGUSR1)
         assert main(training_words(run, tmp_path)) == 75
     folder = tmp_path / "runs" / run.id
     (path,) = generations(folder)
-    assert path.name == f"00000001-{sha256_file(path)}.pt"
+    assert path.name == f"00000001-{sha256_file(path)}.safetensors"
     assert main(training_words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
 
