@@ -1,12 +1,12 @@
 """CoT-BERT: PromptBERT's vectors at the second mask of templates in two steps, less those around
 padding, with a negative template (docs/methods.md#cot-bert)."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
 
-from methods.base import Context, Field, Negatives, Step, Tokens, Views, cosine
+from methods.base import Context, Field, Negatives, Step, Tokens, Views, cosine, model_validator
 from methods.promptbert import MASK, SENTENCE, UNLABELLED, Prompt, PromptBERT, first_position
 
 _MEANS = f"means {MASK} , so it can be summarized as {MASK} ."
@@ -32,7 +32,7 @@ class CoTBERT(PromptBERT):
         )
         # Cosines of positive i and negative j are candidates of anchor i, too.
         cross: bool = True
-        # "padding" in the sentence's place, or only its "positions" as PromptBERT and any scoring
+        # "padding" in the sentence's place, or only its "positions" as PromptBERT
         denoise_by: Literal["padding", "positions"] = "padding"
         # Positions of a template around padding are those around words. RoBERTa gives padding
         # none, so there the released code's are not.
@@ -43,6 +43,15 @@ class CoTBERT(PromptBERT):
         def templates(self) -> list[str]:
             added = [] if self.template_3 is None else [self.template_3]
             return super().templates + added
+
+        @model_validator(mode="after")
+        def _check_padding(self) -> Self:
+            if self.denoise_scored and self.denoise_by == "padding":
+                raise ValueError(
+                    "padding cannot be subtracted from a scored vector; set denoise_by=positions "
+                    "or denoise_scored=false"
+                )
+            return self
 
     # The released scripts, the same for both backbones: code-for-BERT/train.py:487-514.
     _recipe = {"batch_size": 256, "learning_rate": 1e-5, "max_length": 34, "drop_last": True}

@@ -36,6 +36,7 @@ OUT_OF_LIMITS = [item for _, limits in of_methods("OUT_OF_LIMITS") for item in l
 REFUSED = [
     *((f"{method}{',' if '[' in method else '['}{word}]", f"'{word.partition('=')[0]}'")
       for method, words in OUT_OF_LIMITS for word in words.split()),
+    ("cot-bert[denoise_scored=true]", "padding cannot be subtracted from"),
     ("cot-bert[template_3=<sentence> is]", "a template needs <sentence> once"),
     *((f"promptbert[{name}={template}]", "a template needs <sentence> once")
       for name in ("template", "template_2")
