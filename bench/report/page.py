@@ -33,7 +33,7 @@ from bench.report.figures.measured import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.printed_table import ShownRow, ShownTable
-from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
+from bench.report.tables import measured_averages, order_text, quoted_tables, summaries
 from bench.reported import SOURCES, paper_name, printed_text
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings

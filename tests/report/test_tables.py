@@ -16,7 +16,6 @@ from bench.comparison.order import orders
 from bench.comparison.reproduction import Cell, Line, judge, leaderboard
 from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import STS_TASKS
-from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
 from bench.report.formats import Bold, html, latex
 from bench.report.printed_table import (
@@ -30,8 +29,14 @@ from bench.report.printed_table import (
     printed_tables,
     shown_table,
 )
-from bench.report.summaries import summaries
-from bench.report.tables import columns, leaderboard_caption, render_tables, shown_leaderboard
+from bench.report.render import render_figures
+from bench.report.tables import (
+    columns,
+    leaderboard_caption,
+    render_tables,
+    shown_leaderboard,
+    summaries,
+)
 from bench.reported import mapped
 from bench.reported.address import row_name, slug
 from bench.results import suite_results
