@@ -121,7 +121,7 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
     assert "≠ not comparable" in [text.get_text() for text in panel.texts]
     assert any("with any paper" in text.get_text() for text in figure.texts)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["printed", "ours, official settings", "open: not comparable with print"]
+    assert texts == ["printed", "ours, official settings, not comparable with print"]
 
 
 def test_both_settings_are_full_where_they_are_comparable(suite):

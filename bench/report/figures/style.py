@@ -45,7 +45,6 @@ WIDTH, MARGIN = 7.2, 0.08  # inches: width of a figure, its margins
 NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
 
 Look = dict[str, Any]
-IN_LEGEND: Look = {"ms": 9}  # strokes no higher than a line of the legend
 PRINTED: Look = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
 PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
