@@ -28,7 +28,7 @@ from bench.report.printed_table import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
 from bench.reported.number import printed_gains
-from bench.results.records import is_outside, named, with_stand_ins
+from bench.results.records import named, with_stand_ins
 from bench.results.suite_results import SuiteResults
 
 # --- Layout ---
@@ -123,15 +123,8 @@ def figure_of_rows(
     return figure
 
 
-def heading(backbone: str, labels: Iterable[str]) -> str:
-    """A backbone, or what the rows are that have none."""
-    if backbone != NO_BACKBONE.name:
-        return backbone
-    outside = list(map(is_outside, labels))
-    kinds = [] if all(outside) else ["no backbone"]
-    if any(outside):
-        kinds.append("outside encoder" if sum(outside) == 1 else "outside encoders")
-    return ", ".join(kinds)
+def heading(backbone: str) -> str:
+    return "no backbone" if backbone == NO_BACKBONE.name else backbone
 
 
 def core(values: pd.Series) -> tuple[float, float]:
@@ -278,7 +271,7 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
             label = f"a seed, {kind} settings" if row.corpus else kind
             marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
             marks.append(([mean] if row.averages else [], 0, MEAN))
-            panel, text = heading(backbone, part["label"]), score_text(mean, sd)
+            panel, text = heading(str(backbone)), score_text(mean, sd)
             rows.append(Row(panel, named(row.label, row.setting), text, marks))
     return figure_of_rows(
         rows,
@@ -344,7 +337,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
             name = ", ".join(line_of(row)[name] for name in names)
             text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
             bold = row["verdict"] != "undecided"
-            rows.append(Row(heading(backbone, part["label"]), name, text, marks, bold=bold))
+            rows.append(Row(heading(str(backbone)), name, text, marks, bold=bold))
     note = " ".join(filter(None, notes))
     figure = figure_of_rows(rows, title, note, scale, always=[0])
     for panel in figure.axes:

@@ -1,9 +1,8 @@
 """The data of a paper's figure: one table from a suite, from which the whole figure is drawn."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,8 +30,14 @@ Kind = Literal[
     "tokens",  # similarity of the tokens of one sentence
     "in-batch",  # neighbours by batch size
 ]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 # A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
-Runs = Annotated[list[str], BeforeValidator(lambda runs: [runs] if isinstance(runs, str) else runs)]
+Runs = Annotated[list[str], BeforeValidator(_as_list)]
 
 
 class Series(Model):
@@ -69,11 +74,8 @@ class PaperFigure(Model):
         """An entry with a list of backbones stands for a series on each."""
         series = []
         for entry in entries:
-            backbones = entry.get("backbone")
-            if isinstance(backbones, list):
-                series += [entry | {"backbone": backbone} for backbone in backbones]
-            else:
-                series.append(entry)
+            for backbone in _as_list(entry.get("backbone")):
+                series.append(entry | {"backbone": backbone})
         return series
 
     @property
@@ -233,7 +235,8 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
         points = [(series.backbone, x) for series, x in missing if series.label == label]
         xs = [x for _, x in points if x is not None]
         on = f" on {', '.join(dict(points))}" if several else ""
-        texts.append(label + (f" at {ranges(xs)}" if xs else "") + on)
+        at = ", ".join(f"{x:g}" for x in xs)
+        texts.append(label + (f" at {at}" if xs else "") + on)
     return "; ".join(texts)
 
 
@@ -263,16 +266,3 @@ def common_mean(rows: pd.DataFrame, by: str, values: list[str]) -> pd.DataFrame:
     drop out."""
     groups = rows.groupby(by)
     return groups[values].mean()[groups["seed"].nunique() == rows["seed"].nunique()]
-
-
-def ranges(values: Iterable[float]) -> str:
-    """Numbers as text, with consecutive ones as a range.
-
-    >>> ranges([0.5, 4, 5, 6, 8])
-    '0.5, 4 to 6, 8'
-    """
-    parts = []
-    for _, group in groupby(enumerate(sorted(values)), key=lambda item: item[1] - item[0]):
-        run = [f"{value:g}" for _, value in group]
-        parts.append(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run))
-    return ", ".join(parts)

@@ -32,7 +32,6 @@ from bench.report.figures.style import (
     GREY,
     INK,
     LINE,
-    PALE,
     POINTS,
     Look,
     color_bar,
@@ -226,11 +225,10 @@ LOWER = "{} (lower is better)"
 def draw_alignment(
     figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet
 ) -> Figure:
-    """Alignment against uniformity: the marker is the method, its colour and the number are the
-    average STS score."""
-    values = ["uniformity", "alignment", "average"]
-    means = table.groupby(["series", "backbone"], sort=False)[values].mean()
-    handles = keys(table, series, color=INK, mfc=PALE, ms=7, ls="")
+    """Alignment against uniformity: means over seeds with the average STS score, and every seed."""
+    columns = ["uniformity", "alignment", "average"]
+    means = table.groupby(["backbone", "series"], sort=False)[columns].mean()
+    handles = keys(table, series, ms=7, ls="")
     handles += seen(
         (len(table) > len(means), key("a seed", color=GREY, marker=".", ms=3, ls="")),
         (len(means) > table["backbone"].nunique(), key("one backbone", color=GREY, lw=0.9)),
@@ -239,24 +237,17 @@ def draw_alignment(
         handles, height=3.7,
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
-    averages = means["average"].dropna()
-    scale = ScalarMappable(Normalize(averages.min() - 0.3, averages.max() + 0.3), "cividis")
-    if len(averages):
-        color_bar(drawn, [panel], scale, "average STS, test")
+    if len(table) > len(means):
+        seeds = POINTS | {"marker": ".", "color": GREY, "ms": 3}
+        panel.plot(table["uniformity"], table["alignment"], **seeds, zorder=2)
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):
         panel.plot(rows["uniformity"], rows["alignment"], color=GREY, lw=0.9, zorder=1)
         name = place_of(table, backbone)
-        for (label, _), (x, y, average) in rows.iterrows():
-            seeds = table[(table["series"] == label) & (table["backbone"] == backbone)]
-            mark = series[label] | POINTS
-            if len(seeds) > 1:
-                small = mark | {"color": GREY, "ms": 2}
-                panel.plot(seeds["uniformity"], seeds["alignment"], **small, zorder=2)
-            known = pd.notna(average)
-            face = scale.to_rgba(average) if known else "white"
-            panel.plot(x, y, **mark | {"ms": 8, "mew": 0.9, "mec": INK, "mfc": face}, zorder=3)
-            texts.append((x, y, f"{name} ({average:.1f})".strip() if known else name))
+        for (_, label), (x, y, average) in rows.iterrows():
+            panel.plot(x, y, **series[label] | POINTS | {"ms": 7}, zorder=3)
+            text = name if pd.isna(average) else f"{name} ({average:.1f})".strip()
+            texts.append((x, y, text))
             name = ""  # once for each backbone
     panel.margins(0.15, 0.12)
     _annotate(panel, texts, table[["uniformity", "alignment"]].to_numpy())
