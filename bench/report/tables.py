@@ -149,59 +149,52 @@ NOT_COMPARABLE = VERDICT_SYMBOLS["not comparable"]
 MARKED = f"{NOT_COMPARABLE} not comparable: {VERDICT_MEANINGS['not comparable']}"
 
 
-def quoted_numbers(suite: SuiteResults, board: str) -> pd.DataFrame:
-    """Each score of `bench.reported.quoted` for a board with ours, one per seed; `mark` is ≠ if
-    they are not comparable."""
-    about, rows = suite.boards[board], []
-    for row in quoted(board).to_dict("records"):
-        runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
-        differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
-        for task in (*about.tasks, "Avg"):
-            ours = points(runs, about, task)
-            mean, sd = mean_and_sd(ours)
-            rows.append({name: row[name] for name in ("name", "run", "backbone", "quoted_from")} | {
-                "task": task,
-                "quoted": row[task],
-                "measured_on": runs[0].plan.backbone if ours else "",
-                "ours": ours,
-                "n": len(ours),
-                "mean": mean,
-                "sd": sd,
-                "mark": NOT_COMPARABLE if ours and differ else "",
-            })  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def shown_quotes(numbers: pd.DataFrame) -> pd.DataFrame:
-    """`quoted_numbers` as texts: a line per quoted row, followed by ours if there is one."""
-    lines: list[dict[str, Any]] = []
-    groups = numbers.groupby(["name", "run", "backbone", "quoted_from"], sort=False)
-    for (name, run, backbone, source), row in groups:
-        line = {"Backbone": backbone, "Method": name, "Line": "quoted"}
-        scores = dict(zip(row["task"], row["quoted"], strict=True))
-        lines.append(line | scores | {"Quoted from": source})
-        most = row["n"].max()
-        if most:
-            measured_on = with_stand_ins(backbone, row["measured_on"])
-            line |= {"Backbone": measured_on, "Line": f"ours, {run.partition('@')[2]}, n = {most}"}
-            for cell in row.itertuples():
-                line[cell.task] = f"{score_text(cell.mean, cell.sd)} {cell.mark}".strip()
-            lines.append(line)
-    return pd.DataFrame(lines, dtype=object).fillna("")
-
-
 def quoted_tables(suite: SuiteResults, boards: Iterable[str]) -> list[Summary]:
-    """The quoted scores of those boards that have any, as `quoted_<board>`."""
+    """The quoted scores of those boards that have any, as `quoted_<board>`: `numbers` has each
+    score with ours, one per seed, `shown` a line per quoted row, followed by ours if there is
+    one."""
     tables = []
     for board in boards:
-        numbers = quoted_numbers(suite, board)
-        if len(numbers):
-            sentences = [QUOTED_CAPTION, suite.remark_on(numbers["measured_on"])]
-            if numbers["mark"].any():
+        about = suite.boards[board]
+        numbers: list[dict[str, Any]] = []
+        lines: list[dict[str, str]] = []
+        for row in quoted(board).to_dict("records"):
+            runs = select(suite, row["run"], row["backbone"]) if row["run"] else []
+            differ = any(deviations_from_print(run, row["backbone"], about.metric) for run in runs)
+            line = {"Backbone": row["backbone"], "Method": row["name"], "Line": "quoted"}
+            texts, most = dict(line), 0
+            lines.append(line)
+            line["Quoted from"] = row["quoted_from"]
+            for task in (*about.tasks, "Avg"):
+                ours = points(runs, about, task)
+                (mean, sd), mark = mean_and_sd(ours), NOT_COMPARABLE if ours and differ else ""
+                names = ("name", "run", "backbone", "quoted_from")
+                numbers.append({name: row[name] for name in names} | {
+                    "task": task,
+                    "quoted": row[task],
+                    "measured_on": runs[0].plan.backbone if ours else "",
+                    "ours": ours,
+                    "n": len(ours),
+                    "mean": mean,
+                    "sd": sd,
+                    "mark": mark,
+                })  # fmt: skip
+                line[task], most = row[task], max(most, len(ours))
+                texts[task] = f"{score_text(mean, sd)} {mark}".strip()
+            if most:
+                texts["Backbone"] = with_stand_ins(row["backbone"], [runs[0].plan.backbone])
+                texts["Line"] = f"ours, {row['run'].partition('@')[2]}, n = {most}"
+                lines.append(texts)
+        if numbers:
+            table = pd.DataFrame(numbers)
+            sentences = [QUOTED_CAPTION, suite.remark_on(table["measured_on"])]
+            if table["mark"].any():
                 sentences.insert(1, MARKED)
             caption = ". ".join(sentences).rstrip(". ")
-            title, shown = f"Quoted scores: {suite.boards[board].family}", shown_quotes(numbers)
-            tables.append(Summary(f"quoted_{board}", title, caption, numbers, shown))
+            columns = ["Backbone", "Method", "Line", *about.tasks, "Avg", "Quoted from"]
+            shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
+            title = f"Quoted scores: {about.family}"
+            tables.append(Summary(f"quoted_{board}", title, caption, table, shown))
     return tables
 
 
