@@ -15,7 +15,7 @@ from bench.comparison.reproduction import Cell, grouped, judge
 from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
-from bench.report.formats import Bold, plain, score_text
+from bench.report.formats import Bold, plain, score_text, templates
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
 from bench.reported import SOURCES, printed_names, printed_text
 from bench.reported.address import row_name, slug
@@ -280,23 +280,17 @@ def legend(table: ShownTable) -> str:
 
 def captioned(suite: SuiteResults, table: ShownTable) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
-    cells = table.cells
-    parts = [
-        f"{SOURCES[table.source]}, {table.name}: {metrics_of(cells)}, printed and measured "
-        f"(mean ± standard deviation over n seeds)."
-    ]
+    cells, numbers = table.cells, [cell.number for cell in table.cells]
     elsewhere = [cell for cell in cells if cell.number.split != cell.number.our_split]
-    for stated, own in grouped(elsewhere, lambda cell: cell.number.split).items():
-        printed = "Printed" if len(own) == len(cells) else "Some are printed"
-        where = f"as of the {stated} sets" if stated else "without the name of a set"
-        splits = listed(cell.number.our_split for cell in own)
-        parts.append(f"{printed} {where}; ours are of the {splits} sets.")
-    if not elsewhere and {cell.number.split for cell in cells} == {"dev"}:
-        has_average = any(cell.number.task == "Avg" for cell in cells)
-        averaged = "; Avg is of two, STS-B and SICK-R" if has_average else ""
-        parts.append(f"All scores are of dev sets{averaged}.")
     remark = suite.remark_on(cell.ours.measured_on for cell in cells)
-    return " ".join(filter(None, [*parts, *notes(cells), remark, suite.growth]))
+    text = templates().get_template("printed.txt").render(
+        paper=SOURCES[table.source], table=table, metrics=metrics_of(cells), listed=listed,
+        elsewhere=grouped(elsewhere, lambda cell: cell.number.split),
+        has_average="Avg" in {number.task for number in numbers},
+        only_dev=not elsewhere and {number.split for number in numbers} == {"dev"},
+        notes=[*notes(cells), remark, suite.growth],
+    )  # fmt: skip
+    return " ".join(text.split())
 
 
 def notes(cells: Sequence[Cell]) -> list[str]:

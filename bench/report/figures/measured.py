@@ -173,7 +173,11 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             # The first of the runs that the suite has is drawn.
             for text in texts:
                 runs = select(suite, text, series.backbone)
-                drawn = [row for run in runs for row in _ours(figure, series, x, text, run)]
+                drawn = []
+                for run in runs:
+                    head = _head(series, x, text) | {"origin": OURS, "seed": run.plan.seed}
+                    head["measured_on"] = run.plan.backbone
+                    drawn += [head | row for row in _rows(figure, run)]
                 if drawn:
                     break
             else:  # it has none of them
@@ -216,14 +220,6 @@ def _head(series: Series, x: float | None, run: str) -> Row:
     backbone = series.backbone
     head: Row = {"series": series.label, "run": run, "backbone": backbone, "measured_on": backbone}
     return head | {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
-
-
-def _ours(
-    figure: PaperFigure, series: Series, x: float | None, text: str, run: RunResults
-) -> list[Row]:
-    head = _head(series, x, text)
-    head |= {"measured_on": run.plan.backbone, "seed": run.plan.seed, "origin": OURS}
-    return [head | row for row in _rows(figure, run)]
 
 
 def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> str:

@@ -34,7 +34,6 @@ from bench.report.figures.style import (
     LINE,
     POINTS,
     Look,
-    color_bar,
     grid,
     key,
     looks,
@@ -370,7 +369,8 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet:
         panel.set_xticks(positions, words, rotation=90, size=small)
         panel.set_yticks(positions, words, size=small)
         panel.tick_params(length=0)
-    color_bar(drawn, axes, ScalarMappable(scale, "cividis"), "cosine")
+    bar = drawn.colorbar(ScalarMappable(scale, "cividis"), ax=axes, fraction=0.03, aspect=30)
+    bar.set_label("cosine")
     return drawn
 
 

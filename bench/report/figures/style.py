@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -154,13 +153,6 @@ def grid(
 def heading(panel: Axes, text: str) -> None:
     """A panel's title."""
     panel.set_title(text, loc="left", size=8, weight="bold", pad=3)
-
-
-def color_bar(figure: Figure, panels: Sequence[Axes], scale: ScalarMappable, text: str) -> None:
-    """A colour bar to the right of panels."""
-    bar = figure.colorbar(scale, ax=panels, label=text, fraction=0.03, aspect=30)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(length=2, color=GREY)
 
 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
