@@ -54,7 +54,7 @@ class Row:
         marks: scores, their distance from the middle of the row, and their look, whose label is
             their entry of the legend; later ones are drawn over earlier ones.
         band: ends of a range that is shaded.
-        color, bold: of the text.
+        stands_out: whether the text is in bold and colour.
     """
 
     panel: str
@@ -62,8 +62,7 @@ class Row:
     text: str
     marks: Sequence[tuple[Sequence[float], float, style.Look]]
     band: tuple[float, float] | None = None
-    color: str = style.INK
-    bold: bool = False
+    stands_out: bool = False
 
 
 def figure_of_rows(
@@ -114,7 +113,8 @@ def figure_of_rows(
                 panel.plot(scores, [y + distance] * len(scores), **look)
             panel.text(
                 1.02, y, row.text, transform=panel.get_yaxis_transform(), va="center",
-                color=row.color, weight="bold" if row.bold else "normal",
+                color=style.ORANGE if row.stands_out else style.INK,
+                weight="bold" if row.stands_out else "normal",
             )  # fmt: skip
     panel.locator_params(axis="x", nbins=8)
     panel.set_xlabel(scale)
@@ -173,7 +173,6 @@ def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float
 
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
 LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRAINED}
-COLORS = {"lower": style.ORANGE, "higher": style.ORANGE, "not run": style.GREY}
 PRINTED = style.PRINTED | {"label": "printed"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
@@ -219,7 +218,6 @@ def _row(cell: Cell, panel: str) -> Row:
         f"{verdict.mark} {verdict.kind}",
         marks,
         band,
-        COLORS.get(verdict.kind, style.INK),
         verdict.kind in ("lower", "higher"),
     )
 
@@ -336,8 +334,8 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
             ]
             name = ", ".join(line_of(row)[name] for name in names)
             text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-            bold = row["verdict"] != "undecided"
-            rows.append(Row(heading(str(backbone)), name, text, marks, bold=bold))
+            is_decided = row["verdict"] != "undecided"
+            rows.append(Row(heading(str(backbone)), name, text, marks, stands_out=is_decided))
     note = " ".join(filter(None, notes))
     figure = figure_of_rows(rows, title, note, scale, always=[0])
     for panel in figure.axes:
@@ -366,7 +364,6 @@ def gains_figure() -> Figure:
             f"{100 * row.share:.0f} % of pairs",
             [([row.gain], 0, GAIN)],
             (0, row.reach),
-            style.ORANGE if is_beyond else style.INK,
             is_beyond,
         )
         for row, is_beyond in zip(table.itertuples(), beyond, strict=True)
