@@ -32,8 +32,6 @@ from bench.report.figures.compared import board_stem
 from bench.report.figures.measured import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
-from bench.report.printed_table import ShownRow, ShownTable
-from bench.report.tables import measured_averages, order_text, quoted_tables, summaries
 from bench.reported import SOURCES, paper_name, printed_text
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
@@ -129,7 +127,10 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
         "boards": boards,
         "sections": sorted(sections, key=lambda section: not section["table"].is_measured),
         "sources": {cell.number.source: paper_name(cell.number.source) for cell in cells},
-        "summaries": [*summaries(suite, order, cells), *quoted_tables(suite, leaderboards)],
+        "summaries": [
+            *tables.summaries(suite, order, cells),
+            *tables.quoted_tables(suite, leaderboards),
+        ],
         "verdicts": verdict_counts(cells),
         "summary": summary(suite, cells, leaderboards, len(audit)),
         "symbols": VERDICT_SYMBOLS,
@@ -213,7 +214,9 @@ def summary(
             baseline = baseline_name(suite, frame)
             paired = frame.query("board == @board and task == @task and kind == 'paired'")
             compared = Counter(paired["verdict"])
-    averages = [cell for cell in measured_averages(cells) if cell.ours.verdict.kind in COMPARED]
+    averages = [
+        cell for cell in tables.measured_averages(cells) if cell.ours.verdict.kind in COMPARED
+    ]
     gains = printed_gains()
     return _facts(
         "summary.txt",
@@ -287,7 +290,11 @@ def facts(cell: Cell) -> Facts:
 
 
 def _section(
-    suite: SuiteResults, stem: str, table: ShownTable, order: pd.DataFrame, entries: list[Json]
+    suite: SuiteResults,
+    stem: str,
+    table: printed_table.ShownTable,
+    order: pd.DataFrame,
+    entries: list[Json],
 ) -> Json:
     """A printed table, with the index of each number's entry."""
     numbers = {}
@@ -295,7 +302,7 @@ def _section(
         for shown in row.cells.values():
             numbers[shown.cell.number] = len(entries)
             entries.append(_entry(suite, table, row, shown.cell))
-    ordered = order_text(order, table.source, table.name)
+    ordered = tables.order_text(order, table.source, table.name)
     return {
         "stem": stem,
         "table": table,
@@ -307,7 +314,9 @@ def _section(
     }
 
 
-def _entry(suite: SuiteResults, table: ShownTable, row: ShownRow, cell: Cell) -> Json:
+def _entry(
+    suite: SuiteResults, table: printed_table.ShownTable, row: printed_table.ShownRow, cell: Cell
+) -> Json:
     """What a printed number opens: facts about it, and the runs of each of its sides."""
     number = cell.number
     name = row_name(number.method, number.variant) if table.is_sweep else row.name

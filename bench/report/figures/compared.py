@@ -48,7 +48,7 @@ class Row:
     """A row of a figure.
 
     Attributes:
-        panel: heading of its panel.
+        panel: heading of its panel, a backbone or its place.
         name: at the left.
         text: at the right.
         marks: scores, their distance from the middle of the row, and their look, whose label is
@@ -84,8 +84,9 @@ def figure_of_rows(
     """
     names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
     height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
-    panels = dict.fromkeys(row.panel for row in rows)
-    parts = {panel: [row for row in rows if row.panel == panel] for panel in panels}
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row.panel, []).append(row)
     whole = len(rows) * height + len(parts) * PANEL + BELOW
     handles: dict[str, Artist] = {}
     for scores, _, look in chain(*(row.marks for row in rows)):
@@ -105,7 +106,7 @@ def figure_of_rows(
         panel.tick_params(axis="x", length=2, color=style.GREY)
         panel.grid(color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        style.heading(panel, heading)
+        style.heading(panel, "no backbone" if heading == NO_BACKBONE.name else heading)
         for y, row in enumerate(part):
             if row.band:
                 panel.fill_between(row.band, y - 0.3, y + 0.3, **BAND)
@@ -121,10 +122,6 @@ def figure_of_rows(
     if always is not None:
         _zoom(figure, parts, always)
     return figure
-
-
-def heading(backbone: str) -> str:
-    return "no backbone" if backbone == NO_BACKBONE.name else backbone
 
 
 def core(values: pd.Series) -> tuple[float, float]:
@@ -262,15 +259,14 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     the planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = suite.planned(name)
     rows = []
-    for backbone, part in board.groupby("backbone", sort=False):
-        for row in part.itertuples():
-            kind = row.setting if row.corpus else SEEDLESS
-            mean, sd = mean_and_sd(row.averages)
-            label = f"a seed, {kind} settings" if row.corpus else kind
-            marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
-            marks.append(([mean] if row.averages else [], 0, MEAN))
-            panel, text = heading(str(backbone)), score_text(mean, sd)
-            rows.append(Row(panel, named(row.label, row.setting), text, marks))
+    for row in board.itertuples():
+        kind = row.setting if row.corpus else SEEDLESS
+        label = f"a seed, {kind} settings" if row.corpus else kind
+        mean, sd = mean_and_sd(row.averages)
+        marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
+        marks.append(([mean] if row.averages else [], 0, MEAN))
+        name = named(row.label, row.setting)
+        rows.append(Row(row.backbone, name, score_text(mean, sd), marks))
     return figure_of_rows(
         rows,
         f"Suite {suite.name}: every seed of every method, {about.title}",
@@ -323,19 +319,17 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     title = f"Suite {suite.name}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     rows = []
-    for backbone, part in frame.groupby("backbone", sort=False):
-        for row in part.to_dict("records"):
-            half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
-            ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
-            marks = [
-                (claims_of(row, claims)["claimed"].dropna().to_list(), 0, CLAIM),
-                (row["differences"], 0.16, DIFFERENCE),
-                (ends, -0.1, DIFFERENCES),
-            ]
-            name = ", ".join(line_of(row)[name] for name in names)
-            text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-            is_decided = row["verdict"] != "undecided"
-            rows.append(Row(heading(str(backbone)), name, text, marks, stands_out=is_decided))
+    for row in frame.to_dict("records"):
+        half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
+        ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
+        marks = [
+            (claims_of(row, claims)["claimed"].dropna().to_list(), 0, CLAIM),
+            (row["differences"], 0.16, DIFFERENCE),
+            (ends, -0.1, DIFFERENCES),
+        ]
+        name = ", ".join(line_of(row)[name] for name in names)
+        text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
+        rows.append(Row(row["backbone"], name, text, marks, None, row["verdict"] != "undecided"))
     note = " ".join(filter(None, notes))
     figure = figure_of_rows(rows, title, note, scale, always=[0])
     for panel in figure.axes:

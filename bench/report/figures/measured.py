@@ -238,9 +238,9 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
 
 def _printed(figure: PaperFigure, series: Series) -> Iterator[Row]:
     """The printed values of a series: scores, the best step of a training, or a released log."""
-    numbers = mapped()
-    here = (numbers["source"] == figure.source) & (numbers["backbone"] == series.backbone)
-    numbers = numbers[here & numbers["table"].isin(figure.printed)]
+    numbers = mapped().query(
+        "source == @figure.source and backbone == @series.backbone and table in @figure.printed"
+    )
     for x, (text, *_) in series.points:
         head = _head(series, x, text)
         for number in numbers[numbers["run"] == text].to_dict("records"):

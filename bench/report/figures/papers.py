@@ -333,8 +333,9 @@ def draw_densities(
         panel.plot(xs, heights, **look | LINE, lw=1.1, zorder=order + 0.5)
         stem = look | {"ls": "-", "ms": 3, "markevery": [0], "lw": 1.6}
         panel.plot([mean, mean], [group - 0.13, group - 0.02], **stem, zorder=order + 0.6)
-    trainings = table.groupby(["series", "seed"], dropna=False).ngroups  # all have the same pairs
-    sizes = table["group"].value_counts() // trainings
+    first = table.iloc[0]  # every training has the same pairs
+    same = table["seed"].eq(first["seed"]) | table["seed"].isna()
+    sizes = table.loc[same & (table["series"] == first["series"]), "group"].value_counts()
     groups = range(len(BOUNDS) + 1)
     names = [f"{group} to {group + 1}\n{sizes.get(group, 0)} pairs" for group in groups]
     panel.set_yticks(groups, names)
