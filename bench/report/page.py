@@ -32,6 +32,7 @@ from bench.report.figures.compared import board_stem
 from bench.report.figures.measured import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
+from bench.report.printed_table import ShownRow, ShownTable
 from bench.reported import SOURCES, paper_name, printed_text
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
@@ -292,7 +293,7 @@ def facts(cell: Cell) -> Facts:
 def _section(
     suite: SuiteResults,
     stem: str,
-    table: printed_table.ShownTable,
+    table: ShownTable,
     order: pd.DataFrame,
     entries: list[Json],
 ) -> Json:
@@ -314,9 +315,7 @@ def _section(
     }
 
 
-def _entry(
-    suite: SuiteResults, table: printed_table.ShownTable, row: printed_table.ShownRow, cell: Cell
-) -> Json:
+def _entry(suite: SuiteResults, table: ShownTable, row: ShownRow, cell: Cell) -> Json:
     """What a printed number opens: facts about it, and the runs of each of its sides."""
     number = cell.number
     name = row_name(number.method, number.variant) if table.is_sweep else row.name

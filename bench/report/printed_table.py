@@ -170,8 +170,6 @@ def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
 
 # --- As lines, for files and the terminal ---
 
-Line = dict[str, str]  # column -> text
-
 
 def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
     """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
