@@ -190,14 +190,8 @@ def summary(
     suite: SuiteResults, cells: Iterable[Cell], boards: Mapping[str, pd.DataFrame], audited: int
 ) -> Facts:
     """What was found, in a few lines, without those that have nothing to say: those of
-    `templates/summary.txt`.
-
-    Args:
-        suite: the suite.
-        cells: those of the suite, as `judge` returns them.
-        boards: its `leaderboards`.
-        audited: number of findings of the audit.
-    """
+    `templates/summary.txt`. `boards` are the suite's `leaderboards`; `audited` is the number of
+    findings of the audit."""
     # The first leaderboard with scores, and the column that sums it up: its average; else STS-B, or
     # its first task, if the suite plans too few tasks for an average. All but "sts" hold scores.
     has_sts = boards["sts"][[*STS_TASKS]].notna().any(axis=None)
