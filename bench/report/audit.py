@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.report.formats import csv, markdown
+from bench.report.formats import csv, markdown, templates
 from bench.reported.audit import FINDING_KINDS, Finding
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
@@ -19,13 +19,8 @@ def frame(findings: Sequence[Finding]) -> pd.DataFrame:
 
 def report(findings: Sequence[Finding]) -> str:
     """Findings as text, grouped by kind."""
-    parts = []
-    for kind, title in FINDING_KINDS.items():
-        group = [finding for finding in findings if finding.kind == kind]
-        if group:
-            lines = [f"  {finding.source}, {finding.table}: {finding.text}" for finding in group]
-            parts.append("\n".join([f"{title} ({len(lines)})", *lines]))
-    return "\n\n".join([*parts, f"{len(findings)} findings about printed numbers."])
+    template = templates().get_template("audit.txt")
+    return template.render(findings=findings, kinds=FINDING_KINDS)
 
 
 def write(findings: Sequence[Finding], out: Path) -> None:

@@ -8,14 +8,12 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.against_baseline import COMPARISON_SYMBOLS, IDENTITY, against, find
-from bench.report.formats import csv, plain, score_text, with_interval, write_table
+from bench.report.formats import csv, plain, score_text, templates, with_interval, write_table
 from bench.results.records import named
 from bench.results.suite_results import SuiteResults
 from bench.runs.paths import comparison_stem
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
-
-COMPARISON_LEGEND = "; ".join(f"{symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items())
 
 
 def names_of(frame: pd.DataFrame) -> list[str]:
@@ -100,19 +98,6 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-CAPTION = (
-    "A and B: mean ± standard deviation over the n seeds that both have; A - B: mean of their "
-    "differences with its 95 % t interval; P(A > B): share of the seeds at which A is higher, with "
-    "Wilson's interval; p of the permutation test, which flips signs, and of the paired t test "
-    "after Holm's correction, which decides"
-)
-PRINTED_CAPTION = (
-    "; the last columns are the printed numbers and their difference. (5 needed): 5 seeds of ours "
-    "would show a difference of that size. Part: (A - B) / (A - B, print), how much of the printed "
-    "difference ours has, with its 95 % interval, from 3 seeds on"
-)
-
-
 def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
     """The caption of a table of comparisons."""
     first, names = frame.iloc[0], names_of(frame)
@@ -121,13 +106,12 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
         ours = named(first["label"], first["setting"])
     if "Task" not in names:
         ours = f"{first['task']} of {ours}"
-    title = f"{ours} (A) against {baseline_name(suite, frame)} (B)"
-    text = f"Suite {suite.plan.suite}: {title}, {suite.planned(first['board']).title}. {CAPTION}"
-    if len(claims):
-        text += f"{PRINTED_CAPTION}. {COMPARISON_LEGEND}; ≠ not comparable with ours"
-    else:
-        text += f". {COMPARISON_LEGEND}"
-    return f"{text}. {suite.remark_on(frame['backbone'])}".strip()
+    text = templates().get_template("compared.txt").render(
+        suite=suite, ours=ours, baseline=baseline_name(suite, frame),
+        board=suite.planned(first["board"]), has_claims=len(claims) > 0,
+        symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(frame["backbone"]),
+    )  # fmt: skip
+    return " ".join(text.split())
 
 
 def render_versus(

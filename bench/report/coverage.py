@@ -2,7 +2,7 @@
 verdict."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 
 from bench.comparison.reproduction import Cell, judge, select
-from bench.comparison.verdict import VERDICT_SYMBOLS, Kind
+from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
-from bench.report.formats import csv, markdown
+from bench.report.formats import csv, markdown, templates
 from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name
 from bench.reported.number import numbers
@@ -80,11 +80,6 @@ def coverage(numbers: pd.DataFrame) -> pd.DataFrame:
     return tables[[*STAGES, *VERDICT_SYMBOLS]].sum().reset_index()
 
 
-def verdicts_in(counts: pd.DataFrame) -> list[Kind]:
-    """The verdicts that occur in `coverage`; others are not shown."""
-    return [kind for kind in VERDICT_SYMBOLS if counts[kind].any()]
-
-
 def without_recipe() -> pd.DataFrame:
     """The printed rows without a recipe: the columns `LABEL`, `reason`, `measures` and `numbers`
     (how many)."""
@@ -115,25 +110,6 @@ def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
     return SuiteResults(plan, list(by_id.values()))
 
 
-def _left_out(left_out: pd.DataFrame) -> Iterator[str]:
-    """Lines of text: each reason, and below it the rows without a recipe."""
-    for reason, rows in left_out.groupby("reason", sort=False):
-        yield f"{reason}: {rows['numbers'].sum()}"
-        for (source, table), group in rows.groupby(["source", "table"], sort=False):
-            names = dict.fromkeys(map(row_name, group["method"], group["variant"]))
-            yield f"  {source}, {table}: {group['numbers'].sum()} ({', '.join(names)})"
-
-
-def _unplanned(numbers: pd.DataFrame) -> Iterator[str]:
-    """Lines of text: the rows that have a recipe but no planned run."""
-    unplanned = numbers[(numbers["run"] != "") & ~numbers["planned"]]
-    for label, rows in unplanned.groupby([*LABEL, "run", "minus"], sort=False):
-        source, table, method, backbone, variant, run, minus = label
-        where = f"{source}, {table}, {row_name(method, variant)}, {backbone}"
-        compared = f"{run} minus {minus}" if minus else run
-        yield f"  {where}, {', '.join(rows['task'])}: {compared}"
-
-
 def render_coverage(
     suites: Sequence[Path], configs: Sequence[Path] = config.PAPERS, out: Path | None = None
 ) -> str:
@@ -151,31 +127,26 @@ def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) 
     if out and out.suffix not in (".md", ".csv"):
         raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
     numbers, left_out = coverage_of_numbers(suite, cells), without_recipe()
+    for rows in (numbers, left_out):
+        rows["row"] = list(map(row_name, rows["method"], rows["variant"]))
     counts = coverage(numbers)
-    kinds, measures = verdicts_in(counts), counts["measures"].sum()
+    kinds = [kind for kind in VERDICT_SYMBOLS if counts[kind].any()]
     columns = [*STAGES, *kinds]
     total = pd.DataFrame([{"source": "all", "table": ""} | counts[columns].sum().to_dict()])
     shown = pd.concat([counts[["source", "table", *columns]], total]).astype(str)
     shown = shown.rename(columns=VERDICT_SYMBOLS)
     caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite "
     caption += f"{suite.plan.suite}."
-    legend = "; ".join(f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in kinds)
-    missing = left_out.loc[left_out["measures"], "numbers"].sum()
-    below = [
-        f"Verdicts on those with a recipe: {legend}.",
-        "",
-        f"{missing} of the {measures} printed numbers that measure something have no recipe: "
-        f"{100 * missing / measures:.1f} %.",
-        "",
-        "Without a recipe:",
-        *_left_out(left_out),
-        "",
-        "With a recipe but not planned:",
-        *(list(_unplanned(numbers)) or ["  none"]),
-    ]
+    below = templates().get_template("coverage.txt").render(
+        kinds=kinds, symbols=VERDICT_SYMBOLS, left_out=left_out,
+        missing=left_out.loc[left_out["measures"], "numbers"].sum(),
+        measures=counts["measures"].sum(),
+        unplanned=numbers[(numbers["run"] != "") & ~numbers["planned"]],
+    )  # fmt: skip
     if out and out.suffix == ".csv":
-        write_text(out, csv(numbers.assign(targets=numbers["targets"].map(" ".join))))
+        targets = numbers["targets"].map(" ".join)
+        write_text(out, csv(numbers.assign(targets=targets).drop(columns="row")))
     elif out:
-        items = [re.sub("^( *)(?=.)", r"\1* ", line) for line in below]
-        write_text(out, "\n".join([markdown(shown, caption), *items, ""]))
-    return "\n".join([caption, "", shown.to_string(index=False), "", *below])
+        items = re.sub("^( *)(?=.)", r"\1* ", below, flags=re.MULTILINE)
+        write_text(out, f"{markdown(shown, caption)}\n{items}")
+    return "\n".join([caption, "", shown.to_string(index=False), "", below.rstrip()])

@@ -150,19 +150,17 @@ def templates() -> jinja2.Environment:
 
 
 def html(frame: pd.DataFrame, caption: str, note: str = "") -> str:
-    """A table of texts as an HTML element, with every text escaped and a note below."""
-    rows = frame.to_numpy().tolist()
+    """A page with a table of texts, with every text escaped and a note below."""
+    rows, columns = frame.to_numpy().tolist(), _alignments(frame)
     template = templates().get_template("table.html")
-    return template.render(caption=caption, columns=_alignments(frame), rows=rows, note=note)
+    return template.render(caption=caption, columns=columns, rows=rows, note=note)
 
 
 def write_table(
     out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str, note: str = ""
 ) -> None:
     """Write `numbers` as CSV, and the texts `shown` as Markdown, LaTeX and HTML."""
-    table = html(shown, caption, note)
-    page = templates().get_template("table_page.html").render(title=caption, table=table)
     write_text(out / f"{stem}.csv", csv(numbers))
     write_text(out / f"{stem}.md", markdown(shown, caption, note))
     write_text(out / f"{stem}.tex", latex(shown, caption, stem, note))
-    write_text(out / f"{stem}.html", page)
+    write_text(out / f"{stem}.html", html(shown, caption, note))

@@ -11,7 +11,6 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import nan
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,13 +27,12 @@ from bench.datasets.tasks import STS_TASKS
 from bench.registry.backbones import NO_BACKBONE
 from bench.report import printed_table, tables
 from bench.report.comparison_table import baseline_name
-from bench.report.coverage import STAGES, coverage, coverage_of_numbers, verdicts_in, without_recipe
+from bench.report.coverage import STAGES, coverage, coverage_of_numbers, without_recipe
 from bench.report.figures.compared import board_stem
 from bench.report.figures.measured import load_figures
 from bench.report.formats import TEMPLATES, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.printed_table import ShownRow, ShownTable
-from bench.report.summaries import measured_averages, order_text, quoted_tables, summaries
 from bench.reported import SOURCES, paper_name
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
@@ -130,23 +128,18 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
         "boards": boards,
         "sections": sorted(sections, key=lambda section: not section["table"].is_measured),
         "sources": {cell.number.source: paper_name(cell.number.source) for cell in cells},
-        "summaries": [*summaries(suite, order, cells), *quoted_tables(suite, leaderboards)],
+        "summaries": [
+            *tables.summaries(suite, order, cells),
+            *tables.quoted_tables(suite, leaderboards),
+        ],
         "verdicts": verdict_counts(cells),
         "summary": summary(suite, cells, leaderboards, len(audit)),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
         "titles": {figure.stem: figure.heading for figure in load_figures()},
-        "counts": _counts(coverage(coverage_of_numbers(suite, cells))),
-        "without_recipe": [
-            (
-                f"{paper_name(row.source)}, {row.table}",
-                row_name(row.method, row.variant),
-                row.backbone,
-                str(row.numbers),
-                row.reason,
-            )
-            for row in without_recipe().itertuples()
-        ],
+        "stages": STAGES,
+        "counts": coverage(coverage_of_numbers(suite, cells)).to_dict("records"),
+        "without_recipe": list(without_recipe().itertuples()),
         "findings": {
             title: [finding for finding in audit if finding.kind == kind]
             for kind, title in FINDING_KINDS.items()
@@ -155,8 +148,10 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
         "provenance": _provenance(suite),
         "hyperparameters": hyperparameter_sections(),
         "recipe": recipe_of(suite),
+        "score": score_text,
         "paper": paper_name,
         "address": address,
+        "row_name": row_name,
         "data": {
             "runs": runs,
             "origins": origins,
@@ -195,14 +190,8 @@ def summary(
     suite: SuiteResults, cells: Iterable[Cell], boards: Mapping[str, pd.DataFrame], audited: int
 ) -> Facts:
     """What was found, in a few lines, without those that have nothing to say: those of
-    `templates/summary.txt`.
-
-    Args:
-        suite: the suite.
-        cells: those of the suite, as `judge` returns them.
-        boards: its `leaderboards`.
-        audited: number of findings of the audit.
-    """
+    `templates/summary.txt`. `boards` are the suite's `leaderboards`; `audited` is the number of
+    findings of the audit."""
     # The first leaderboard with scores, and the column that sums it up: its average; else STS-B, or
     # its first task, if the suite plans too few tasks for an average. All but "sts" hold scores.
     has_sts = boards["sts"][[*STS_TASKS]].notna().any(axis=None)
@@ -220,7 +209,9 @@ def summary(
             baseline = baseline_name(suite, frame)
             paired = frame.query("board == @board and task == @task and kind == 'paired'")
             compared = Counter(paired["verdict"])
-    averages = [cell for cell in measured_averages(cells) if cell.ours.verdict.kind in COMPARED]
+    averages = [
+        cell for cell in tables.measured_averages(cells) if cell.ours.verdict.kind in COMPARED
+    ]
     gains = printed_gains()
     return _facts(
         "summary.txt",
@@ -294,7 +285,11 @@ def facts(cell: Cell) -> Facts:
 
 
 def _section(
-    suite: SuiteResults, stem: str, table: ShownTable, order: pd.DataFrame, entries: list[Json]
+    suite: SuiteResults,
+    stem: str,
+    table: ShownTable,
+    order: pd.DataFrame,
+    entries: list[Json],
 ) -> Json:
     """A printed table, with the index of each number's entry."""
     numbers = {}
@@ -302,7 +297,7 @@ def _section(
         for shown in row.cells.values():
             numbers[shown.cell.number] = len(entries)
             entries.append(_entry(suite, table, row, shown.cell))
-    ordered = order_text(order, table.source, table.name)
+    ordered = tables.order_text(order, table.source, table.name)
     return {
         "stem": stem,
         "table": table,
@@ -345,17 +340,6 @@ def _sides(suite: SuiteResults, cell: Cell) -> list[Json]:
             name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
             sides.append(_side(name, runs, (run.scores.get(number.key) for run in runs)))
     return sides
-
-
-def _counts(counts: pd.DataFrame) -> Json:
-    """`coverage` as a table of texts."""
-    names = {stage: stage.capitalize() for stage in STAGES}
-    names |= {kind: f"{VERDICT_SYMBOLS[kind]} {kind}" for kind in verdicts_in(counts)}
-    rows = [
-        [f"{paper_name(row['source'])}, {row['table']}", *(str(row[name]) for name in names)]
-        for row in counts.to_dict("records")
-    ]
-    return {"columns": {"Table": False} | dict.fromkeys(names.values(), True), "rows": rows}
 
 
 # --- Runs ---
@@ -431,14 +415,15 @@ def _text(value: Any) -> str:
 def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     """Each field of the scores' provenance with its distinct values; with several, how many runs
     have each."""
-    provenances = [run.provenance for run in suite.runs if run.provenance]
-    facts = [fact for provenance in provenances for fact in _origin(provenance)]
+    counts: dict[str, Counter[str]] = {}
+    for run in suite.runs:
+        for title, text in _origin(run.provenance):
+            counts.setdefault(title, Counter())[text] += 1
     rows = {}
-    for title in dict.fromkeys(title for title, _ in facts):
-        counts = Counter(text for name, text in facts if name == title)
-        texts = [f"{text} ({counted(n, 'run')})" for text, n in counts.most_common()]
-        rows[title] = texts if len(counts) > 1 else list(counts)
-    dates = [str(provenance["date"]) for provenance in provenances if provenance.get("date")]
+    for title, texts in counts.items():
+        several = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
+        rows[title] = several if len(texts) > 1 else list(texts)
+    dates = [str(run.provenance["date"]) for run in suite.runs if run.provenance.get("date")]
     if dates:
         rows["Scored"] = [" to ".join(dict.fromkeys((min(dates), max(dates))))]
     statuses = Counter(run.status for run in suite.runs)
@@ -446,10 +431,10 @@ def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     return rows
 
 
-def _analyses(suite: SuiteResults) -> dict[str, list[Any]]:
-    """The analyses that are shown as tables: of "alignment" rows of texts, of others (title of the
-    run, result). "missing" lists analyses without a result: (analysis and run, reason)."""
-    analyses: dict[str, list[Any]] = {}
+def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
+    """The analyses that are shown as tables, by name: (title of the run, result); "missing" lists
+    those without a result: (analysis and run, reason)."""
+    analyses: dict[str, list[tuple[str, Any]]] = {}
     for run in suite.runs:
         title = f"{named(run.plan.label, run.plan.setting)}, {run.plan.backbone}"
         if run.plan.seed is not None:
@@ -457,11 +442,6 @@ def _analyses(suite: SuiteResults) -> dict[str, list[Any]]:
         for name, result in run.analyses.items():
             if "reason" in result:
                 analyses.setdefault("missing", []).append((f"{name} of {title}", result["reason"]))
-            elif name == "alignment":
-                for task, parts in result.items():
-                    for part, values in parts.items():
-                        both = [score_text(values[of], nan, 3) for of in (name, "uniformity")]
-                        analyses.setdefault(name, []).append([title, task, part, *both])
-            elif name in ("memory", "nearest"):
+            elif name in ("alignment", "memory", "nearest"):
                 analyses.setdefault(name, []).append((title, result))
     return analyses

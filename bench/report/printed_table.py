@@ -3,9 +3,11 @@ are made."""
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 
@@ -13,7 +15,7 @@ from bench.comparison.reproduction import Cell, grouped, judge
 from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
-from bench.report.formats import Bold, plain, score_text
+from bench.report.formats import Bold, plain, score_text, templates
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
 from bench.reported import SOURCES
 from bench.reported.address import printed_names, row_name, slug
@@ -84,86 +86,67 @@ def printed_tables(cells: Sequence[Cell]) -> dict[str, ShownTable]:
 
 
 def shown_table(cells: Sequence[Cell]) -> ShownTable:
-    """The cells of a printed table as texts: a row per printed row, of a sweep one per line."""
+    """The cells of a printed table as texts: a row per printed row and a column per task, of a
+    sweep a row per line and a column per value."""
     lines = _sweep_lines(cells)
-    printed = _best(cells, lambda cell: cell.number.value, lines)
-    ours = _best(cells, _shown_mean, lines)
+    best = _best(cells, lines)
     shown: dict[Number, ShownCell] = {}
     for cell in cells:
         number, line = cell.number, cell.ours
-        score = score_text(line.mean, line.sd, number.our_metric.digits) if line.n else ""
+        printed = number.text
+        ours = score_text(line.mean, line.sd, number.our_metric.digits) if line.n else ""
+        if best.at[number, "printed"]:
+            printed = Bold(printed)
         # Which mean of fewer seeds is best would be chance.
-        enough = line.deterministic or line.n >= FEWEST_SEEDS
-        shown[number] = ShownCell(
-            cell,
-            _text(number.text, number in printed),
-            _text(score, enough and number in ours),
-        )
-    if lines:
-        return _sweep(cells, lines, shown)
+        if best.at[number, "ours"] and (line.deterministic or line.n >= FEWEST_SEEDS):
+            ours = Bold(ours)
+        shown[number] = ShownCell(cell, printed, ours)
 
-    tasks = dict.fromkeys(cell.number.task for cell in cells)
-    columns = sorted(tasks, key=lambda task: task == "Avg")
-    splits = {cell.number.split for cell in cells}
-    directions = {cell.number.form.direction for cell in cells} - {""}
-    rows = []
-    for row in grouped(cells, lambda cell: (cell.number.label, cell.number.split)).values():
-        number = row[0].number
-        name = printed_names().get(number.label) or row_name(number.method, number.variant)
-        name += f" {number.split}" if len(splits) > 1 and number.split else ""
-        by_task = {cell.number.task: cell for cell in row}
-        decisive = by_task.get(columns[-1], row[-1])
-        if len(directions) > 1 and decisive.number.form.direction:
-            name += f", {decisive.number.form.direction}"
-        texts = {task: shown[cell.number] for task, cell in by_task.items()}
-        rows.append(ShownRow(name, number.backbone, "", texts, decisive))
-    return ShownTable(cells, columns, rows, is_sweep=False)
-
-
-def _sweep(
-    cells: Sequence[Cell], lines: Mapping[Number, str], shown: Mapping[Number, ShownCell]
-) -> ShownTable:
-    """A table that varies one quantity as a grid: a column per value."""
-    columns = list(dict.fromkeys(cell.number.variant for cell in cells))
-    groups = grouped(
-        cells, lambda cell: (lines[cell.number], cell.number.backbone, cell.number.task)
-    )
-    rows = []
-    for (line, backbone, task), row in groups.items():
-        texts = {cell.number.variant: shown[cell.number] for cell in row}
-        rows.append(ShownRow(line, backbone, task, texts, row[-1]))
-    return ShownTable(cells, columns, rows, is_sweep=True)
-
-
-def _text(text: str, is_best: bool) -> str:
-    return Bold(text) if is_best else text
-
-
-def _shown_mean(cell: Cell) -> float | None:
-    """Our mean as it is shown; none over the seeds that did not diverge."""
-    ours = cell.ours
-    return round(ours.mean, 2) if ours.n and ours.verdict.kind != "diverged" else None
-
-
-def _best(
-    cells: Sequence[Cell], value: Callable[[Cell], float | None], lines: Mapping[Number, str]
-) -> set[Number]:
-    """The numbers with the highest value of their column, among the rows of their backbone, in a
-    sweep of their line. Where all are equal, none is."""
-
-    def column(cell: Cell) -> tuple[str, ...]:
+    def row_of(cell: Cell) -> tuple[str, ...]:
         number = cell.number
-        line = lines.get(number, "")
-        return number.backbone, number.task, number.split, number.metric, line
+        if lines:
+            return lines[number], number.backbone, number.task
+        return *number.label, number.split
 
-    best: set[Number] = set()
-    for group in grouped([cell for cell in cells if cell.number.is_score], column).values():
-        values = [value(cell) for cell in group]
-        known = {number for number in values if number is not None}
-        if len(known) > 1:
-            pairs = zip(group, values, strict=True)
-            best |= {cell.number for cell, number in pairs if number == max(known)}
-    return best
+    def column_of(cell: Cell) -> str:
+        return cell.number.variant if lines else cell.number.task
+
+    columns = sorted(dict.fromkeys(map(column_of, cells)), key=lambda column: column == "Avg")
+    several_splits = len({cell.number.split for cell in cells}) > 1
+    several_directions = len({cell.number.form.direction for cell in cells} - {""}) > 1
+    rows = []
+    for row in grouped(cells, row_of).values():
+        number = row[0].number
+        texts = {column_of(cell): shown[cell.number] for cell in row}
+        decisive = texts[columns[-1]].cell if columns[-1] in texts else row[-1]
+        if lines:
+            rows.append(ShownRow(lines[number], number.backbone, number.task, texts, decisive))
+            continue
+        name = printed_names().get(number.label) or row_name(number.method, number.variant)
+        name += f" {number.split}" if several_splits and number.split else ""
+        if several_directions and decisive.number.form.direction:
+            name += f", {decisive.number.form.direction}"
+        rows.append(ShownRow(name, number.backbone, "", texts, decisive))
+    return ShownTable(cells, columns, rows, is_sweep=bool(lines))
+
+
+def _best(cells: Sequence[Cell], lines: Mapping[Number, str]) -> pd.DataFrame:
+    """Whether `printed` and `ours` are the highest of their column, among the rows of their
+    backbone, in a sweep of their line, by number. Where all are equal, none is."""
+    columns, values = [], []
+    for cell in cells:
+        number, ours = cell.number, cell.ours
+        columns.append(
+            (number.backbone, number.task, number.split, number.metric, lines.get(number))
+        )
+        # As it is shown; none over the seeds that did not diverge.
+        has_mean = ours.n and ours.verdict.kind != "diverged"
+        values.append((number.value, round(ours.mean, 2) if has_mean else nan))
+    numbers = [cell.number for cell in cells]
+    table = pd.DataFrame(values, numbers, ["printed", "ours"])
+    groups = table.groupby(pd.Series(columns, table.index))
+    is_best = (table == groups.transform("max")) & (groups.transform("nunique") > 1)
+    return is_best.mul([number.is_score for number in numbers], axis=0)
 
 
 def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
@@ -188,94 +171,77 @@ def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
 
 # --- As lines, for files and the terminal ---
 
-Line = dict[str, str]  # column -> text
-
 
 def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
     """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
     the published checkpoint's, if the row quotes one; or a line per printed row alone."""
-    lines: list[Line] = []
+    lines: list[dict[str, str]] = []
     for row in table.rows:
-        head = {"Backbone": row.backbone, "Method": row.name, "Task": row.task}
-        printed = {column: shown.printed for column, shown in row.cells.items()}
+        printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task}
+        printed |= {column: shown.printed for column, shown in row.cells.items()}
+        lines.append(printed | {"Line": row.origin})
         if print_alone:
-            lines.append(head | printed | {"Line": row.origin})
+            continue
+        lines[-1]["Line"] = ", ".join(filter(None, ["printed", row.origin]))
+        verdict, cells = row.decisive.ours.verdict, [shown.cell for shown in row.cells.values()]
+        if any(cell.ours.verdict.kind != "not run" for cell in cells):
+            lines.append(_line(row, "ours", in_sweep=table.is_sweep))
+        elif table.is_sweep:
+            lines[-1]["Line"] += f"; {VERDICT_SYMBOLS['not run']} not run"
         else:
-            first, *further = _lines(row, printed, in_sweep=table.is_sweep)
-            lines += [head | first, *further]
+            lines[-1]["Verdict"] = _stated(verdict)
+        if verdict.kind in ("not run", "inconclusive", "diverged"):
+            lines[-1]["Verdict"] = f"{_stated(verdict)}: {verdict.reason}"
+        if any(cell.other for cell in cells):
+            lines.append(_line(row, "other", in_sweep=table.is_sweep))
+        checkpoint = {
+            column: f"{shown.cell.checkpoint.mean:.2f} {shown.cell.checkpoint.verdict.mark}"
+            for column, shown in row.cells.items()
+            if shown.cell.checkpoint and shown.cell.checkpoint.n
+        }
+        if checkpoint:
+            decisive = row.decisive.checkpoint
+            stated = _stated(decisive.verdict) if decisive else ""
+            lines.append(checkpoint | {"Line": "published checkpoint", "Verdict": stated})
     several_tasks = len({row.task for row in table.rows}) > 1
     columns = ["Backbone", "Method", *["Task"] * several_tasks, "Line", *table.columns]
-    verdict = "Verdict"
+    verdict_name = "Verdict"
     if not table.is_sweep and not print_alone:
-        columns.append(verdict)
-        verdict += f" ({table.columns[-1]})" if len(table.columns) > 1 else ""
+        columns.append("Verdict")
+        verdict_name += f" ({table.columns[-1]})" if len(table.columns) > 1 else ""
     shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
     if print_alone and not shown["Line"].any():
         shown = shown.drop(columns="Line")
-    return shown.rename(columns={"Line": "", "Verdict": verdict})
+    return shown.rename(columns={"Line": "", "Verdict": verdict_name})
 
 
-def _lines(row: ShownRow, printed: Line, *, in_sweep: bool) -> list[Line]:
-    """The lines of a row: print, ours, ours in the other setting, and the published checkpoint."""
-    cells = {column: shown.cell for column, shown in row.cells.items()}
-    decisive = row.decisive
-    printed["Line"] = ", ".join(filter(None, ["printed", row.origin]))
-    lines = [printed]
-    most = max(cell.ours.n for cell in cells.values())
-    n = most if in_sweep else decisive.ours.n or most  # the average may be missing
-    verdict = decisive.ours.verdict
-    stated = _stated(verdict)
-    if verdict.kind in ("not run", "inconclusive", "diverged"):
-        stated += f": {verdict.reason}"
-    if any(cell.ours.verdict.kind != "not run" for cell in cells.values()):
-        ours = {column: _ours(shown, n, in_sweep) for column, shown in row.cells.items()}
-        settings = [cell.ours.setting for cell in cells.values() if cell.number.run]
-        lines.append(ours | {"Line": _whose(settings, n), "Verdict": stated})
-    elif in_sweep:
-        printed["Line"] += f"; {VERDICT_SYMBOLS['not run']} not run"
-    else:
-        printed["Verdict"] = stated
-
-    other = {column: cell.other for column, cell in cells.items() if cell.other}
-    if other:
-        most = max(line.n for line in other.values())
-        n = decisive.other.n if decisive.other and not in_sweep else most
-        texts = dict.fromkeys(cells, "–")
-        for column, line in other.items():
-            digits = cells[column].number.our_metric.digits
-            texts[column] = f"{score_text(line.mean, line.sd, digits)} {line.verdict.mark}"
-        stated = _stated(decisive.other.verdict) if decisive.other else ""
-        whose = _whose([line.setting for line in other.values()], n)
-        lines.append(texts | {"Line": whose, "Verdict": stated})
-
-    checkpoint = {
-        column: f"{cell.checkpoint.mean:.2f} {cell.checkpoint.verdict.mark}"
-        for column, cell in cells.items()
-        if cell.checkpoint and cell.checkpoint.n
-    }
-    if checkpoint:
-        stated = _stated(decisive.checkpoint.verdict) if decisive.checkpoint else ""
-        lines.append(checkpoint | {"Line": "published checkpoint", "Verdict": stated})
-    return lines
+def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
+    """A line of ours below a printed row: scores with the marks of their verdicts."""
+    sides = {column: getattr(shown.cell, whose) for column, shown in row.cells.items()}
+    known, decisive = list(filter(None, sides.values())), getattr(row.decisive, whose)
+    n = max(line.n for line in known)
+    if decisive and decisive.n and not in_sweep:  # the average may be missing
+        n = decisive.n
+    settings = dict.fromkeys(line.setting for line in known if line.setting)
+    texts = dict.fromkeys(row.cells, "–")
+    texts["Line"] = f"ours, {' or '.join(settings)}, n = {n}"
+    texts["Verdict"] = _stated(decisive.verdict) if decisive else ""
+    for column, shown in row.cells.items():
+        line = sides[column]
+        if line and whose == "ours" and in_sweep and not line.n:
+            texts[column] = VERDICT_SYMBOLS[line.verdict.kind]
+        elif line:
+            score = score_text(line.mean, line.sd, shown.cell.number.our_metric.digits)
+            if whose == "ours" and in_sweep:
+                score += seeds_text(line.n, n)
+            is_best = whose == "ours" and isinstance(shown.ours, Bold)
+            text = f"{score} {line.verdict.mark}"
+            texts[column] = Bold(text) if is_best else text
+    return texts
 
 
 def _stated(verdict: Verdict) -> str:
     return f"{VERDICT_SYMBOLS[verdict.kind]} {verdict.kind}"
-
-
-def _whose(settings: Sequence[str], n: int) -> str:
-    return f"ours, {' or '.join(dict.fromkeys(settings))}, n = {n}"
-
-
-def _ours(shown: ShownCell, n: int, in_sweep: bool) -> str:
-    """Our score with the mark of its verdict, in a sweep with its count of seeds if that is not
-    the row's."""
-    ours = shown.cell.ours
-    if not ours.n:
-        return VERDICT_SYMBOLS[ours.verdict.kind] if in_sweep else f"– {ours.verdict.mark}"
-    seeds = seeds_text(ours.n, n) if in_sweep else ""
-    text = f"{shown.ours}{seeds} {ours.verdict.mark}"
-    return Bold(text) if isinstance(shown.ours, Bold) else text
 
 
 def seeds_text(count: int, row_count: int) -> str:
@@ -313,23 +279,17 @@ def legend(table: ShownTable) -> str:
 
 def captioned(suite: SuiteResults, table: ShownTable) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
-    cells = table.cells
-    parts = [
-        f"{SOURCES[table.source]}, {table.name}: {metrics_of(cells)}, printed and measured "
-        f"(mean ± standard deviation over n seeds)."
-    ]
+    cells, numbers = table.cells, [cell.number for cell in table.cells]
     elsewhere = [cell for cell in cells if cell.number.split != cell.number.our_split]
-    for stated, own in grouped(elsewhere, lambda cell: cell.number.split).items():
-        printed = "Printed" if len(own) == len(cells) else "Some are printed"
-        where = f"as of the {stated} sets" if stated else "without the name of a set"
-        splits = listed(cell.number.our_split for cell in own)
-        parts.append(f"{printed} {where}; ours are of the {splits} sets.")
-    if not elsewhere and {cell.number.split for cell in cells} == {"dev"}:
-        has_average = any(cell.number.task == "Avg" for cell in cells)
-        averaged = "; Avg is of two, STS-B and SICK-R" if has_average else ""
-        parts.append(f"All scores are of dev sets{averaged}.")
     remark = suite.remark_on(cell.ours.measured_on for cell in cells)
-    return " ".join(filter(None, [*parts, *notes(cells), remark, suite.growth]))
+    text = templates().get_template("printed.txt").render(
+        paper=SOURCES[table.source], table=table, metrics=metrics_of(cells), listed=listed,
+        elsewhere=grouped(elsewhere, lambda cell: cell.number.split),
+        has_average="Avg" in {number.task for number in numbers},
+        only_dev=not elsewhere and {number.split for number in numbers} == {"dev"},
+        notes=[*notes(cells), remark, suite.growth],
+    )  # fmt: skip
+    return " ".join(text.split())
 
 
 def notes(cells: Sequence[Cell]) -> list[str]:

@@ -1,17 +1,21 @@
 """Everything that is rendered of a suite, at once: what the workflow's last rules write."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
+
 from bench.comparison.against_baseline import NothingToCompare
-from bench.comparison.reproduction import judge
-from bench.report.audit import write as write_audit
+from bench.comparison.reproduction import Cell, frame, judge
+from bench.report import audit, coverage
 from bench.report.comparison_table import render_versus
-from bench.report.coverage import report as report_coverage
-from bench.report.figures import render_figures
+from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
+from bench.report.figures.papers import draw, paper_figures
+from bench.report.figures.style import STYLE, save
 from bench.report.page import render_page
-from bench.report.tables import render_tables
+from bench.report.tables import leaderboards, render_tables
 from bench.reported.audit import findings
-from bench.results.suite_results import read_suite
+from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.errors import warn
 from bench.utils.files import files_together
 
@@ -24,8 +28,8 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
     with files_together(out) as made, files_together(figures_dir) as figures:
         tables, report = made / "tables", made / "report"
         render_tables(suite, cells, tables)
-        report_coverage(suite, cells, tables / "coverage.md")
-        write_audit(findings(), tables / "audit.md")
+        coverage.report(suite, cells, tables / "coverage.md")
+        audit.write(findings(), tables / "audit.md")
         render_figures(suite, cells, figures)
         if suite.plan.baseline:
             try:
@@ -34,3 +38,17 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
                 warn(f"no comparison: {error}")
         scores, place = suite_dir / "scores", out / "report"
         render_page(suite, cells, figures, report, out / "tables", scores, place)
+
+
+def render_figures(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None:
+    """Write the leaderboards, `<paper>_<table>` where a number of ours stands beside print, and
+    `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
+    with matplotlib.rc_context(STYLE):
+        for name, board in leaderboards(suite).items():
+            data = board.drop(columns="run_ids")
+            save(board_figure(suite, board, name), out / board_stem(name), data)
+        for stem, averages in figure_stems(cells).items():
+            if any(cell.is_measured for cell in averages):
+                save(comparison(suite, averages), out / stem, frame(averages))
+        for figure, data in paper_figures(suite):
+            save(draw(suite, figure, data), out / figure.stem, data.table)

@@ -20,8 +20,7 @@ from bench.comparison.order import (
 )
 from bench.comparison.reproduction import grouped, judge
 from bench.datasets.tasks import STS_TASKS
-from bench.report.summaries import order_text, shown_averages, summaries
-from bench.report.tables import render_tables
+from bench.report.tables import order_text, render_tables, shown_averages, summaries
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered
 from tests.oracles.verdict_rule import DOCUMENT

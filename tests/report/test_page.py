@@ -25,7 +25,7 @@ from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.report.page import CURVE, CURVE_POINTS, curve_columns, verdict_counts
 from bench.report.page import commands as commands_of
 from bench.report.printed_table import printed_tables
-from bench.report.summaries import order_text, summaries
+from bench.report.tables import order_text, summaries
 from bench.reported.address import address as address_of
 from bench.reported.audit import Finding, findings
 from bench.results.suite_results import read_suite

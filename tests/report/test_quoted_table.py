@@ -5,9 +5,8 @@ import pytest
 
 from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.report import summaries
-from bench.report.summaries import quoted_tables
-from bench.report.tables import leaderboards, render_tables
+from bench.report import tables
+from bench.report.tables import leaderboards, quoted_tables, render_tables
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -23,9 +22,7 @@ ROWS = pd.DataFrame(
 
 @pytest.fixture
 def quotes(monkeypatch):
-    monkeypatch.setattr(
-        summaries, "quoted", lambda board: ROWS if board == "sts" else ROWS.iloc[:0]
-    )
+    monkeypatch.setattr(tables, "quoted", lambda board: ROWS if board == "sts" else ROWS.iloc[:0])
 
 
 @pytest.mark.parametrize("backbone", ["bert-base-uncased", "toy-bert"])
@@ -60,5 +57,5 @@ def test_quoted_scores_are_rendered_and_not_judged(tmp_path):
     assert "quoted_sts" in names
     for name in names:
         assert "quoted" in (tmp_path / "tables" / f"{name}.md").read_text(encoding="utf-8")
-    quoted_methods = {row.name for row in summaries.quoted("sts").itertuples(index=False)}
+    quoted_methods = {row.name for row in tables.quoted("sts").itertuples(index=False)}
     assert not quoted_methods & {cell.number.method for cell in judge(suite)}

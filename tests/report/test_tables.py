@@ -15,7 +15,6 @@ from bench.comparison.against_baseline import against
 from bench.comparison.order import orders
 from bench.comparison.reproduction import Cell, judge, leaderboard
 from bench.datasets.tasks import STS_TASKS
-from bench.report.figures import render_figures
 from bench.report.figures.compared import board_figure
 from bench.report.formats import Bold, html, latex
 from bench.report.printed_table import (
@@ -29,8 +28,14 @@ from bench.report.printed_table import (
     printed_tables,
     shown_table,
 )
-from bench.report.summaries import summaries
-from bench.report.tables import columns, leaderboard_caption, render_tables, shown_leaderboard
+from bench.report.render import render_figures
+from bench.report.tables import (
+    columns,
+    leaderboard_caption,
+    render_tables,
+    shown_leaderboard,
+    summaries,
+)
 from bench.reported.address import row_name, slug
 from bench.results import suite_results
 from bench.results.records import read_scores
@@ -200,7 +205,8 @@ def test_html_returns_any_text(rows):
     rows = [["".join(c for c in text if c.isprintable()) for text in row] for row in rows]
     page = Reader(html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption"))
     assert page.rows == [["a<b", "c&d"], *rows]
-    assert page.tags == {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
+    tags = {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
+    assert page.tags == tags | {"html", "meta", "title", "style"}
 
 
 def test_a_number_of_fewer_seeds_than_its_row_says_so(tmp_path):
@@ -425,7 +431,7 @@ def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
     found = frame.set_index(["board", "task"])["difference"]
     assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
-    monkeypatch.setattr("bench.report.figures.paper_figures", lambda _: [])
+    monkeypatch.setattr("bench.report.render.paper_figures", lambda _: [])
     render_figures(suite, [], tmp_path / "figures")
     assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
     write_page(folder, tmp_path / "figures", tmp_path / "report")

@@ -2,7 +2,7 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from math import inf
@@ -13,12 +13,12 @@ import matplotlib
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bench.comparison.against_baseline import COMPARISON_SYMBOLS
 from bench.comparison.reproduction import Cell, Line, grouped
 from bench.comparison.statistics import mean_and_sd
-from bench.comparison.verdict import Verdict
 from bench.datasets.tasks import AVERAGED
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.comparison_table import baseline_name, claims_of, line_of, names_of
@@ -28,7 +28,7 @@ from bench.report.printed_table import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
 from bench.reported.number import printed_gains
-from bench.results.records import is_outside, named, with_stand_ins
+from bench.results.records import named, with_stand_ins
 from bench.results.suite_results import SuiteResults
 
 # --- Layout ---
@@ -48,13 +48,13 @@ class Row:
     """A row of a figure.
 
     Attributes:
-        panel: heading of its panel.
+        panel: heading of its panel, a backbone or its place.
         name: at the left.
         text: at the right.
-        marks: scores, their distance from the middle of the row, and their look; later ones are
-            drawn over earlier ones.
+        marks: scores, their distance from the middle of the row, and their look, whose label is
+            their entry of the legend; later ones are drawn over earlier ones.
         band: ends of a range that is shaded.
-        color, bold: of the text.
+        stands_out: whether the text is in bold and colour.
     """
 
     panel: str
@@ -62,16 +62,15 @@ class Row:
     text: str
     marks: Sequence[tuple[Sequence[float], float, style.Look]]
     band: tuple[float, float] | None = None
-    color: str = style.INK
-    bold: bool = False
+    stands_out: bool = False
 
 
 def figure_of_rows(
     rows: Sequence[Row],
     title: str,
     note: str,
-    handles: Sequence[Artist],
     scale: str,
+    band: str = "",
     always: Sequence[float] | None = None,
 ) -> Figure:
     """A figure with the panels of its rows below each other.
@@ -79,16 +78,23 @@ def figure_of_rows(
     Args:
         rows: all have the same height, which the longest name needs.
         title, note: texts above and below the panels.
-        handles: of the legend, between title and panels.
         scale: label of the axis that all panels share.
+        band: legend entry of the shaded ranges.
         always: if given, the axis shows the marks that lie together, and these scores.
     """
     names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
     height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
-    panels = dict.fromkeys(row.panel for row in rows)
-    parts = {panel: [row for row in rows if row.panel == panel] for panel in panels}
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row.panel, []).append(row)
     whole = len(rows) * height + len(parts) * PANEL + BELOW
-    figure = style.sheet(title, note, handles, whole)
+    handles: dict[str, Artist] = {}
+    for scores, _, look in chain(*(row.marks for row in rows)):
+        if scores:
+            handles.setdefault(look["label"], Line2D([], [], **look | {"ms": min(9, look["ms"])}))
+    if any(row.band for row in rows):
+        handles[band] = Patch(**BAND, label=band)
+    figure = style.sheet(title, note, list(handles.values()), whole)
     if not rows:  # the suite has no data
         return figure
     ratios = [len(part) for part in parts.values()]
@@ -100,7 +106,7 @@ def figure_of_rows(
         panel.tick_params(axis="x", length=2, color=style.GREY)
         panel.grid(color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        style.heading(panel, heading)
+        style.heading(panel, "no backbone" if heading == NO_BACKBONE.name else heading)
         for y, row in enumerate(part):
             if row.band:
                 panel.fill_between(row.band, y - 0.3, y + 0.3, **BAND)
@@ -108,24 +114,14 @@ def figure_of_rows(
                 panel.plot(scores, [y + distance] * len(scores), **look)
             panel.text(
                 1.02, y, row.text, transform=panel.get_yaxis_transform(), va="center",
-                color=row.color, weight="bold" if row.bold else "normal",
+                color=style.ORANGE if row.stands_out else style.INK,
+                weight="bold" if row.stands_out else "normal",
             )  # fmt: skip
     panel.locator_params(axis="x", nbins=8)
     panel.set_xlabel(scale)
     if always is not None:
         _zoom(figure, parts, always)
     return figure
-
-
-def heading(backbone: str, labels: Iterable[str]) -> str:
-    """A backbone, or what the rows are that have none."""
-    if backbone != NO_BACKBONE.name:
-        return backbone
-    outside = list(map(is_outside, labels))
-    kinds = [] if all(outside) else ["no backbone"]
-    if any(outside):
-        kinds.append("outside encoder" if sum(outside) == 1 else "outside encoders")
-    return ", ".join(kinds)
 
 
 def core(values: pd.Series) -> tuple[float, float]:
@@ -173,14 +169,12 @@ def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float
 # --- Printed and measured ---
 
 SEEDLESS = "without a seed"  # untrained, published, or fitted once
-# The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-OUR_MEAN, ONE_RUN = {"lw": 2.4, "alpha": 0.5}, {"lw": 0.9}
-MEAN_KEY = "our mean: 90 % interval if =, else 95 %"
-RUN_KEY = "95 % of single runs of ours"
 LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRAINED}
-COLORS = {"lower": style.ORANGE, "higher": style.ORANGE, "not run": style.GREY}
-HOLLOW: style.Look = {"mfc": "none"}
-MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": ""}
+PRINTED = style.PRINTED | {"label": "printed"}
+MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
+# The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
+OUR_MEAN = {"lw": 2.4, "ms": 0, "alpha": 0.5, "label": "our mean: 90 % interval if =, else 95 %"}
+ONE_RUN = {"lw": 0.9, "ms": 0, "label": "95 % of single runs of ours"}
 
 
 def _scored(cell: Cell) -> list[Line]:
@@ -188,41 +182,30 @@ def _scored(cell: Cell) -> list[Line]:
     return [line for line in (cell.ours, cell.other) if line and line.n]
 
 
-def _kind(line: Line) -> str:
-    """A key of `LOOKS`."""
-    return SEEDLESS if line.deterministic else line.setting
-
-
-def _keys(text: str, kinds: Collection[str]) -> list[Artist]:
-    """Legend entries of what is drawn; `text` has the setting in braces."""
-    return [
-        style.key(kind if kind == SEEDLESS else text.format(kind), look)
-        for kind, look in LOOKS.items()
-        if kind in kinds
-    ]
-
-
-def _intervals(verdict: Verdict) -> list[tuple[float, style.Look]]:
-    """Half widths of the intervals that the verdict uses: of the mean, and of one run where the
-    mean is outside the tolerance."""
-    if verdict.half_width is None or verdict.mean_half_width is None:
-        return []
-    mean = (verdict.mean_half_width, OUR_MEAN)
-    return [mean, (verdict.half_width, ONE_RUN)] if verdict.within is False else [mean]
+def _look(line: Line) -> style.Look:
+    """Of the seeds of a line, hollow if they are not comparable."""
+    kind = SEEDLESS if line.deterministic else line.setting
+    label = kind if line.deterministic else f"ours, {kind} settings"
+    if line.verdict.kind == "not comparable":
+        return LOOKS[kind] | {"mfc": "none", "label": f"{label}, not comparable with print"}
+    return LOOKS[kind] | {"label": label}
 
 
 def _row(cell: Cell, panel: str) -> Row:
-    """The printed value as a stroke, our seeds as marks beside it, the verdict at the right."""
+    """The printed value as a stroke, our seeds as marks beside it, the verdict at the right; and
+    the intervals that it uses: of our mean, and of one run where the mean is outside the
+    tolerance."""
     printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
     shift = 0.18 if cell.other else 0.0
-    marks: list[tuple[Sequence[float], float, style.Look]] = []
-    for half_width, look in _intervals(verdict):
-        ends = (ours.mean - half_width, ours.mean + half_width)
-        marks.append((ends, -shift, look | {"color": LOOKS[_kind(ours)]["color"]}))
-    marks.append(([printed], 0, style.PRINTED))
+    marks: list[tuple[Sequence[float], float, style.Look]] = [([printed], 0, PRINTED)]
+    intervals = [(verdict.mean_half_width, OUR_MEAN)]
+    intervals += [(verdict.half_width, ONE_RUN)] if verdict.within is False else []
+    for half_width, look in intervals:
+        if verdict.half_width is not None and half_width is not None:
+            ends = (ours.mean - half_width, ours.mean + half_width)
+            marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
     for line in _scored(cell):
-        look = LOOKS[_kind(line)] | (HOLLOW if line.verdict.kind == "not comparable" else {})
-        marks.append((line.scores, -shift if line is ours else shift, look))
+        marks.append((line.scores, -shift if line is ours else shift, _look(line)))
     band = None
     if verdict.tolerance is not None:
         band = (printed - verdict.tolerance, printed + verdict.tolerance)
@@ -232,7 +215,6 @@ def _row(cell: Cell, panel: str) -> Row:
         f"{verdict.mark} {verdict.kind}",
         marks,
         band,
-        COLORS.get(verdict.kind, style.INK),
         verdict.kind in ("lower", "higher"),
     )
 
@@ -248,21 +230,6 @@ NOTES = {
 def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     """The averages of one printed table, a panel per backbone."""
     first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
-    lines = [line for cell in cells for line in _scored(cell)]
-    looks = [look for verdict in verdicts for _, look in _intervals(verdict)]
-    judged = [verdict.tolerance is not None for verdict in verdicts]
-    hollow = [line.verdict.kind == "not comparable" for line in lines]
-    open_mark = style.UNTRAINED | HOLLOW | {"marker": "o"}
-    handles = [
-        style.key("printed", style.PRINTED | style.IN_LEGEND),
-        *style.seen((judged, Patch(**BAND, label="printed ± tolerance"))),
-        *_keys("ours, {} settings", set(map(_kind, lines))),
-        *style.seen(
-            (hollow, style.key("open: not comparable with print", open_mark)),
-            (OUR_MEAN in looks, style.key(MEAN_KEY, OUR_MEAN, color=style.BLUE)),
-            (ONE_RUN in looks, style.key(RUN_KEY, ONE_RUN, color=style.BLUE)),
-        ),
-    ]
     said: set[str] = {verdict.kind for verdict in verdicts}
     said |= {"outside" for verdict in verdicts if verdict.within is False}
     notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
@@ -277,8 +244,8 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
         [_row(cell, panels[cell.number.backbone]) for cell in cells],
         f"{paper_name(first.source)}, {first.table}: printed and measured",
         " ".join(filter(None, notes)),
-        handles,
         first.our_metric.axis,
+        "printed ± tolerance",
     )
 
 
@@ -291,21 +258,19 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed, over
     the planned tasks. The highest is on the axis; others that are far away may be arrows."""
     about = suite.planned(name)
-    rows, kinds = [], set()
-    for backbone, part in board.groupby("backbone", sort=False):
-        for row in part.itertuples():
-            kind = row.setting if row.corpus else SEEDLESS
-            mean, sd = mean_and_sd(row.averages)
-            kinds |= {kind} if row.averages else set()
-            marks = [([mean], 0, MEAN), (row.averages, 0, LOOKS[kind])] if row.averages else []
-            panel, text = heading(backbone, part["label"]), score_text(mean, sd)
-            rows.append(Row(panel, named(row.label, row.setting), text, marks))
-    handles = _keys("a seed, {} settings", kinds)
+    rows = []
+    for row in board.itertuples():
+        kind = row.setting if row.corpus else SEEDLESS
+        label = f"a seed, {kind} settings" if row.corpus else kind
+        mean, sd = mean_and_sd(row.averages)
+        marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
+        marks.append(([mean] if row.averages else [], 0, MEAN))
+        name = named(row.label, row.setting)
+        rows.append(Row(row.backbone, name, score_text(mean, sd), marks))
     return figure_of_rows(
         rows,
         f"Suite {suite.plan.suite}: every seed of every method, {about.title}",
         suite.remark_on(board["backbone"].unique()),
-        [*handles, style.key("mean", MEAN)] if handles else [],
         f"average {about.title}" if about.overall == "Avg" else about.title,
         always=sorted(chain(*board["averages"]))[-1:],
     )
@@ -326,6 +291,10 @@ def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 # --- Comparisons with a baseline ---
 
 
+DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
+CLAIM = style.PRINTED | {"color": style.ORANGE, "label": "printed difference"}
+DIFFERENCES = MEAN | {"ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-"}
+DIFFERENCES["label"] = "mean, 95 % interval before Holm's correction"
 CORRECTED = (
     "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
     "undecided although its interval excludes 0."
@@ -338,9 +307,6 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     With several methods, those that are not trained are left out: their differences are so large
     that the gains of the others would not be visible.
     """
-    seed = {"color": style.BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.6}
-    claim = {"color": style.ORANGE, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
-    mean = {"color": style.INK, "marker": "|", "ms": 7, "mew": 1.4, "lw": 1.2}
     names, trained = names_of(frame), frame[frame["kind"] == "paired"]
     first = frame.iloc[0]
     ours = f"{named(first['label'], first['setting'])},"
@@ -352,29 +318,20 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         notes.append("Printed differences are shown for their size only.")
     title = f"Suite {suite.plan.suite}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
-    handles = [
-        style.key("difference at one seed", seed),
-        style.key("mean, 95 % interval before Holm's correction", mean),
-        *style.seen(
-            (claims["claimed"].notna(), style.key("printed difference", claim | style.IN_LEGEND))
-        ),
-    ]
     rows = []
-    for backbone, part in frame.groupby("backbone", sort=False):
-        for row in part.to_dict("records"):
-            half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
-            ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
-            marks = [
-                (claims_of(row, claims)["claimed"].dropna().to_list(), 0, claim),
-                (row["differences"], 0.16, seed),
-                (ends, -0.1, mean),
-            ]
-            name = ", ".join(line_of(row)[name] for name in names)
-            text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-            bold = row["verdict"] != "undecided"
-            rows.append(Row(heading(backbone, part["label"]), name, text, marks, bold=bold))
+    for row in frame.to_dict("records"):
+        half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
+        ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
+        marks = [
+            (claims_of(row, claims)["claimed"].dropna().to_list(), 0, CLAIM),
+            (row["differences"], 0.16, DIFFERENCE),
+            (ends, -0.1, DIFFERENCES),
+        ]
+        name = ", ".join(line_of(row)[name] for name in names)
+        text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
+        rows.append(Row(row["backbone"], name, text, marks, None, row["verdict"] != "undecided"))
     note = " ".join(filter(None, notes))
-    figure = figure_of_rows(rows, title, note, handles, scale, always=[0])
+    figure = figure_of_rows(rows, title, note, scale, always=[0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
@@ -382,7 +339,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
 
 # --- Printed gains over SimCSE, beside what seeds alone make of SimCSE ---
 
-GAIN: style.Look = {"color": style.ORANGE, "marker": "|", "ms": 13, "mew": 2.4, "ls": ""}
+GAIN = style.PRINTED | {"color": style.ORANGE, "mew": 2.4, "label": "printed gain"}
 GAINS_NOTE = (
     "Grey: 95 % of the differences of two of 50 public runs (hppRC/simple-simcse), as 1.96 √2 "
     "standard deviations. Right: share of all pairs of these runs that are at least as far apart. "
@@ -401,19 +358,15 @@ def gains_figure() -> Figure:
             f"{100 * row.share:.0f} % of pairs",
             [([row.gain], 0, GAIN)],
             (0, row.reach),
-            style.ORANGE if is_beyond else style.INK,
             is_beyond,
         )
         for row, is_beyond in zip(table.itertuples(), beyond, strict=True)
     ]
-    handles = [
-        style.key("printed gain", GAIN | style.IN_LEGEND),
-        Patch(**BAND, label="differences of two runs of SimCSE, by the seed alone"),
-    ]
     count = f"{(~beyond).sum()} of {len(table)}"
     title = f"{count} printed gains over SimCSE are within the spread of its seeds"
+    band = "differences of two runs of SimCSE, by the seed alone"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(rows, title, GAINS_NOTE, handles, scale)
+    figure = figure_of_rows(rows, title, GAINS_NOTE, scale, band)
     figure.axes[0].set_xlim(0, 1.04 * table["reach"].max())
     return figure
 

@@ -1,13 +1,12 @@
 """The data of a paper's figure: one table from a suite, from which the whole figure is drawn."""
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby, product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pandas as pd
 import yaml
 from pydantic import BeforeValidator, field_validator
@@ -32,8 +31,14 @@ Kind = Literal[
     "tokens",  # similarity of the tokens of one sentence
     "in-batch",  # neighbours by batch size
 ]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 # A run as in recipes.yaml, or several, of which the first that the suite has is drawn.
-Runs = Annotated[list[str], BeforeValidator(lambda runs: [runs] if isinstance(runs, str) else runs)]
+Runs = Annotated[list[str], BeforeValidator(_as_list)]
 
 
 class Series(Model):
@@ -70,11 +75,8 @@ class PaperFigure(Model):
         """An entry with a list of backbones stands for a series on each."""
         series = []
         for entry in entries:
-            backbones = entry.get("backbone")
-            if isinstance(backbones, list):
-                series += [entry | {"backbone": backbone} for backbone in backbones]
-            else:
-                series.append(entry)
+            for backbone in _as_list(entry.get("backbone")):
+                series.append(entry | {"backbone": backbone})
         return series
 
     @property
@@ -141,15 +143,16 @@ def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
                 yield {"gold": gold, "group": bisect_left(BOUNDS, gold), "cosine": cosine}
         case "tokens" if "tokens" in results:
             matrix = results["tokens"]
-            tokens = list(enumerate(matrix["tokens"]))
-            for (i, token), (j, other) in product(tokens, tokens):
-                position = {"layer": matrix["layer"], "row": i, "column": j}
-                yield position | {"token": token, "other": other, "cosine": matrix["cosines"][i][j]}
+            tokens = matrix["tokens"]
+            for (row, column), cosine in np.ndenumerate(matrix["cosines"]):
+                position = {"layer": matrix["layer"], "row": row, "column": column}
+                words = {"token": tokens[row], "other": tokens[column]}
+                yield position | words | {"cosine": cosine}
         case "in-batch" if "in-batch" in results:
             means = results["in-batch"]
-            for size, *both in zip(means["sizes"], means["mean"], means["noise"], strict=True):
-                for rank, (mean, noise) in enumerate(zip(*both, strict=True), 1):
-                    yield {"batch": size, "rank": rank, "sentences": mean, "noise": noise}
+            for (at, rank), mean in np.ndenumerate(means["mean"]):
+                size, noise = means["sizes"][at], means["noise"][at][rank]
+                yield {"batch": size, "rank": rank + 1, "sentences": mean, "noise": noise}
         case "setsim" | "toksim" if "layers" in results:
             # SetSim is between a layer and the next, so it starts at the first layer, not at the
             # embeddings.
@@ -162,14 +165,20 @@ def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
 def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
     """The data of `figure` in `suite`; None without data, and for a sweep with a single value."""
     rows: list[Row] = []
+    printed: list[Row] = []
     remarks: list[str] = []
     missing: list[tuple[Series, float | None]] = []
     for series in figure.series:
+        before = len(rows)
         for x, texts in series.points:
             # The first of the runs that the suite has is drawn.
             for text in texts:
                 runs = select(suite, text, series.backbone)
-                drawn = [row for run in runs for row in _ours(figure, series, x, text, run)]
+                drawn = []
+                for run in runs:
+                    head = _head(series, x, text) | {"origin": OURS, "seed": run.plan.seed}
+                    head["measured_on"] = run.plan.backbone
+                    drawn += [head | row for row in _rows(figure, run)]
                 if drawn:
                     break
             else:  # it has none of them
@@ -184,31 +193,27 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             diverged = sum(run.status == "diverged" for run in runs)
             if diverged:
                 remarks.append(f"{diverged} of {len(runs)} trainings of {name} diverged.")
+        if len(rows) > before:
+            printed += _printed(figure, series)
     if not rows or len({row.get("x") for row in rows}) < (2 if figure.kind == "sweep" else 1):
         return None
-    measured = {(row["series"], row["backbone"]) for row in rows}
-    printed: list[Row] = []
-    for series in figure.series:
-        if (series.label, series.backbone) in measured:
-            printed += _printed(figure, series)
-    # Printed curves that go on far beyond our last step would squeeze ours into a corner.
-    last = max((row["step"] for row in rows if "step" in row), default=0)
-    within = [row for row in printed if row.get("step", last) <= last]
-    # A log is drawn as a line, so a single point would only stretch the axis.
-    logs = Counter((row["series"], row["backbone"]) for row in within if row["origin"] == LOG)
-    single = {series for series, points in logs.items() if points == 1}
-    shown = [
-        row
-        for row in within
-        if row["origin"] != LOG or (row["series"], row["backbone"]) not in single
-    ]
-    if len(shown) < len(printed):
-        text = f"Printed steps and released logs beyond our last step, {last}, are not drawn"
-        text += ", nor are logs with a single point up to it" if single else ""
-        remarks.append(f"{text}.")
+    table = pd.DataFrame(rows + printed).astype({"seed": "Int64"})
+    if "step" in table:
+        # Printed curves that go on far beyond our last step would squeeze ours into a corner.
+        last = table["step"][: len(rows)].max()
+        within = table[table["step"] <= last]
+        # A log is drawn as a line, so a single point would only stretch the axis.
+        logs = within[within["origin"] == LOG]
+        points = logs.groupby(["series", "backbone"])["step"].transform("size")
+        single = points.index[points == 1]
+        if len(within) < len(table) or len(single):
+            text = f"Printed steps and released logs beyond our last step, {last}, are not drawn"
+            text += ", nor are logs with a single point up to it" if len(single) else ""
+            remarks.append(f"{text}.")
+        table = within.drop(single)
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")
-    return FigureData(pd.DataFrame(rows + shown).astype({"seed": "Int64"}), tuple(remarks))
+    return FigureData(table, tuple(remarks))
 
 
 def _head(series: Series, x: float | None, run: str) -> Row:
@@ -216,14 +221,6 @@ def _head(series: Series, x: float | None, run: str) -> Row:
     backbone = series.backbone
     head: Row = {"series": series.label, "run": run, "backbone": backbone, "measured_on": backbone}
     return head | {"seed": None, "origin": PRINT} | ({} if x is None else {"x": x})
-
-
-def _ours(
-    figure: PaperFigure, series: Series, x: float | None, text: str, run: RunResults
-) -> Iterator[Row]:
-    ours = {"measured_on": run.plan.backbone, "seed": run.plan.seed, "origin": OURS}
-    for row in _rows(figure, run):
-        yield _head(series, x, text) | ours | row
 
 
 def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> str:
@@ -235,7 +232,8 @@ def _listed(figure: PaperFigure, missing: list[tuple[Series, float | None]]) -> 
         points = [(series.backbone, x) for series, x in missing if series.label == label]
         xs = [x for _, x in points if x is not None]
         on = f" on {', '.join(dict(points))}" if several else ""
-        texts.append(label + (f" at {ranges(xs)}" if xs else "") + on)
+        at = ", ".join(f"{x:g}" for x in xs)
+        texts.append(label + (f" at {at}" if xs else "") + on)
     return "; ".join(texts)
 
 
@@ -264,16 +262,3 @@ def common_mean(rows: pd.DataFrame, by: str, values: list[str]) -> pd.DataFrame:
     drop out."""
     groups = rows.groupby(by)
     return groups[values].mean()[groups["seed"].nunique() == rows["seed"].nunique()]
-
-
-def ranges(values: Iterable[float]) -> str:
-    """Numbers as text, with consecutive ones as a range.
-
-    >>> ranges([0.5, 4, 5, 6, 8])
-    '0.5, 4 to 6, 8'
-    """
-    parts = []
-    for _, group in groupby(enumerate(sorted(values)), key=lambda item: item[1] - item[0]):
-        run = [f"{value:g}" for _, value in group]
-        parts.append(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run))
-    return ", ".join(parts)

@@ -1,4 +1,5 @@
-"""The papers' figures, redrawn from a suite's own measurements: a function for each kind."""
+"""The papers' figures, redrawn from a suite's own measurements: lines over a value, which share one
+drawing, and a function for each other kind."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -31,11 +32,8 @@ from bench.report.figures.style import (
     GREY,
     INK,
     LINE,
-    PALE,
     POINTS,
-    SERIES,
     Look,
-    color_bar,
     grid,
     key,
     looks,
@@ -80,195 +78,156 @@ def headed(figure: PaperFigure) -> bool:
     return len({series.backbone for series in figure.series}) > 1
 
 
-def headings(figure: PaperFigure, table: pd.DataFrame) -> list[str]:
+def headings(figure: PaperFigure, table: pd.DataFrame) -> dict[str, str]:
     """Of the panels of a figure that has one per backbone."""
     names = table["backbone"].unique()
-    return [place_of(table, backbone) if headed(figure) else "" for backbone in names]
+    return {name: place_of(table, name) if headed(figure) else "" for name in names}
 
 
-def split_name(task: str, split: str) -> str:
-    return f"{'average of the seven tasks' if task == 'Avg' else task}, {split}"
+# --- Lines: over a swept value, seeds, training steps, layers, or batch sizes ---
 
-
-# --- Lines: over a swept value, training steps, layers, or batch sizes ---
-
-PRINTED_STROKE: Look = {"color": INK, "marker": "_", "mew": 1.8, "ls": ""}
-SEED_STROKE: Look = {"marker": "_", "ms": 5, "mew": 0.7, "ls": ""}
-MARKED: Look = {"ms": 4, "mew": 0.8, "lw": 1.3}  # lines with markers
-HOLLOW: Look = {"mew": 0.9, "mfc": "none"}
-
-
-def draw_sweep(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
-    """Scores against a swept value, equally spaced: every seed, a line through the means, printed
-    values as strokes."""
-    several = table[table["origin"] == OURS].groupby("series")["x"].nunique() > 1
-    shown = {label: look if several[label] else look | POINTS for label, look in series.items()}
-    handles = keys(table, shown, **MARKED | HOLLOW)
-    handles += seen((table["origin"] == PRINT, key("printed", PRINTED_STROKE, ms=15)))
-    xs = sorted(table["x"].unique())
-    at = {x: position for position, x in enumerate(xs)}
-    names = [split_name(*score) for score in figure.scores]
-    drawn, axes = sheet(handles, names, height=2.9, xlabel=figure.x, ylabel="Spearman x 100")
-    crowded = len(xs) > 12 and len(axes) > 1
-    stroke = PRINTED_STROKE | {"ms": min(15, 320 / len(xs) / len(axes))}  # strokes do not touch
-    for panel, (task, split) in zip(axes, figure.scores, strict=True):
-        rows = table[(table["task"] == task) & (table["split"] == split)]
-        shared = rows.groupby("x")["series"].nunique() > 1
-        panel.set_xticks(range(len(xs)), [f"{x:g}" for x in xs], rotation=90 if crowded else 0)
-        panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
-        for number, (label, look) in enumerate(series.items()):
-            part = rows[rows["series"] == label]
-            ours, printed = part[part["origin"] == OURS], part[part["origin"] == PRINT]
-            panel.plot(printed["x"].map(at), printed["value"], **stroke, zorder=2)
-            # Series are shifted where several have a value.
-            shift = 0.22 * (number - (len(series) - 1) / 2)
-            shifted = {x: at[x] + shift * shared[x] for x in part["x"].unique()}
-            means = ours.groupby("x")["value"].mean()
-            panel.plot(means.index.map(shifted), means, **look | LINE, lw=1.3, zorder=3)
-            mark = look | POINTS | HOLLOW | {"ms": 3.6}
-            panel.plot(ours["x"].map(shifted), ours["value"], **mark, zorder=4)
-    return drawn
-
-
-def draw_curves(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
-    """Dev score against the step: mean and range over seeds, the kept checkpoints, and released
-    logs."""
-    handles = keys(table, series, **LINE, lw=1.3)
-    kept = table["best"].eq(True) & (table["origin"] == OURS)
-    handles += seen(
-        (several_seeds(table), Patch(color=INK, alpha=0.2, lw=0, label="all seeds")),
-        (kept, key("kept checkpoint", color=INK, marker="o", mfc="white", ms=4, ls="")),
-        (table["origin"] == PRINT, key("printed best step", color=INK, lw=0.9, ls=":")),
-        (table["origin"] == LOG, key("released log (same dashes)", color=GREY, lw=0.9)),
-    )
-    drawn, axes = sheet(
-        handles, headings(figure, table), height=2.6,
-        xlabel="step", ylabel="dev, Spearman x 100",
-    )  # fmt: skip
-    panels = dict(zip(table["backbone"].unique(), axes, strict=True))
-    for (backbone, label), rows in table.groupby(["backbone", "series"], sort=False):
-        panel, look = panels[backbone], series[label]
-        ours, log = rows[rows["origin"] == OURS], rows[rows["origin"] == LOG]
-        panel.plot(log["step"], log["dev"], color=GREY, ls=look["ls"], lw=0.9, zorder=1)
-        for step in rows.loc[rows["origin"] == PRINT, "step"]:
-            panel.axvline(step, color=INK, lw=0.9, ls=":", zorder=1)
-        ends = ours.groupby("step")["dev"].agg(["min", "max"])
-        shade = {"color": look["color"], "alpha": 0.2, "lw": 0}
-        panel.fill_between(ends.index, ends["min"], ends["max"], **shade, zorder=2)
-        mean = common_mean(ours, "step", ["dev"])
-        panel.plot(mean.index, mean["dev"], **look | LINE, lw=1.3, zorder=3)
-        best = ours[ours["best"].eq(True)]
-        panel.plot(best["step"], best["dev"], **look | POINTS, mfc="white", ms=4, zorder=4)
-    return drawn
-
-
+COSINE = "mean cosine"
+# Labels of the axes, and height of a panel in inches.
+LINES = {
+    "sweep": ("", "Spearman x 100", 2.9),  # the figure names its x
+    "seeds": ("", "Spearman x 100", 1.8),
+    "curves": ("step", "dev, Spearman x 100", 2.6),
+    "setsim": ("pair of layers", COSINE, 2.9),
+    "toksim": ("layer", COSINE, 2.9),
+    "in-batch": ("batch size", COSINE, 2.9),
+}
 READINGS = {
     "cls": "[CLS]",
     "mean": "mean of the tokens",
     "without_special": "without special tokens",
     "with_special": "with special tokens",
 }
-
-
-def draw_layers(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
-    """A similarity by layer, or by pair of adjacent layers, a panel per pooling: means over seeds,
-    and every seed."""
-    pairs, readings = figure.kind == "setsim", table["reading"].unique()
-    handles = keys(table, series, **MARKED)
-    handles += seen((several_seeds(table), key("a seed", SEED_STROKE, color=INK)))
-    drawn, axes = sheet(
-        handles, [READINGS.get(reading, reading) for reading in readings], height=2.9,
-        xlabel="pair of layers" if pairs else "layer", ylabel="mean cosine",
-    )  # fmt: skip
-    low, high = table["value"].min(), table["value"].max()
-    room = 0.06 * (high - low) or 0.05
-    layers = sorted(table["layer"].unique())
-    every = len(layers) // (8 if pairs else 14) + 1
-    named = layers[::-every][::-1]  # always with the last one
-    names = [f"{layer}–{layer + 1}" if pairs else str(layer) for layer in named]
-    for panel, reading in zip(axes, readings, strict=True):
-        panel.set_xticks(layers, minor=True)
-        panel.set_xticks(named, names)
-        panel.set_ylim(low - room, high + room)
-        for label, look in series.items():
-            rows = table[(table["series"] == label) & (table["reading"] == reading)]
-            mean = rows.groupby("layer")["value"].mean()
-            panel.plot(mean.index, mean, **look | MARKED, zorder=3)
-            if several_seeds(rows):
-                panel.plot(rows["layer"], rows["value"], **look | SEED_STROKE)
-    return drawn
-
-
 RANKS = {1: "nearest", 2: "2nd", 3: "3rd"}
+FEWEST_BOXED = 5  # seeds; quartiles of fewer mean little
+
+PRINTED_STROKE: Look = {"color": INK, "marker": "_", "mew": 1.8, "ls": ""}
+MEAN_STROKE: Look = {"marker": "_", "ms": 15, "mew": 1, "ls": ""}  # where there is no line
+BEST_STEP: Look = {"color": INK, "lw": 0.9, "ls": ":"}
+HOLLOW: Look = {"ms": 3.8, "mew": 0.9, "mfc": "none"}
 
 
-def draw_in_batch(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
-    """Cosines of the nearest neighbours in a batch, and of the nearest noise vectors, against the
-    batch size."""
-    sentences, noise = SERIES[0] | MARKED, SERIES[1] | MARKED
-    marks = {rank: SERIES[rank - 1]["marker"] for rank in sorted(table["rank"].unique())}
-    handles = [
-        key(RANKS.get(rank, f"{rank}th"), color=INK, marker=mark, ms=4, ls="")
-        for rank, mark in marks.items()
-    ]
-    count = counted(table.assign(series="sentences"), "sentences")
-    handles += [key(count, sentences | LINE), key("Gaussian noise", noise | LINE)]
-    drawn, (panel,) = sheet(handles, height=3.1, xlabel="batch size", ylabel="mean cosine")
-    means = table.groupby(["batch", "rank"])[["sentences", "noise"]].mean()
-    panel.set_xscale("log", base=2)
-    sizes = sorted(table["batch"].unique())
-    panel.set_xticks(sizes, [str(size) for size in sizes])
-    panel.set_xticks([], minor=True)
-    for rank, mark in marks.items():
-        rows = means.xs(rank, level="rank")
-        panel.plot(rows.index, rows["sentences"], **sentences | {"marker": mark})
-        panel.plot(rows.index, rows["noise"], **noise | {"marker": mark}, mfc="none")
+def lines_of(figure: PaperFigure, table: pd.DataFrame) -> pd.DataFrame:
+    """The data of a figure of lines, with the columns `panel` (its heading), `series`, `x`,
+    `value`, `origin`, `seed` and, of curves, `best`."""
+    match figure.kind:
+        case "curves":
+            panels = table["backbone"].map(headings(figure, table))
+            return table.assign(panel=panels, x=table["step"], value=table["dev"])
+        case "setsim" | "toksim":
+            return table.assign(panel=table["reading"].replace(READINGS), x=table["layer"])
+        case "in-batch":
+            ranks = {rank: RANKS.get(rank, f"{rank}th") for rank in table["rank"].unique()}
+            points = table.assign(series=table["rank"].map(ranks), x=table["batch"])
+            points = points.rename(columns={"noise": "Gaussian noise"})
+            names, kept = ["sentences", "Gaussian noise"], ["series", "x", "origin", "seed"]
+            return points.melt(kept, names, var_name="panel")
+    tasks = table["task"].replace("Avg", "STS average")
+    points = table.assign(panel=tasks + ", " + table["split"])
+    if figure.kind == "seeds":  # the series are side by side
+        points["x"] = pd.factorize(points["series"])[0]
+    return points
+
+
+def _draw_training(panel: Axes, rows: pd.DataFrame, look: Look) -> None:
+    """Dev score against the step: mean and range over seeds, the kept checkpoints, the printed best
+    step, and a released log."""
+    ours, log = rows[rows["origin"] == OURS], rows[rows["origin"] == LOG]
+    panel.plot(log["x"], log["value"], color=GREY, ls=look["ls"], lw=0.9, zorder=1)
+    for step in rows.loc[rows["origin"] == PRINT, "x"]:
+        panel.axvline(step, **BEST_STEP, zorder=1)
+    ends = ours.groupby("x")["value"].agg(["min", "max"])
+    shade = {"color": look["color"], "alpha": 0.2, "lw": 0}
+    panel.fill_between(ends.index, ends["min"], ends["max"], **shade, zorder=2)
+    mean = common_mean(ours, "x", ["value"])
+    panel.plot(mean.index, mean, **look | LINE, lw=1.3, zorder=3)
+    best = ours[ours["best"].eq(True)]
+    panel.plot(best["x"], best["value"], **look | POINTS | HOLLOW, zorder=4)
+
+
+def draw_lines(figure: PaperFigure, points: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
+    """Every seed over x, a line through the means of each series, and printed values as strokes.
+    Curves are drawn at their steps, all others equally spaced."""
+    kind, (xlabel, ylabel, height) = figure.kind, LINES[figure.kind]
+    ours, is_printed = points[points["origin"] == OURS], points["origin"] == PRINT
+    has_line = ours.groupby("series")["x"].nunique() > 1
+    shown = {label: look if has_line[label] else look | POINTS for label, look in series.items()}
+    handles = keys(points, shown, lw=1.3, **HOLLOW)
+    if kind == "curves":
+        area = Patch(color=INK, alpha=0.2, lw=0, label="all seeds")
+        handles += seen(
+            (several_seeds(points), area),
+            (ours["best"], key("kept checkpoint", HOLLOW, color=INK, marker="o", ls="")),
+            (is_printed, key("printed best step", BEST_STEP)),
+            (points["origin"] == LOG, key("released log (same dashes)", color=GREY, lw=0.9)),
+        )
+    else:
+        handles += seen(
+            (~has_line, key("mean", MEAN_STROKE, color=INK)),
+            (is_printed, key("printed", PRINTED_STROKE, ms=15)),
+        )
+    names = list(points["panel"].unique())
+    columns = min(len(names), 4 if kind == "seeds" else 2)
+    drawn, axes = sheet(
+        handles, names, columns=columns, height=height, xlabel=xlabel or figure.x, ylabel=ylabel
+    )
+    if kind == "curves":
+        for (name, label), rows in points.groupby(["panel", "series"], sort=False):
+            _draw_training(axes[names.index(name)], rows, series[label])
+        return drawn
+
+    xs = sorted(points["x"].unique())
+    at = points["x"].map(xs.index)
+    if kind == "sweep":  # our series are side by side where several have a value
+        shared = points.groupby("x")["series"].transform("nunique") > 1
+        order = points["series"].map(list(series).index) - (len(series) - 1) / 2
+        at += 0.22 * order * (shared & ~is_printed)
+    if ylabel == COSINE:
+        for panel in axes[1:]:
+            panel.sharey(axes[0])
+    stroke = PRINTED_STROKE | {"ms": min(15, 320 / len(xs) / columns)}  # strokes do not touch
+    for (name, label), rows in points.assign(at=at).groupby(["panel", "series"], sort=False):
+        panel, look = axes[names.index(name)], series[label]
+        ours, printed = rows[rows["origin"] == OURS], rows[rows["origin"] == PRINT]
+        panel.plot(printed["at"], printed["value"], **stroke, zorder=2)
+        if kind == "seeds" and len(ours) >= FEWEST_BOXED:
+            box, middle = np.percentile(ours["value"], [25, 75]), ours["at"].iloc[0]
+            ends = (middle - 0.28, middle + 0.28)
+            panel.fill_between(ends, *box, color=look["color"], alpha=0.18, lw=0)
+        means = ours.groupby("at")["value"].mean()
+        mean = look | LINE | {"lw": 1.3} if has_line[label] else look | MEAN_STROKE
+        panel.plot(means.index, means, **mean, zorder=3)
+        panel.plot(ours["at"], ours["value"], **look | POINTS | HOLLOW, zorder=4)
+
+    names = [f"{x}–{x + 1}" if kind == "setsim" else f"{x:g}" for x in xs]
+    every = sum(map(len, names)) // (60 // columns) + 1  # as many as have room
+    named = [] if kind == "seeds" else range(len(xs))[::-every][::-1]  # always with the last
+    ends = points.groupby("panel", sort=False)["value"].agg(["min", "max"])
+    half = 0.6 * ((ends["max"] - ends["min"]).max() or 1.0)
+    for panel, middle in zip(axes, ends.mean(axis=1), strict=True):
+        panel.set(xlim=(-0.6, len(xs) - 0.4), ymargin=0.12)
+        panel.set_xticks(named, [names[number] for number in named])
+        if kind == "seeds":  # the same range in points, so that spreads can be compared
+            panel.set_ylim(middle - half, middle + half)
     return drawn
 
 
 # --- Points, densities and matrices ---
 
 LOWER = "{} (lower is better)"
-FEWEST_BOXED = 5  # seeds; quartiles of fewer mean little
-
-
-def draw_seeds(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
-    """Every seed, a panel per task; all panels span the same range in points, so that spreads can
-    be compared."""
-    mark = POINTS | HOLLOW | {"ms": 4}
-    handles = [*keys(table, series, **mark), key("mean", color=INK, lw=1.2)]
-    handles += seen((table["origin"] == PRINT, key("printed", color=GREY, lw=3)))
-    by_score = dict(list(table.groupby(["task", "split"])))
-    parts = {score: by_score[score] for score in figure.scores if score in by_score}
-    names = ["average, test" if task == "Avg" else split_name(task, split) for task, split in parts]
-    drawn, axes = sheet(handles, names, columns=4, height=1.8, ylabel="Spearman x 100")
-    span = 1.2 * max(*(np.ptp(rows["value"]) for rows in parts.values()), 1.0)
-    for panel, task_rows in zip(axes, parts.values(), strict=True):
-        middle = (task_rows["value"].max() + task_rows["value"].min()) / 2
-        panel.set(ylim=(middle - span / 2, middle + span / 2), xlim=(-0.6, len(series) - 0.4))
-        panel.set_xticks([])
-        for x, (label, look) in enumerate(series.items()):
-            rows, ends = task_rows[task_rows["series"] == label], (x - 0.28, x + 0.28)
-            ours = rows.loc[rows["origin"] == OURS, "value"]
-            printed = rows.loc[rows["origin"] == PRINT, "value"]
-            panel.hlines(printed, x - 0.4, x + 0.4, color=GREY, lw=3, alpha=0.7, zorder=1)
-            if len(ours) >= FEWEST_BOXED:
-                box = np.percentile(ours, [25, 75])
-                panel.fill_between(ends, *box, color=look["color"], alpha=0.18, lw=0, zorder=2)
-            if len(ours):
-                panel.hlines(ours.mean(), *ends, color=INK, lw=1.2, zorder=4)
-            panel.plot([x] * len(ours), ours, **look | mark, zorder=3)
-    return drawn
 
 
 def draw_alignment(
     figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet
 ) -> Figure:
-    """Alignment against uniformity: the marker is the method, its colour and the number are the
-    average STS score."""
-    values = ["uniformity", "alignment", "average"]
-    means = table.groupby(["series", "backbone"], sort=False)[values].mean()
-    handles = keys(table, series, color=INK, mfc=PALE, ms=7, ls="")
+    """Alignment against uniformity: means over seeds with the average STS score, and every seed."""
+    columns = ["uniformity", "alignment", "average"]
+    means = table.groupby(["backbone", "series"], sort=False)[columns].mean()
+    handles = keys(table, series, ms=7, ls="")
     handles += seen(
         (len(table) > len(means), key("a seed", color=GREY, marker=".", ms=3, ls="")),
         (len(means) > table["backbone"].nunique(), key("one backbone", color=GREY, lw=0.9)),
@@ -277,24 +236,17 @@ def draw_alignment(
         handles, height=3.7,
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
-    averages = means["average"].dropna()
-    scale = ScalarMappable(Normalize(averages.min() - 0.3, averages.max() + 0.3), "cividis")
-    if len(averages):
-        color_bar(drawn, [panel], scale, "average STS, test")
+    if len(table) > len(means):
+        seeds = POINTS | {"marker": ".", "color": GREY, "ms": 3}
+        panel.plot(table["uniformity"], table["alignment"], **seeds, zorder=2)
     texts = []
     for backbone, rows in means.groupby(level="backbone", sort=False):
         panel.plot(rows["uniformity"], rows["alignment"], color=GREY, lw=0.9, zorder=1)
         name = place_of(table, backbone)
-        for (label, _), (x, y, average) in rows.iterrows():
-            seeds = table[(table["series"] == label) & (table["backbone"] == backbone)]
-            mark = series[label] | POINTS
-            if len(seeds) > 1:
-                small = mark | {"color": GREY, "ms": 2}
-                panel.plot(seeds["uniformity"], seeds["alignment"], **small, zorder=2)
-            known = pd.notna(average)
-            face = scale.to_rgba(average) if known else "white"
-            panel.plot(x, y, **mark | {"ms": 8, "mew": 0.9, "mec": INK, "mfc": face}, zorder=3)
-            texts.append((x, y, f"{name} ({average:.1f})".strip() if known else name))
+        for (_, label), (x, y, average) in rows.iterrows():
+            panel.plot(x, y, **series[label] | POINTS | {"ms": 7}, zorder=3)
+            text = name if pd.isna(average) else f"{name} ({average:.1f})".strip()
+            texts.append((x, y, text))
             name = ""  # once for each backbone
     panel.margins(0.15, 0.12)
     _annotate(panel, texts, table[["uniformity", "alignment"]].to_numpy())
@@ -332,11 +284,12 @@ def draw_path(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: S
     handles += seen((several_seeds(table), key("a seed", color=INK, lw=0.4, alpha=0.45)))
     handles.append(key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""))
     handles.append(key("last", color=INK, marker="o", ms=5, ls=""))
+    names = headings(figure, table)
     drawn, axes = sheet(
-        handles, headings(figure, table), height=3.4,
+        handles, list(names.values()), height=3.4,
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
-    panels = dict(zip(table["backbone"].unique(), axes, strict=True))
+    panels = dict(zip(names, axes, strict=True))
     for (backbone, label), rows in table.groupby(["backbone", "series"], sort=False):
         panel, look = panels[backbone], series[label]
         if several_seeds(rows):
@@ -347,9 +300,9 @@ def draw_path(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: S
         path = mean["uniformity"], mean["alignment"]
         panel.plot(*path, **look | LINE, lw=1.1, zorder=3)
         panel.plot(*path, color=look["color"], marker=".", ms=2.5, ls="", zorder=3)
-        for end, face in ((mean[:1], "white"), (mean[-1:], look["color"])):
-            mark = look | POINTS | {"mfc": face, "ms": 6, "mew": 1}
-            panel.plot(end["uniformity"], end["alignment"], **mark, zorder=4)
+        mark = look | POINTS | {"ms": 6, "mew": 1}
+        panel.plot(*mean.iloc[0], **mark | {"mfc": "white"}, zorder=4)
+        panel.plot(*mean.iloc[-1], **mark, zorder=4)
         panel.margins(0.08)
     return drawn
 
@@ -416,23 +369,19 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet:
         panel.set_xticks(positions, words, rotation=90, size=small)
         panel.set_yticks(positions, words, size=small)
         panel.tick_params(length=0)
-    color_bar(drawn, axes, ScalarMappable(scale, "cividis"), "cosine")
+    bar = drawn.colorbar(ScalarMappable(scale, "cividis"), ax=axes, fraction=0.03, aspect=30)
+    bar.set_label("cosine")
     return drawn
 
 
 # --- All figures ---
 
 DRAW: dict[str, Callable[[PaperFigure, pd.DataFrame, Series, Sheet], Figure]] = {
-    "sweep": draw_sweep,
-    "seeds": draw_seeds,
-    "curves": draw_curves,
+    **dict.fromkeys(LINES, draw_lines),
     "path": draw_path,
     "alignment": draw_alignment,
     "densities": draw_densities,
-    "setsim": draw_layers,
-    "toksim": draw_layers,
     "tokens": draw_tokens,
-    "in-batch": draw_in_batch,
 }
 
 
@@ -450,4 +399,6 @@ def draw(suite: SuiteResults, figure: PaperFigure, data: FigureData) -> Figure:
         title += f", {place_of(table, figure.series[0].backbone)}"
     notes = [figure.note, *data.remarks, suite.remark_on(table["measured_on"])]
     sheet = partial(grid, title, " ".join(filter(None, notes)))
+    if figure.kind in LINES:
+        table = lines_of(figure, table)
     return DRAW[figure.kind](figure, table, looks(table["series"].unique()), sheet)

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -45,7 +44,6 @@ WIDTH, MARGIN = 7.2, 0.08  # inches: width of a figure, its margins
 NOTE_WIDTH, TITLE_WIDTH = 120, 86  # letters per line
 
 Look = dict[str, Any]
-IN_LEGEND: Look = {"ms": 9}  # strokes no higher than a line of the legend
 PRINTED: Look = {"color": INK, "marker": "|", "ms": 13, "mew": 1.8, "ls": ""}
 OFFICIAL: Look = {"color": BLUE, "marker": "o", "ms": 4.2, "mew": 0.8, "ls": "", "alpha": 0.8}
 PAPER: Look = {"color": ORANGE, "marker": "s", "ms": 3.6, "mew": 0.9, "ls": "", "alpha": 0.8}
@@ -155,13 +153,6 @@ def grid(
 def heading(panel: Axes, text: str) -> None:
     """A panel's title."""
     panel.set_title(text, loc="left", size=8, weight="bold", pad=3)
-
-
-def color_bar(figure: Figure, panels: Sequence[Axes], scale: ScalarMappable, text: str) -> None:
-    """A colour bar to the right of panels."""
-    bar = figure.colorbar(scale, ax=panels, label=text, fraction=0.03, aspect=30)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(length=2, color=GREY)
 
 
 def save(figure: Figure, stem: Path, data: pd.DataFrame) -> None:
