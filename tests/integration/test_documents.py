@@ -1,6 +1,7 @@
 """Documents and comments refer to what exists: links, sections, files, tests."""
 
 import ast
+import csv
 import re
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,10 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "config/README.md", "examples/README.md"]
 DOCUMENTS += [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
 GONE = "which does not exist; write its new path or name"
-RELEASED = "docs/released-code.md"
-# Methods whose tables state their settings as the text of a run.
+RELEASED = "docs/released-code.csv"
+COLUMNS = ["system", "repository", "point", "released", "ours", "same", "difference"]
+VERDICTS = {"yes", "no", "shift", "own", "not confirmed"}
+# Methods whose rows state their settings as the text of a run.
 NEWER = {
     "focal-infonce", "mixcse", "simcse-plus-plus", "cot-bert", "rankcse", "diffcse", "sup-simcse",
     "cropping",
@@ -87,9 +90,16 @@ def test_named_files_and_functions_exist(document: str) -> None:
             assert name in functions(path), f"{document} names {path}::{name}, {GONE}"
 
 
+@cache
+def released() -> list[dict[str, str]]:
+    with (ROOT / RELEASED).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def test_functions_beside_released_code_exist() -> None:
-    """Our side of the tables is written `path:name`."""
-    named = re.findall(r"`((?:bench|methods)/[\w/]+\.py):([\w.]+)`", text(RELEASED))
+    """Our side of the rows is written `path:name`."""
+    cells = "\n".join(row["ours"] for row in released())
+    named = re.findall(r"\b((?:bench|methods)/[\w/]+\.py):([\w.]+)", cells)
     assert len(named) > 500
     for path, name in named:
         assert (ROOT / path).is_file(), f"{RELEASED} names {path}, {GONE}"
@@ -97,23 +107,28 @@ def test_functions_beside_released_code_exist() -> None:
 
 
 def test_rows_beside_released_code_are_whole() -> None:
-    """Four columns, the last with a verdict of the legend; a table for each released code."""
-    rows = re.findall(r"^\| (?!Point)[^-].*$", text(RELEASED), re.MULTILINE)
-    assert len(rows) > 400
-    for row in rows:
-        cells = [cell.strip() for cell in row.strip("|").split("|")]
-        assert len(cells) == 4, f"{RELEASED}: not four columns: {row}"
-        assert re.match(r"(yes|no|shift|own|not confirmed)\b", cells[-1]), f"{RELEASED}: {row}"
-    named = r"[\w-]+/[\w.-]+@[0-9a-f]{7}\b"
+    """Each cell is filled, `difference` unless both are the same; rows for each released code."""
+    named = r"[\w-]+/[\w.-]+@(?:[0-9a-f]{7}|v[\d.]+)"
+    assert len(released()) > 400
+    for row in released():
+        assert list(row) == COLUMNS, f"{RELEASED}: more than its columns: {row}"
+        assert None not in row.values(), f"{RELEASED}: fewer than its columns: {row}"
+        assert re.fullmatch(rf"{named}(; {named})*", row["repository"]), f"{RELEASED}: {row}"
+        assert row["same"] in VERDICTS, f"{RELEASED}: {row}"
+        assert all(row[column] for column in COLUMNS[:-1]), f"{RELEASED}: an empty cell: {row}"
+        assert bool(row["difference"]) == (row["same"] != "yes"), f"{RELEASED}: {row}"
     sources = re.findall(r"^Paper: .*?\n\n", text("docs/methods.md"), re.DOTALL | re.MULTILINE)
     assert len(sources) > 20
-    missing = set(re.findall(named, "".join(sources))) - set(re.findall(named, text(RELEASED)))
-    assert not missing, f"{RELEASED} has no table for {missing}"
+    compared = {name for row in released() for name in row["repository"].split("; ")}
+    missing = set(re.findall(named, "".join(sources))) - compared
+    assert not missing, f"{RELEASED} has no row for {missing}"
 
 
 def test_settings_beside_released_code_are_those_of_the_registry() -> None:
     """`method[key=released value]@setting on backbone` is the run without the keys."""
-    stated = re.findall(r"`([\w+-]+)\[([^]]+)\](@\w+) on ([\w-]+)`", text(RELEASED))
+    cells = "\n".join(row["ours"] for row in released())
+    stated = re.findall(r"([\w+-]+)\[([^]]+)\](@\w+) on ([\w-]+)", cells)
+    assert len(stated) > 20
     assert {method for method, *_ in stated} >= NEWER
     for method, keys, setting, backbone in stated:
         run = run_of(f"{method}[{keys}]{setting}", backbone)
