@@ -16,7 +16,7 @@ from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
 from bench.runs.config import Suite
-from bench.runs.needs import in_order
+from bench.runs.plan import in_order
 from bench.runs.run import PlannedRun, Run
 from bench.stages.cost import NOT_COUNTED, Measured, predict
 from bench.utils.errors import UserError

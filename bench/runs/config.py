@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -19,10 +20,9 @@ from bench.registry.encoders import TRANSFORMER, encoder_folder
 from bench.registry.methods import method_class, method_classes
 from bench.registry.plugins import add_method_paths, python_files
 from bench.runs import ANALYSES
-from bench.runs.needs import in_order
 from bench.runs.paths import data_folder
-from bench.runs.plan import Plan, named
-from bench.runs.recipe import convert_recipe
+from bench.runs.plan import Plan, in_order, named
+from bench.runs.recipe import Recipe, converted
 from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import OUTSIDE, PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean, errors_of
@@ -245,7 +245,7 @@ class Suite(Model):
         default=[],
         description="files or folders with methods of your own, relative to the working folder",
     )
-    recipe: Annotated[dict[str, Any], AfterValidator(convert_recipe)] = Field(
+    recipe: Annotated[dict[str, Any], AfterValidator(partial(converted, Recipe))] = Field(
         default={}, description="recipe fields that override every method's own"
     )
     runs_per_job: PositiveInt = Field(

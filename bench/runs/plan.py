@@ -1,17 +1,41 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, model_validator
 
-from bench.runs.needs import chains
 from bench.runs.resolve import Keys, parse, resolve, spell, suite_recipe
-from bench.runs.run import OUTSIDE, PlannedRun, is_outside
+from bench.runs.run import OUTSIDE, PlannedRun, Run, is_outside
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
+
+
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """Runs and those that they need, each once and after what it needs."""
+    ordered: dict[str, Run] = {}
+    for run in runs:
+        for needed in (*in_order(run.needs.values()), run):
+            ordered.setdefault(needed.id, needed)
+    return list(ordered.values())
+
+
+def chains(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
+    """Planned runs in groups: each with those of them that it needs, before it. One process takes a
+    group."""
+    groups: list[list[PlannedRun]] = []
+    for run in runs:
+        needed = {need.id for need in run.needs.values()}
+        joined = [group for group in groups if needed & {member.id for member in group}]
+        if joined:
+            joined[0] += [*chain.from_iterable(joined[1:]), run]
+            groups = [group for group in groups if group not in joined[1:]]
+        else:
+            groups.append([run])
+    return groups
 
 
 class Plan(Document):

@@ -159,7 +159,7 @@ class Recipe(HyperParameters, Model):
         return self
 
 
-def convert_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert recipe fields of a configuration or a text to their types; `ValidationError`."""
-    recipe = Recipe(**values)
-    return {name: getattr(recipe, name) for name in values}
+def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a recipe, or hyper-parameters, as their types; `ValidationError`."""
+    made = model(**values)
+    return {name: getattr(made, name) for name in values}

@@ -178,7 +178,7 @@ class PlannedRun(Run):
     analyses: tuple[str, ...] = ()
 
 
-def identified(values: Mapping[str, Any]) -> Run:
+def identified(**values: Any) -> Run:
     """A run of fields without `id` and `identity`, which are added."""
     run = Run(id="unknown", **values)
     run = run.model_copy(update={"identity": identity_of(run)})

@@ -9,8 +9,8 @@ import methods.rankcse as rankcse
 import methods.simcse as simcse
 from bench.runs import config as suites
 from bench.runs.config import Suite
-from bench.runs.needs import chains, split_run
-from bench.runs.resolve import parse, resolve
+from bench.runs.plan import chains
+from bench.runs.resolve import parse, resolve, split_run
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.utils.errors import UserError
 from methods.base import MODEL, Contrastive, Field
