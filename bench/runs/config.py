@@ -19,7 +19,7 @@ from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.encoders import TRANSFORMER, encoder_folder
 from bench.registry.methods import method_class, method_classes
 from bench.registry.plugins import add_method_paths, python_files
-from bench.runs import ANALYSES
+from bench.runs import Analysis
 from bench.runs.paths import data_folder
 from bench.runs.plan import Plan, in_order, named
 from bench.runs.recipe import Recipe, converted
@@ -69,7 +69,7 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
-        label = entry.label or Path(entry.model).name or Path(entry.model).resolve().name
+        label = entry.label or Path(entry.model).absolute().name
         subject = f"the encoder '{label}'"
         if re.split(r"[\[+@]", label.lower())[0] in taken:
             raise UserError(f"{subject} has the name of a method; give it another 'label'")
@@ -122,18 +122,17 @@ def _distinct(items: list[Item]) -> list[Item]:
     return items
 
 
+def _distinct_in_print(stand_ins: dict[str, list[str]]) -> dict[str, list[str]]:
+    _distinct(list(itertools.chain.from_iterable(stand_ins.values())))
+    return stand_ins
+
+
 def _suite_name(name: str) -> str:
     if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{LONGEST_NAME - 1}}}", name) or name == "reference":
         raise ValueError(
             f"'{name}' is no name of a suite; use small letters, digits and dashes, at most "
             f"{LONGEST_NAME}; 'reference' is taken, for the intervals of make smoke"
         )
-    return name
-
-
-def _analysis(name: str) -> str:
-    if name not in ANALYSES:
-        raise ValueError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
     return name
 
 
@@ -171,7 +170,7 @@ class MethodEntry(BackboneOptions):
         description="`all`, or a list of this suite's backbones; `all` excludes those with `tasks` "
         "of their own, and those of another kind than the method needs",
     )
-    analyses: Distinct[Annotated[str, AfterValidator(_analysis)]] = Field(
+    analyses: Distinct[Analysis] = Field(
         default=[], description="further measurements (docs/analyses.md)"
     )
     sweep: dict[str, Distinct[Any]] = Field(
@@ -251,7 +250,7 @@ class Suite(Model):
     runs_per_job: PositiveInt = Field(
         default=1, description="number of runs that one process trains, and then scores"
     )
-    stand_ins: dict[str, Names] = Field(
+    stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = Field(
         default={},
         description="a map from a backbone of this suite to the printed one, or a list of them, in "
         "whose rows it is shown",
@@ -274,18 +273,12 @@ class Suite(Model):
 
     @model_validator(mode="after")
     def _names_its_backbones(self) -> Self:
-        named = {name: f"'{name}' in 'stand_ins'" for name in self.stand_ins}
+        sources = dict.fromkeys(self.stand_ins, "in 'stand_ins'")
         for entry in self.methods:
-            if entry.backbones != ["all"]:
-                named |= {name: f"'{name}' of '{entry.method}'" for name in entry.backbones}
-        for name, source in named.items():
-            if name not in self.backbones:
-                hint = did_you_mean(name, self.backbones)
-                raise ValueError(f"{source} is not in 'backbones'{hint}")
-        try:
-            _distinct([printed for printed, _ in self.printed_backbones])
-        except ValueError as error:
-            raise ValueError(f"stand_ins: {error}") from None
+            sources |= {name: f"of '{entry.method}'" for name in entry.backbones if name != "all"}
+        for name in sources.keys() - self.backbones:
+            hint = did_you_mean(name, self.backbones)
+            raise ValueError(f"'{name}' {sources[name]} is not in 'backbones'{hint}")
         return self
 
     @property
@@ -397,8 +390,19 @@ def planned(suite: Suite) -> list[PlannedRun]:
             }
         )
 
-    for run, entry in _runs(suite):
-        add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses)
+    for entry in suite.methods:
+        for text in entry.texts:
+            for name in _backbones(entry, text, suite):
+                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
+                    run = resolve(
+                        text,
+                        backbone_name=name,
+                        corpus=suite.corpus,
+                        data=suite.data,
+                        seed=seed,
+                        recipe=suite.recipe,
+                    )
+                    add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
@@ -474,22 +478,6 @@ def dump(suite: Suite) -> str:
             width=100,
         )
     )
-
-
-def _runs(suite: Suite) -> Iterator[tuple[Run, MethodEntry]]:
-    for entry in suite.methods:
-        for text in entry.texts:
-            for name in _backbones(entry, text, suite):
-                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
-                    run = resolve(
-                        text,
-                        backbone_name=name,
-                        corpus=suite.corpus,
-                        data=suite.data,
-                        seed=seed,
-                        recipe=suite.recipe,
-                    )
-                    yield run, entry
 
 
 def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:

@@ -118,7 +118,7 @@ class Run(Document):
         """Backbone dimensions after the recipe's cuts."""
         return cut_shape(self.pretrained, self.recipe)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The SHA-256 of the identity."""
         return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()

@@ -205,7 +205,7 @@ def loss(after: str) -> list[tuple[str, str]]:
 # What is changed of the method, the clause that it breaks, and what is said; every clause has one
 # at least.
 BREACHES = [
-    (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght' of 'queue'; did you mean 'length'?"),
+    (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght' of 'queue'; did you mean 'len"),
     (table('{"length": "long"}'), "table_keys", "'length' should be a valid integer"),
     (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be greater than 0"),
     ([("    def negatives", CLAMP)], "text",

@@ -72,7 +72,7 @@ def simcse(**keys: Any) -> dict[str, Any]:
         (simcse(sweeps={}), "methods.0: unknown key 'sweeps'; did you mean 'sweep'?"),
         (simcse(sweep={"x": [1, 1]}), "methods.0.sweep.x: 1 is listed twice; keep one"),
         (simcse(settings=["offical"]), "'methods.0.settings.0' should be 'paper' or 'official', n"),
-        (simcse(analyses=["layer"]), "unknown analysis 'layer'; did you mean 'layers'"),
+        (simcse(analyses=["layer"]), "not 'layer'; did you mean 'layers'"),
         ({"recipe": {"batch_sise": 3}}, "recipe: unknown key 'batch_sise'; did you mean 'batch_si"),
         ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a valid integer, not "),
         ({"compare": {"basline": "simcse"}}, "compare: unknown key 'basline'; did you mean 'basel"),
