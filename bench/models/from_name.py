@@ -21,7 +21,7 @@ from bench.models.encoder import Encoder
 from bench.models.load import Normalised, load_encoder
 from bench.models.poolers import check_pooler
 from bench.registry.encoders import encoder_folder
-from bench.registry.plugins import FAILURES, describe_error
+from bench.registry.methods import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import sha256_text, slug
 

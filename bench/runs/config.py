@@ -17,8 +17,7 @@ from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_task
 from bench.download import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, backbone
 from bench.registry.encoders import TRANSFORMER, encoder_folder
-from bench.registry.methods import method_class, method_classes
-from bench.registry.plugins import add_method_paths, python_files
+from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.runs import Analysis
 from bench.runs.paths import data_folder
 from bench.runs.plan import Plan, in_order, named

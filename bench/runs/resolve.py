@@ -21,8 +21,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
-from bench.registry.methods import format_value, method_class, method_classes, method_origin
-from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
+from bench.registry.methods import (
+    FAILURES,
+    BrokenMethod,
+    describe_error,
+    format_value,
+    method_class,
+    method_classes,
+    method_origin,
+)
 from bench.runs.recipe import Recipe, converted
 from bench.runs.run import Run, cut_shape, identified, model_fields
 from bench.utils.errors import UserError, did_you_mean

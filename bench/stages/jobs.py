@@ -20,8 +20,7 @@ from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.from_name import Model, files
 from bench.models.load import load_encoder
 from bench.registry.encoders import hub_repository
-from bench.registry.methods import method_origin
-from bench.registry.plugins import FAILURES, describe_error
+from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance
 from bench.results.records import Record, read_analyses, read_scores, read_trained, write_scores
 from bench.runs import STAGES, paths
