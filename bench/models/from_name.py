@@ -20,7 +20,7 @@ import numpy as np
 from bench.models.encoder import Encoder
 from bench.models.load import Normalised, load_encoder
 from bench.models.poolers import check_pooler
-from bench.registry.encoders import encoder_folder
+from bench.registry.backbones import encoder_folder
 from bench.registry.methods import FAILURES, describe_error
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import sha256_text, slug
@@ -173,7 +173,7 @@ class FunctionEncoder:
                 output = output.detach().float().cpu()
             vectors = np.asarray(output, dtype=np.float32)
         except FAILURES as error:
-            reason = describe_error(error, self.function)
+            reason = describe_error(error)
             raise UserError(
                 f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
             ) from error

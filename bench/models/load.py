@@ -33,14 +33,16 @@ from bench.models.transformer import (
     load_backbone,
     refuse_pickled,
 )
-from bench.registry.backbones import UnknownBackbone, backbone, refuse_own_code
-from bench.registry.encoders import (
+from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
+    UnknownBackbone,
+    backbone,
     encoder_folder,
     files_sum,
     folder_kind,
+    refuse_own_code,
 )
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean

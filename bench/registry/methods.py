@@ -11,12 +11,11 @@ import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,8 +25,6 @@ from bench.utils.files import sha256_file, sha256_text
 from bench.utils.validation import explain
 from methods.base import HyperParameters, Method
 
-# Entry points of this group are a module with methods or one method class.
-ENTRY_POINTS = "sentbench.methods"
 LONGEST = 200  # characters of an error message that are shown
 FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
 # Folders of code that is not the user's: this project and the standard library.
@@ -84,7 +81,8 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
     origins: dict[str, Origin] = {}
     built_in = {cls.title: name for name, cls in classes.items()}
     files = dict.fromkeys(file for path in paths for file in python_files(path))
-    packages = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    # Each is a module with methods or one method class.
+    packages = importlib.metadata.entry_points(group="sentbench.methods")
     for origin, external in (*map(load_file, files), *map(_read_package, packages)):
         for cls in external:
             if cls.name in classes:
@@ -155,8 +153,10 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
             f"{place} cannot be imported ({describe_error(error)}); {remedy}"
         ) from error
     top = sys.modules[entry.module.partition(".")[0]]
-    is_module = isinstance(loaded, types.ModuleType)
-    classes = methods_in(loaded, top.__name__) if is_module else [loaded]
+    if isinstance(loaded, types.ModuleType):
+        classes = methods_in(loaded, top.__name__)
+    else:
+        classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
     # A package without `__path__` is a single file.
     folders = [Path(folder) for folder in getattr(top, "__path__", ())]
     files = {
@@ -216,12 +216,6 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
     if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters)):
         yield "Hyper is no class that extends methods.base.HyperParameters; make it one"
         return
-    for name, field in hyper.model_fields.items():
-        if not _is_plain(field.annotation):
-            yield (
-                f"'{name}' of {hyper.__name__} is of type {field.annotation}; use bool, int, "
-                "float, str or Literal, with or without '| None'"
-            )
     try:
         hyper()
     except ValidationError as error:
@@ -231,31 +225,17 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
             yield f"'used_if' names '{name}'{did_you_mean(name, hyper.model_fields)}"
 
 
-def _is_plain(kind: Any) -> bool:
-    if get_origin(kind) in (Union, UnionType):
-        return all(map(_is_plain, get_args(kind)))
-    return kind in (bool, int, float, str, NoneType) or get_origin(kind) is Literal
-
-
-def describe_error(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    """Describe an error of user code on one line: type, place and message; the place is that of the
-    called `function` if it did not run, e.g. for a wrong number of arguments."""
-    # Of a callable object, its class has the code; compiled functions have none.
-    called = function if inspect.isfunction(function) else vars(type(function)).get("__call__")
-    code = getattr(called, "__code__", None)
-    lines = [(code.co_filename, code.co_firstlineno)] if code else []
+def describe_error(error: BaseException) -> str:
+    """Describe an error of user code on one line: type, innermost place in the user's code, and
+    message."""
     traced = traceback.walk_tb(error.__traceback__)
-    lines += [(frame.f_code.co_filename, line) for frame, line in traced]
+    lines = [(frame.f_code.co_filename, line) for frame, line in traced]
     words = " ".join(str(error).split())[:LONGEST]
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg
-    kind = type(error).__name__
-    # The innermost line of the user's code.
-    for file, line in reversed(lines):
-        if not _is_library(file):
-            kind += f" in {file}, line {line}"
-            break
+    places = [f" in {file}, line {line}" for file, line in lines if not _is_library(file)]
+    kind = type(error).__name__ + "".join(places[-1:])
     return f"{kind}: {words}" if words else kind
 
 

@@ -15,8 +15,7 @@ from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import check_listed
 from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
 from bench.download import local_folder
-from bench.registry.backbones import BACKBONE_KINDS, backbone
-from bench.registry.encoders import TRANSFORMER, encoder_folder
+from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.runs import Analysis
 from bench.runs.paths import data_folder

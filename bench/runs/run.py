@@ -17,8 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from bench.registry.backbones import NO_BACKBONE, Backbone, backbone
-from bench.registry.encoders import BACKBONE, fingerprint
+from bench.registry.backbones import BACKBONE, NO_BACKBONE, Backbone, backbone, fingerprint
 from bench.registry.methods import method_class, method_origin
 from bench.runs.recipe import HEADED, Recipe
 from bench.utils.errors import UserError

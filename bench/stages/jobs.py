@@ -19,7 +19,7 @@ from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.from_name import Model, files
 from bench.models.load import load_encoder
-from bench.registry.encoders import hub_repository
+from bench.registry.backbones import BUILT_IN
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance
 from bench.results.records import Record, read_analyses, read_scores, read_trained, write_scores
@@ -152,7 +152,8 @@ def _commits(run: Run) -> dict[str, Any]:
     # An encoder of the hub is identified by its name; a folder has a sum.
     names = [name for name, identified in run.models.items() if name == identified]
     if names:
-        commits["encoder_commits"] = {name: pinned(hub_repository(name))[0] for name in names}
+        hub = {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
+        commits["encoder_commits"] = {name: pinned(hub[name])[0] for name in names}
     return commits
 
 

@@ -29,8 +29,7 @@ from bench.models.transformer import (
     stored_pooler,
     without_pooler,
 )
-from bench.registry.backbones import NO_BACKBONE
-from bench.registry.encoders import BACKBONE
+from bench.registry.backbones import BACKBONE, NO_BACKBONE
 from bench.runs import paths
 from bench.runs.recipe import HEADED, WITH_POOLER
 from bench.runs.run import Run

