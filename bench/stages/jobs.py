@@ -135,8 +135,9 @@ def analyse_run(
     described = _described(run, suite, device, corpora)
     results: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
-        material = Material(run, corpus, suite, device, described["outcome"].get("best_step"))
-        results = analyse(run_encoder(run, suite, device), material, names)
+        encoder, best = run_encoder(run, suite, device), described["outcome"].get("best_step")
+        material = Material(run, encoder, corpus, suite, device, best)
+        results = analyse(material, names)
         described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)
