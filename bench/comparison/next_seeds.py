@@ -143,8 +143,8 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Seeded, float] = {}
     for experiment, seeds in _seeds(frozenset().union(*questions)).items():
-        lines = predict([plan[experiment]], config.mode, device, measured)
-        seconds = sum(line.seconds for line in lines)
+        table = predict([plan[experiment]], config.mode, device, measured)
+        seconds = float(table["seconds"].sum())
         run_hours |= {(experiment, seed): seconds / 3600 for seed in seeds}
     steps = greedy(questions, run_hours, hours)
     if not steps:

@@ -32,7 +32,7 @@ def write(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> None:
         summary["scoring_seconds"] = exported.provenance.get("seconds")
         summaries.append(summary | origin)
         records += [record | origin for record in exported.records]
-        results, _ = read_analyses(paths.analyses_file(suite_dir, run.id))
+        results, _ = read_analyses(paths.result_file(suite_dir, run.id, "analyse"))
         for name, result in results.items():
             for path, value in _numbers(result):
                 analyses.append({"analysis": name, "path": path, "value": value} | origin)

@@ -2,7 +2,8 @@
 
 from typing import Literal, get_args
 
-STAGES = ("train", "score", "analyse")  # of a run, in this order
+# The stages of a run in their order, and the folders of a suite with their results.
+STAGES = {"train": "trained", "score": "scores", "analyse": "analyses"}
 
 # Measurements of a run's encoder besides scores (bench/stages/analyse.py).
 Analysis = Literal["alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest"]

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field
 
 from bench.registry.backbones import BACKBONE, NO_BACKBONE, Backbone, backbone, fingerprint
 from bench.registry.methods import method_class, method_origin
+from bench.runs import STAGES
 from bench.runs.recipe import HEADED, Recipe
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_file
@@ -175,6 +176,12 @@ class PlannedRun(Run):
 
     tasks: tuple[str, ...] = ()
     analyses: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> list[str]:
+        """Those of `bench.runs.STAGES` that it goes through."""
+        has = {"train": self.trained, "score": True, "analyse": bool(self.analyses)}
+        return [stage for stage in STAGES if has[stage]]
 
 
 def identified(**values: Any) -> Run:

@@ -97,7 +97,7 @@ def status(suite: Path) -> SuiteStatus:
         device = devices.most_common(1)[0][0]
         measured = Measured(suite.parent, device)
         for run, stage, step in left:
-            expected = measured.seconds(run, stage, run.tasks)
+            expected = measured.seconds(run, stage)
             if expected is None:
                 unknown += 1
                 continue
@@ -110,15 +110,9 @@ def status(suite: Path) -> SuiteStatus:
 
 def _stages_left(suite: Path, run: PlannedRun) -> list[str]:
     """The stages of a planned run without a result."""
-    left = []
-    if not paths.scores_file(suite, run.id).is_file():
-        # Scores may be shared without the outcome of the training, which their provenance has.
-        if run.trained and not paths.trained_file(suite, run.id).is_file():
-            left.append("train")
-        left.append("score")
-    if run.analyses and not paths.analyses_file(suite, run.id).is_file():
-        left.append("analyse")
-    return left
+    left = [stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()]
+    # Scores may be shared without the outcome of the training, which their provenance has.
+    return left if "score" in left else [stage for stage in left if stage != "train"]
 
 
 def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:

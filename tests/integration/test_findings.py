@@ -607,11 +607,9 @@ def disputed() -> list[str]:
 
 
 def unknown() -> list[str]:
-    lines = predict(planned(), "test", "h200", Measured(Path("nowhere"), "h200"))
-    hours = sum(line.seconds for line in lines) / 3600
-    runs: Counter[str] = Counter()
-    for line in lines:
-        runs[line.stage] += line.runs
+    table = predict(planned(), "test", "h200", Measured(Path("nowhere"), "h200"))
+    hours = table["seconds"].sum() / 3600
+    runs = table.groupby("stage")["runs"].sum()
     return [
         f"{runs['train']} trainings and {runs['score']} scorings take {hours:.0f} hours "
         "on one H200",
