@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import check_listed
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, expand_tasks
 from bench.download import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
@@ -323,7 +323,7 @@ def read(path: Path) -> Any:
 
 
 def validate(values: Any) -> Suite:
-    """Validate the content of a configuration, and that its data and methods are there; `UserError`
+    """Validate the content of a configuration, and that its methods are there. The `UserError`
     names the invalid key, and the closest valid one if it is misspelt.
 
     Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
@@ -331,16 +331,6 @@ def validate(values: Any) -> Suite:
     if not isinstance(values, dict):
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
-    entries: list[Suite | BackboneOptions] = [suite, *suite.backbones.values(), *suite.methods]
-    tasks = expand_tasks([task for entry in entries for task in entry.tasks])
-    if suite.data not in ("world", "senteval"):
-        data_folder(suite.data)  # raises if the folder does not exist
-    foreign = [task for task in tasks if task in XPROBE_TASKS]
-    if suite.data == "world" and foreign:
-        raise UserError(
-            f"the embedded world has no '{foreign[0]}'; remove it from 'tasks', "
-            "or choose other data"
-        )
     if suite.stand_ins:
         _check_stand_ins(suite)
     for path in suite.method_paths:
@@ -433,21 +423,18 @@ def _check_corpora(runs: Sequence[PlannedRun]) -> None:
 
 def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     """Check that the data has the sets on which runs are scored and selected, if it is here."""
-    scored = list(dict.fromkeys(task for run in runs for task in run.tasks))
+    tasks = expand_tasks(list(dict.fromkeys(task for run in runs for task in run.tasks)))
     trained = [run for run in runs if run.trained]
     selected = list(dict.fromkeys(task for run in trained for task in run.recipe.selection))
     in_own_folder = suite.data not in ("senteval", "world")
-    described = [name for name in (*scored, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
+    described = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
     if described and not in_own_folder:
         raise UserError(
             f"'{described[0]}' is a set of a data folder of your own, and 'data' is "
             f"'{suite.data}'; set 'data' to the folder whose manifest.json lists it"
         )
-    folder = Path(suite.data) if in_own_folder else None
-    if suite.data == "senteval":
-        folder = local_folder()
+    folder = local_folder() if suite.data == "senteval" else data_folder(suite.data)
     if folder:
-        tasks = expand_tasks(scored)
         check_listed(tasks, folder)
         if in_own_folder:
             check_own(tasks, folder)

@@ -52,7 +52,6 @@ def resolve(
     data: str,
     seed: int | None,
     recipe: Mapping[str, Any] = types.MappingProxyType({}),
-    waiting: Sequence[tuple[str, str]] = (),
 ) -> Run:
     """Turn the text of a run into a `Run`.
 
@@ -64,7 +63,6 @@ def resolve(
         seed: ignored by methods that are not trained.
         recipe: recipe fields of the suite. They override the method's own; keys in `text` override
             both.
-        waiting: texts with backbones of the runs that need this one, each needing the next.
 
     Raises:
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
@@ -94,15 +92,17 @@ def resolve(
             "seed": seed,
             "recipe": recipe,
         }
-        options["waiting"] = (*waiting, (text, backbone_name))
         for cls, (row, _), (given, _) in zip(classes, rows, texts, strict=True):
             encoders = model_fields(cls)
             defaults = {key: cls.Hyper.model_fields[key].default for key in encoders} | row
             for values in (defaults, given):
                 for key in encoders:
                     if str(values.get(key)).startswith(RUN):
-                        run = _needed(values[key], chosen, host.trained, **options)
-                        values[key] = _spell_run(run, chosen)
+                        run = _needed(values[key], text, host, chosen, **options)
+                        # Its only spelling names its backbone if that is another one.
+                        is_same = run.reference in (chosen.reference, NO_BACKBONE.reference)
+                        on = "" if is_same else f" on {run.reference}"
+                        values[key] = f"{RUN}{run.text}{on}"
                         named[values[key]] = run
             part = _build_part(cls, defaults, given, shape, is_host=not parts)
             _check_encoders(text, part.clamped, named)
@@ -426,45 +426,23 @@ def split_run(value: str) -> tuple[str, str]:
     return text.strip(), name.strip()
 
 
-def _needed(
-    value: str,
-    chosen: Backbone,
-    is_trained: bool,
-    waiting: Sequence[tuple[str, str]],
-    **options: Any,
-) -> Run:
-    """The run that a hyper-parameter of the last run of `waiting` names.
-
-    Raises:
-        UserError: the value names no run, one that is not trained, or one that needs itself.
-    """
-    text, name = split_run(value)
-    first, *others = [f"'{member}'" for member, _ in (*waiting, (text, ""))]
-    *_, (needing, _) = waiting
-    if not text:
-        raise UserError(f"'{value}' in '{needing}' names no run; write run:METHOD")
-    if not is_trained:
+def _needed(value: str, text: str, host: type[Method], chosen: Backbone, **options: Any) -> Run:
+    """The trained run that a hyper-parameter in the text of another run names."""
+    needed_text, backbone_name = split_run(value)
+    if not needed_text:
+        raise UserError(f"'{value}' in '{text}' names no run; write run:METHOD")
+    if not host.trained:
         raise UserError(
-            f"'{needing}' is not trained, so it cannot use '{value}'; the run itself is a row of "
-            "the suite where 'methods' lists it"
+            f"'{text}' is not trained, so it cannot use '{value}'; the run itself is a row of the "
+            "suite where 'methods' lists it"
         )
-    name = name or chosen.reference
-    if (text, name) in waiting:
-        cycle = f"{first} needs {', which needs '.join(others)} again"
-        raise UserError(f"{cycle}; let one of them name another encoder")
-    run = resolve(text, backbone_name=name, waiting=waiting, **options)
+    run = resolve(needed_text, backbone_name=backbone_name or chosen.reference, **options)
     if not run.trained:
         raise UserError(
-            f"'{value}' in '{needing}' is not trained; name a method that is trained, a folder, "
-            "or a model of the hub"
+            f"'{value}' in '{text}' is not trained; name a method that is trained, a folder, or a "
+            "model of the hub"
         )
     return run
-
-
-def _spell_run(run: Run, chosen: Backbone) -> str:
-    """The only spelling of a needed run, which names another backbone than that of who needs it."""
-    backbones = (chosen.reference, NO_BACKBONE.reference)
-    return f"{RUN}{run.text}" + ("" if run.reference in backbones else f" on {run.reference}")
 
 
 def _check_encoders(text: str, hyper: Any, named: Mapping[str, Run]) -> None:

@@ -20,11 +20,6 @@ from bench.utils.errors import warn
 POLL = 0.5  # seconds between two attempts to lock
 
 
-def lease_folder() -> Path:
-    """The folder of the locks. Containers on one machine need a common SENTBENCH_LEASES."""
-    return Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
-
-
 @contextmanager
 def lease() -> Iterator[str]:
     """Hold a GPU during the block and yield "cuda:N"; where there is none, yield "cpu" at once."""
@@ -33,9 +28,12 @@ def lease() -> Iterator[str]:
     if not torch.cuda.is_available():
         yield "cpu"
         return
-    folder = lease_folder()
+    # Containers on one machine need a common SENTBENCH_LEASES.
+    name = os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}"
+    folder = Path(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    # A lease within a lease of this process takes the same lock again.
     locks = [FileLock(folder / str(gpu.uuid), is_singleton=True) for gpu in properties]
     index, held = _acquire(locks)
     with held, torch.cuda.device(index):
@@ -44,13 +42,11 @@ def lease() -> Iterator[str]:
 
 def _acquire(locks: list[FileLock]) -> tuple[int, AcquireReturnProxy[FileLock]]:
     """Wait for a free GPU; return its index, and the context that releases its lock."""
-    # A lease within a lease of this process has the same GPU.
-    order = sorted(range(len(locks)), key=lambda index: not locks[index].is_locked)
     is_waiting = False
     while True:
-        for index in order:
+        for index, lock in enumerate(locks):
             with suppress(Timeout):
-                return index, locks[index].acquire(timeout=0)
+                return index, lock.acquire(timeout=0)
         if not is_waiting:
             warn(f"waiting for a GPU: all {len(locks)} are leased")
             is_waiting = True
