@@ -13,9 +13,10 @@ and the suite's recipe.
 
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -86,28 +87,19 @@ def resolve(
         final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
         _check_cuts(final, host, chosen)
         shape = cut_shape(chosen, final)
-        options: dict[str, Any] = {
-            "corpus": final.corpus or corpus,
-            "data": data,
-            "seed": seed,
-            "recipe": recipe,
-        }
+        resolve_alike = partial(
+            resolve, corpus=final.corpus or corpus, data=data, seed=seed, recipe=recipe
+        )
         for cls, (row, _), (given, _) in zip(classes, rows, texts, strict=True):
-            encoders = model_fields(cls)
-            defaults = {key: cls.Hyper.model_fields[key].default for key in encoders} | row
+            encoders = {key: cls.Hyper.model_fields[key].default for key in model_fields(cls)}
+            defaults = encoders | row
             for values in (defaults, given):
-                for key in encoders:
-                    if str(values.get(key)).startswith(RUN):
-                        run = _needed(values[key], text, host, chosen, **options)
-                        # Its only spelling names its backbone if that is another one.
-                        is_same = run.reference in (chosen.reference, NO_BACKBONE.reference)
-                        on = "" if is_same else f" on {run.reference}"
-                        values[key] = f"{RUN}{run.text}{on}"
-                        named[values[key]] = run
+                named |= _needed_runs(cls, values, text, host, chosen, resolve_alike)
             part = _build_part(cls, defaults, given, shape, is_host=not parts)
             _check_encoders(text, part.clamped, named)
             parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
+        skips = [part.cls.skip(part.clamped, shape) for part in parts]
 
     # A recipe field of the text is spelled if it changes what the suite makes of the method.
     parts[0].shown.update(_differing(of_text, own.model_copy(update=of_suite)))
@@ -116,7 +108,6 @@ def resolve(
     changes = {key: value for key, value in by_suite.items() if key not in overridden}
     names = [part.hyper.get(key) for part in parts for key in model_fields(part.cls)]
     needs = {name: named[name] for name in names if name in named}
-    skips = [part.cls.skip(part.clamped, shape) for part in parts]
     skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needs.items()]
     for run in needs.values():
         changes = run.recipe_changes | changes
@@ -426,23 +417,41 @@ def split_run(value: str) -> tuple[str, str]:
     return text.strip(), name.strip()
 
 
-def _needed(value: str, text: str, host: type[Method], chosen: Backbone, **options: Any) -> Run:
-    """The trained run that a hyper-parameter in the text of another run names."""
-    needed_text, backbone_name = split_run(value)
-    if not needed_text:
-        raise UserError(f"'{value}' in '{text}' names no run; write run:METHOD")
-    if not host.trained:
-        raise UserError(
-            f"'{text}' is not trained, so it cannot use '{value}'; the run itself is a row of the "
-            "suite where 'methods' lists it"
-        )
-    run = resolve(needed_text, backbone_name=backbone_name or chosen.reference, **options)
-    if not run.trained:
-        raise UserError(
-            f"'{value}' in '{text}' is not trained; name a method that is trained, a folder, or a "
-            "model of the hub"
-        )
-    return run
+def _needed_runs(
+    cls: type[Method],
+    values: Row,
+    text: str,
+    host: type[Method],
+    chosen: Backbone,
+    resolve_alike: Callable[..., Run],
+) -> dict[str, Run]:
+    """Resolve the runs that hyper-parameters of a part name; write their only spelling in place of
+    the name, and return them by it."""
+    runs: dict[str, Run] = {}
+    for key in model_fields(cls):
+        value = str(values.get(key))
+        if not value.startswith(RUN):
+            continue
+        needed_text, backbone_name = split_run(value)
+        if not needed_text:
+            raise UserError(f"'{value}' in '{text}' names no run; write run:METHOD")
+        if not host.trained:
+            raise UserError(
+                f"'{text}' is not trained, so it cannot use '{value}'; the run itself is a row of "
+                "the suite where 'methods' lists it"
+            )
+        run = resolve_alike(needed_text, backbone_name=backbone_name or chosen.reference)
+        if not run.trained:
+            raise UserError(
+                f"'{value}' in '{text}' is not trained; name a method that is trained, a folder, "
+                "or a model of the hub"
+            )
+        spelling = f"{RUN}{run.text}"
+        if run.reference not in (chosen.reference, NO_BACKBONE.reference):
+            spelling += f" on {run.reference}"
+        values[key] = spelling
+        runs[spelling] = run
+    return runs
 
 
 def _check_encoders(text: str, hyper: Any, named: Mapping[str, Run]) -> None:
