@@ -28,10 +28,6 @@ from bench.utils.validation import Model, validated
 from methods.base import POOLERS
 
 
-def _one_line(label: str) -> str:
-    return " ".join(label.split()).removesuffix(OUTSIDE)  # which tables add
-
-
 class EncoderEntry(Model):
     """An entry of `encoders`: a model, or such a map."""
 
@@ -39,7 +35,7 @@ class EncoderEntry(Model):
         description="a folder (Hugging Face, sentence-transformers, or of a run), a name in "
         "`BENCH_MODELS`, a backbone's name, or a hub id"
     )
-    label: Annotated[str, Field(max_length=60), AfterValidator(_one_line)] = Field(
+    label: Annotated[str, Field(max_length=60)] = Field(
         default="", description="its name in tables; by default the last part of `model`"
     )
     pooler: str | None = Field(
