@@ -20,9 +20,8 @@ from bench.registry.methods import add_method_paths, method_class, method_classe
 from bench.runs import Analysis
 from bench.runs.paths import data_folder
 from bench.runs.plan import Plan, in_order, named
-from bench.runs.recipe import Recipe, converted
 from bench.runs.resolve import parse, resolve, spell
-from bench.runs.run import OUTSIDE, PlannedRun, Run
+from bench.runs.run import OUTSIDE, PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import Model, validated
 from methods.base import POOLERS

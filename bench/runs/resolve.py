@@ -31,8 +31,7 @@ from bench.registry.methods import (
     method_classes,
     method_origin,
 )
-from bench.runs.recipe import Recipe, converted
-from bench.runs.run import Run, cut_shape, identified, model_fields
+from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition

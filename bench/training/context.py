@@ -31,8 +31,7 @@ from bench.models.transformer import (
 )
 from bench.registry.backbones import BACKBONE, NO_BACKBONE
 from bench.runs import paths
-from bench.runs.recipe import HEADED, WITH_POOLER
-from bench.runs.run import Run
+from bench.runs.run import HEADED, WITH_POOLER, Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 from methods.base import Refusal, Tokens, Views, check_vocabulary, seed_torch, stream, stream_seed

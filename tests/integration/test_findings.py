@@ -31,9 +31,8 @@ from bench.reported import FOLDER, curves, mapped, printed, prior_sd, quoted
 from bench.reported.audit import findings
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config
-from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
-from bench.runs.run import PlannedRun
+from bench.runs.run import PlannedRun, Recipe
 from bench.stages.cost import UTILISATION, Measured, predict
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED

@@ -15,8 +15,7 @@ from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs import paths
 from bench.runs.plan import read_plan
-from bench.runs.recipe import Recipe
-from bench.runs.run import Run
+from bench.runs.run import Recipe, Run
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from bench.utils.files import write_json

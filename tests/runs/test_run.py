@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from bench.registry import backbones
 from bench.registry.methods import method_classes
-from bench.runs.recipe import Recipe
 from bench.runs.resolve import parse, resolve, suite_recipe
-from bench.runs.run import LATER, Run, identity_of
+from bench.runs.run import LATER, Recipe, Run, identity_of
 from bench.utils.errors import UserError
 
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
