@@ -432,8 +432,6 @@ def _needed_runs(
         if not value.startswith(RUN):
             continue
         needed_text, backbone_name = split_run(value)
-        if not needed_text:
-            raise UserError(f"'{value}' in '{text}' names no run; write run:METHOD")
         if not host.trained:
             raise UserError(
                 f"'{text}' is not trained, so it cannot use '{value}'; the run itself is a row of "

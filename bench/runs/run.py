@@ -160,8 +160,6 @@ class Recipe(HyperParameters, Model):
             if not is_task(name) or not task_of(name).has_dev:
                 known = [task.name for task in TASKS.values() if task.has_dev]
                 raise ValueError(f"cannot select on '{name}'{did_you_mean(name, known)}")
-        if len(set(self.selection)) < len(self.selection):
-            raise ValueError(f"'select_on' is '{self.select_on}'; name each set once")
         if self.dimension is not None and self.pooler != "cls_mlp":
             raise ValueError(
                 f"'dimension' needs the training head of pooler 'cls_mlp', not '{self.pooler}'"

@@ -117,7 +117,7 @@ def test_a_needed_run_has_the_corpus_of_the_run_that_needs_it() -> None:
     [
         ("rankcse[teacher=run:untrained]", "'run:untrained' in .* is not trained; name a method"),
         ("published[model=run:simcse]", "is not trained, so it cannot use 'run:simcse'"),
-        ("rankcse[teacher=run:]", "names no run; write run:METHOD"),
+        ("rankcse[teacher=run:]", "cannot read ''"),
         ("rankcse[teacher=run:simcs]", "unknown method 'simcs'; did you mean 'simcse'"),
         ("rankcse[teacher=run:simcse on toy-brt]", "did you mean 'toy-bert'"),
     ],

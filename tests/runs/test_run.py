@@ -437,7 +437,6 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"schedule": "0.4+0.2"}, "give rising shares of the steps, such as 0.2+0.4"),
         ({"select_on": "STS-C"}, "cannot select on 'STS-C'; did you mean 'STS-B'?"),
         ({"select_on": "STS-B+STS12"}, "cannot select on 'STS12'"),
-        ({"select_on": "SICK-R+SICK-R"}, "'select_on' is 'SICK-R+SICK-R'; name each set once"),
     ],
 )  # fmt: skip
 def test_errors_in_a_recipe_are_reported(recipe: dict[str, Any], message: str) -> None:

@@ -316,7 +316,7 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
     ("words", "sentence"),
     [
         (["chinese", "--device", "h2000"], "'h2000' is unknown; did you mean 'h200'?"),
-        (["smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
+        (["smoke", "--device", "h200"], "the size of the corpus 'world' is unknown"),
     ],
 )
 def test_a_mistaken_estimate_is_one_sentence(
