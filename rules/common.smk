@@ -5,6 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from bench.runs import STAGES
 from bench.runs import config as suites
 from bench.registry.backbones import TOY_VERSION
 from bench.datasets.corpora import WORLDS
@@ -40,11 +41,7 @@ RESULTS = f"results/{config['suite']}"
 FIGURES = f"figures/{config['suite']}"
 PER_JOB = SUITE.runs_per_job
 # Where the results of each stage are.
-FOLDERS = {
-    "train": f"{RESULTS}/trained",
-    "score": f"{RESULTS}/scores",
-    "analyse": f"{RESULTS}/analyses",
-}
+FOLDERS = {stage: f"{RESULTS}/{folder}" for stage, folder in STAGES.items()}
 
 # With --sdm apptainer, jobs run in an image (docs/cluster.md#in-a-container). No other job names it,
 # because Snakemake repeats jobs whose image changes.
@@ -98,12 +95,7 @@ def backbone_reference(wildcards):
 
 def runs_of(stage, ids):
     """Those of some runs that have a stage."""
-    has = {
-        "train": lambda run: RUNS[run].trained,
-        "score": lambda run: True,
-        "analyse": lambda run: RUNS[run].analyses,
-    }
-    return list(filter(has[stage], ids))
+    return [run for run in ids if stage in RUNS[run].stages]
 
 
 def inputs_of(stage, ids):

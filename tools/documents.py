@@ -29,8 +29,8 @@ from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
-from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
+from bench.runs.run import Recipe
 from bench.utils.files import read_json
 
 ROOT = Path(__file__).parents[1]

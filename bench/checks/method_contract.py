@@ -33,10 +33,17 @@ from bench.checks.verify import computing
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
-from bench.registry import plugins
 from bench.registry.backbones import backbone
-from bench.registry.methods import format_value, method_class, method_classes
-from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
+from bench.registry.methods import (
+    FAILURES,
+    BrokenMethod,
+    add_method_paths,
+    describe_error,
+    format_value,
+    load_file,
+    method_class,
+    method_classes,
+)
 from bench.runs.resolve import resolve, valid_row
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints
@@ -195,8 +202,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if not word.endswith(".py"):
                 classes.append(method_class(word))
                 continue
-            classes += plugins.load_file(Path(word).resolve())[1]
-            plugins.add_method_paths([word])
+            classes += load_file(Path(word).resolve())[1]
+            add_method_paths([word])
             method_classes()  # is there another method of its name?
         except UserError as error:
             raise pytest.Collector.CollectError(str(error)) from None

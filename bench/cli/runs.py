@@ -143,7 +143,7 @@ def job(
     interrupted training continues from its checkpoint. A training that diverges, or that its
     backbone makes impossible, is a result.
     """
-    from bench.runs.paths import trained_file
+    from bench.runs.paths import result_file
     from bench.runs.plan import Plan, read_plan
     from bench.runs.resolve import resolve
     from bench.runs.run import PlannedRun
@@ -185,7 +185,7 @@ def job(
         if ids and stages == ["train"]:
             # A training job of the workflow, which starts no scoring after it. Errors of the
             # scoring are in the status.
-            trained = [run for run in runs if trained_file(suite, run.id).exists()]
+            trained = [run for run in runs if result_file(suite, run.id, "train").exists()]
             with suppress(UserError):
                 _process(plan, trained, ["score", "analyse"], suite, attempt)
         raise

@@ -17,7 +17,7 @@ from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
 from bench.runs.config import Suite
-from bench.runs.needs import in_order
+from bench.runs.plan import in_order
 from bench.runs.run import PlannedRun, Run
 from bench.stages.cost import NOT_COUNTED, Measured, predict
 from bench.utils.errors import UserError
@@ -134,8 +134,8 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Seeded, float] = {}
     for experiment, seeds in _seeds(frozenset().union(*questions)).items():
-        lines = predict([plan[experiment]], config.mode, device, measured)
-        seconds = sum(line.seconds for line in lines)
+        table = predict([plan[experiment]], config.mode, device, measured)
+        seconds = float(table["seconds"].sum())
         run_hours |= {(experiment, seed): seconds / 3600 for seed in seeds}
     steps = greedy(questions, run_hours, hours)
     if not steps:

@@ -119,7 +119,7 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
             }
         )
         records += [record | origin for record in exported.records]
-        results, _ = read_analyses(paths.analyses_file(suite_dir, run.id))
+        results, _ = read_analyses(paths.result_file(suite_dir, run.id, "analyse"))
         for name, result in results.items():
             for path, value in _numbers(result):
                 analyses.append({"analysis": name, "path": path, "value": value} | origin)

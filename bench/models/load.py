@@ -41,17 +41,18 @@ from bench.models.transformer import (
     load_backbone,
     refuse_pickled,
 )
-from bench.registry.backbones import UnknownBackbone, backbone, refuse_own_code
-from bench.registry.encoders import (
+from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
+    UnknownBackbone,
+    backbone,
     encoder_folder,
     files_sum,
     folder_kind,
+    refuse_own_code,
 )
-from bench.registry.methods import method_classes
-from bench.registry.plugins import FAILURES, describe_error
+from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import atomic_folder, read_json, sha256_text, slug, write_json
 from methods.base import Mapped, in_chunks
@@ -426,7 +427,7 @@ class FunctionEncoder:
                 output = output.detach().float().cpu()
             vectors = np.asarray(output, dtype=np.float32)
         except FAILURES as error:
-            reason = describe_error(error, self.function)
+            reason = describe_error(error)
             raise UserError(
                 f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
             ) from error

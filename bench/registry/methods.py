@@ -1,24 +1,53 @@
-"""Methods by name: those in `methods/` and external ones (`bench.registry.plugins`)."""
+"""Methods by name: those in `methods/`, files in `BENCH_METHODS`, and entry points of installed
+packages."""
 
+import hashlib
 import importlib
+import importlib.metadata
+import inspect
+import os
 import pkgutil
+import sys
+import sysconfig
+import traceback
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 import methods
-from bench.registry.plugins import Origin, external_methods, method_paths, methods_in
 from bench.utils.errors import UserError, did_you_mean
-from methods.base import Method
+from bench.utils.files import sha256_file, sha256_text
+from bench.utils.validation import explain
+from methods.base import HyperParameters, Method
+
+LONGEST = 200  # characters of an error message that are shown
+FAILURES = (Exception, SystemExit)  # exceptions of user code; not `Stopped` or KeyboardInterrupt
+# Folders of code that is not the user's: this project and the standard library.
+_NOT_USER_CODE = (
+    f"{Path(__file__).parents[1]}{os.sep}",
+    f"{Path(inspect.getfile(Method)).parent}{os.sep}",
+    f"{sysconfig.get_path('stdlib')}{os.sep}",
+)
 
 
-def format_value(value: Any) -> str:
-    """Format a field's value as text that is read back as the same value."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and float(f"{value:g}") == value:
-        return f"{value:g}"
-    return str(value)
+class BrokenMethod(UserError):
+    """An error in the code of an external method."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Origin of an external method."""
+
+    place: str  # file, or package and module
+    sha256: str  # of the imported file, or of all Python files of the package
+
+
+Found = tuple[Origin, list[type[Method]]]
 
 
 def method_classes() -> dict[str, type[Method]]:
@@ -51,7 +80,10 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
         classes |= {cls.name: cls for cls in methods_in(module, module.__name__)}
     origins: dict[str, Origin] = {}
     built_in = {cls.title: name for name, cls in classes.items()}
-    for origin, external in external_methods(paths):
+    files = dict.fromkeys(file for path in paths for file in python_files(path))
+    # Each is a module with methods or one method class.
+    packages = importlib.metadata.entry_points(group="sentbench.methods")
+    for origin, external in (*map(load_file, files), *map(_read_package, packages)):
         for cls in external:
             if cls.name in classes:
                 earlier = origins.get(cls.name)
@@ -67,3 +99,155 @@ def _methods(paths: tuple[Path, ...]) -> tuple[dict[str, type[Method]], dict[str
                 )
             classes[cls.name], origins[cls.name] = cls, origin
     return classes, origins
+
+
+def method_paths() -> tuple[Path, ...]:
+    """Return the distinct files and folders in `BENCH_METHODS` as absolute paths."""
+    words = os.environ.get("BENCH_METHODS", "").split(os.pathsep)
+    return tuple(dict.fromkeys(Path(word).resolve() for word in words if word))
+
+
+def add_method_paths(more: Iterable[str | Path]) -> None:
+    """Add files or folders to `BENCH_METHODS`, for this process and its children."""
+    paths = dict.fromkeys((*method_paths(), *(Path(path).resolve() for path in more)))
+    if paths:
+        os.environ["BENCH_METHODS"] = os.pathsep.join(map(str, paths))
+
+
+def python_files(path: Path) -> list[Path]:
+    """Return a Python file, or those of a folder except names that start with an underscore."""
+    files = sorted(path.glob("[!_]*.py")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() and file.suffix == ".py" for file in files):
+        raise UserError(f"there is no Python file at {path}; fix BENCH_METHODS or 'method_paths'")
+    return files
+
+
+@cache
+def load_file(path: Path) -> Found:
+    """Import a file under a unique module name, without bytecode, and return its methods."""
+    source = path.read_bytes()
+    name = f"_method_{sha256_text(str(path))[:12]}_{path.stem}"
+    module = types.ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # dataclasses looks the module up
+    try:
+        # Not by importlib: its cached bytecode may be of an older file of equal mtime and size.
+        code = compile(source, str(path), "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 (the user asked to run this file)
+    except FAILURES as error:
+        del sys.modules[name]
+        raise UserError(f"{path} cannot be imported ({describe_error(error)}); fix it") from error
+    origin = Origin(str(path), hashlib.sha256(source).hexdigest())
+    remedy = "write a class with a name that extends one of methods.base, or start the file's "
+    return _checked(origin, methods_in(module, name), remedy + "name with an underscore")
+
+
+@cache
+def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
+    place = f"the package {entry.dist.name if entry.dist else entry.module} ({entry.value})"
+    remedy = "fix its entry point or uninstall it"
+    try:
+        loaded = entry.load()
+    except FAILURES as error:
+        raise UserError(
+            f"{place} cannot be imported ({describe_error(error)}); {remedy}"
+        ) from error
+    top = sys.modules[entry.module.partition(".")[0]]
+    if isinstance(loaded, types.ModuleType):
+        classes = methods_in(loaded, top.__name__)
+    else:
+        classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
+    # A package without `__path__` is a single file.
+    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
+    files = {
+        file.relative_to(folder).as_posix(): file
+        for folder in folders
+        for file in folder.rglob("*.py")
+    }
+    sums = [f"{sha256_file(files[name])}  {name}" for name in sorted(files)]
+    digest = sha256_text("\n".join(sums)) if folders else sha256_file(Path(top.__file__ or ""))
+    return _checked(Origin(place, digest), classes, remedy)
+
+
+def _checked(origin: Origin, classes: list[type[Method]], remedy: str) -> Found:
+    if not classes:
+        raise UserError(f"{origin.place} has no method; {remedy}")
+    for cls in classes:
+        for fault in interface_errors(cls):
+            raise UserError(f"{origin.place}: class {cls.__name__}: {fault}")
+    return origin, classes
+
+
+def methods_in(module: types.ModuleType, within: str) -> list[type[Method]]:
+    """Return the named methods of a module that are defined in `within`, a module or package."""
+    return [
+        cls
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, Method)
+        and hasattr(cls, "name")
+        and f"{cls.__module__}.".startswith(f"{within}.")
+    ]
+
+
+Table = dict[str, dict[str, Any]]  # by backbone or "*", then by key
+
+
+class Interface(BaseModel):
+    """The class attributes of a method that the suite writes or reads."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str = Field(pattern="^[a-z0-9-]+$")
+    title: str = Field(pattern=r"^\S.*$")
+    reference: str
+    version: int
+    paper: Table
+    official: Table | None
+
+
+def interface_errors(cls: type[Method]) -> Iterator[str]:
+    """Yield what prevents the suite from using a method class."""
+    given = {name: getattr(cls, name) for name in Interface.model_fields if hasattr(cls, name)}
+    try:
+        Interface(**given)
+    except ValidationError as error:
+        yield explain(error)
+    hyper: Any = cls.Hyper
+    if not (inspect.isclass(hyper) and issubclass(hyper, HyperParameters)):
+        yield "Hyper is no class that extends methods.base.HyperParameters; make it one"
+        return
+    try:
+        hyper()
+    except ValidationError as error:
+        yield f"the defaults of {hyper.__name__} are invalid: {explain(error)}"
+    for name in cls.used_if:
+        if name not in hyper.model_fields:
+            yield f"'used_if' names '{name}'{did_you_mean(name, hyper.model_fields)}"
+
+
+def describe_error(error: BaseException) -> str:
+    """Describe an error of user code on one line: type, innermost place in the user's code, and
+    message."""
+    traced = traceback.walk_tb(error.__traceback__)
+    lines = [(frame.f_code.co_filename, line) for frame, line in traced]
+    words = " ".join(str(error).split())[:LONGEST]
+    if isinstance(error, SyntaxError):
+        lines.append((error.filename or "<", error.lineno or 1))
+        words = error.msg
+    places = [f" in {file}, line {line}" for file, line in lines if not _is_library(file)]
+    kind = type(error).__name__ + "".join(places[-1:])
+    return f"{kind}: {words}" if words else kind
+
+
+def _is_library(file: str) -> bool:
+    packages = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return file.startswith("<") or bool(packages) or file.startswith(_NOT_USER_CODE)
+
+
+def format_value(value: Any) -> str:
+    """Format a field's value as text that is read back as the same value."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value)

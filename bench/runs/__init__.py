@@ -1,6 +1,10 @@
 """What a run is, and how a configuration becomes runs."""
 
-STAGES = ("train", "score", "analyse")  # of a run, in this order
+from typing import Literal, get_args
+
+# The stages of a run in their order, and the folders of a suite with their results.
+STAGES = {"train": "trained", "score": "scores", "analyse": "analyses"}
 
 # Measurements of a run's encoder besides scores (bench/stages/analyse.py).
-ANALYSES = ("alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest")
+Analysis = Literal["alignment", "layers", "tokens", "in-batch", "cosines", "memory", "nearest"]
+ANALYSES: tuple[str, ...] = get_args(Analysis)

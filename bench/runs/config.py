@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -12,26 +13,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import listed_task
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, XPROBE_TASKS, expand_tasks
+from bench.datasets.tasks import OWN_PROBING, OWN_STS, expand_tasks
 from bench.download.hub import local_folder
-from bench.registry.backbones import BACKBONE_KINDS, backbone
-from bench.registry.encoders import TRANSFORMER, encoder_folder
-from bench.registry.methods import method_class, method_classes
-from bench.registry.plugins import add_method_paths, python_files
-from bench.runs import ANALYSES
-from bench.runs.needs import in_order
+from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
+from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
+from bench.runs import Analysis
 from bench.runs.paths import data_folder
-from bench.runs.plan import Plan, named
-from bench.runs.recipe import convert_recipe
+from bench.runs.plan import Plan, in_order, named
 from bench.runs.resolve import parse, resolve, spell
-from bench.runs.run import OUTSIDE, PlannedRun, Run
+from bench.runs.run import OUTSIDE, PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import Model, validated
 from methods.base import POOLERS
-
-
-def _one_line(label: str) -> str:
-    return " ".join(label.split()).removesuffix(OUTSIDE)  # which tables add
 
 
 class EncoderEntry(Model):
@@ -41,7 +34,7 @@ class EncoderEntry(Model):
         description="a folder (Hugging Face, sentence-transformers, or of a run), a name in "
         "`BENCH_MODELS`, a backbone's name, or a hub id"
     )
-    label: Annotated[str, Field(max_length=60), AfterValidator(_one_line)] = Field(
+    label: Annotated[str, Field(max_length=60)] = Field(
         default="", description="its name in tables; by default the last part of `model`"
     )
     pooler: str | None = Field(
@@ -69,7 +62,7 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
-        label = entry.label or Path(entry.model).name or Path(entry.model).resolve().name
+        label = entry.label or Path(entry.model).absolute().name
         subject = f"the encoder '{label}'"
         if re.split(r"[\[+@]", label.lower())[0] in taken:
             raise UserError(f"{subject} has the name of a method; give it another 'label'")
@@ -122,18 +115,17 @@ def _distinct(items: list[Item]) -> list[Item]:
     return items
 
 
+def _distinct_in_print(stand_ins: dict[str, list[str]]) -> dict[str, list[str]]:
+    _distinct(list(itertools.chain.from_iterable(stand_ins.values())))
+    return stand_ins
+
+
 def _suite_name(name: str) -> str:
     if not re.fullmatch(rf"[a-z0-9][a-z0-9-]{{0,{LONGEST_NAME - 1}}}", name) or name == "reference":
         raise ValueError(
             f"'{name}' is no name of a suite; use small letters, digits and dashes, at most "
             f"{LONGEST_NAME}; 'reference' is taken, for the intervals of make smoke"
         )
-    return name
-
-
-def _analysis(name: str) -> str:
-    if name not in ANALYSES:
-        raise ValueError(f"unknown analysis '{name}'{did_you_mean(name, ANALYSES)}")
     return name
 
 
@@ -171,7 +163,7 @@ class MethodEntry(BackboneOptions):
         description="`all`, or a list of this suite's backbones; `all` excludes those with `tasks` "
         "of their own, and those of another kind than the method needs",
     )
-    analyses: Distinct[Annotated[str, AfterValidator(_analysis)]] = Field(
+    analyses: Distinct[Analysis] = Field(
         default=[], description="further measurements (docs/analyses.md)"
     )
     sweep: dict[str, Distinct[Any]] = Field(
@@ -245,13 +237,13 @@ class Suite(Model):
         default=[],
         description="files or folders with methods of your own, relative to the working folder",
     )
-    recipe: Annotated[dict[str, Any], AfterValidator(convert_recipe)] = Field(
+    recipe: Annotated[dict[str, Any], AfterValidator(partial(converted, Recipe))] = Field(
         default={}, description="recipe fields that override every method's own"
     )
     runs_per_job: PositiveInt = Field(
         default=1, description="number of runs that one process trains, and then scores"
     )
-    stand_ins: dict[str, Names] = Field(
+    stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = Field(
         default={},
         description="a map from a backbone of this suite to the printed one, or a list of them, in "
         "whose rows it is shown",
@@ -274,18 +266,12 @@ class Suite(Model):
 
     @model_validator(mode="after")
     def _names_its_backbones(self) -> Self:
-        named = {name: f"'{name}' in 'stand_ins'" for name in self.stand_ins}
+        sources = dict.fromkeys(self.stand_ins, "in 'stand_ins'")
         for entry in self.methods:
-            if entry.backbones != ["all"]:
-                named |= {name: f"'{name}' of '{entry.method}'" for name in entry.backbones}
-        for name, source in named.items():
-            if name not in self.backbones:
-                hint = did_you_mean(name, self.backbones)
-                raise ValueError(f"{source} is not in 'backbones'{hint}")
-        try:
-            _distinct([printed for printed, _ in self.printed_backbones])
-        except ValueError as error:
-            raise ValueError(f"stand_ins: {error}") from None
+            sources |= {name: f"of '{entry.method}'" for name in entry.backbones if name != "all"}
+        for name in sources.keys() - self.backbones:
+            hint = did_you_mean(name, self.backbones)
+            raise ValueError(f"'{name}' {sources[name]} is not in 'backbones'{hint}")
         return self
 
     @property
@@ -332,7 +318,7 @@ def read(path: Path) -> Any:
 
 
 def validate(values: Any) -> Suite:
-    """Validate the content of a configuration, and that its data and methods are there; `UserError`
+    """Validate the content of a configuration, and that its methods are there. The `UserError`
     names the invalid key, and the closest valid one if it is misspelt.
 
     Its `method_paths` are then added to `BENCH_METHODS` of this and of child processes.
@@ -340,16 +326,6 @@ def validate(values: Any) -> Suite:
     if not isinstance(values, dict):
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
-    entries: list[Suite | BackboneOptions] = [suite, *suite.backbones.values(), *suite.methods]
-    tasks = expand_tasks([task for entry in entries for task in entry.tasks])
-    if suite.data not in ("world", "senteval"):
-        data_folder(suite.data)  # raises if the folder does not exist
-    foreign = [task for task in tasks if task in XPROBE_TASKS]
-    if suite.data == "world" and foreign:
-        raise UserError(
-            f"the embedded world has no '{foreign[0]}'; remove it from 'tasks', "
-            "or choose other data"
-        )
     if suite.stand_ins:
         _check_stand_ins(suite)
     for path in suite.method_paths:
@@ -396,8 +372,19 @@ def planned(suite: Suite) -> list[PlannedRun]:
             }
         )
 
-    for run, entry in _runs(suite):
-        add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses)
+    for entry in suite.methods:
+        for text in entry.texts:
+            for name in _backbones(entry, text, suite):
+                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
+                    run = resolve(
+                        text,
+                        backbone_name=name,
+                        corpus=suite.corpus,
+                        data=suite.data,
+                        seed=seed,
+                        recipe=suite.recipe,
+                    )
+                    add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
@@ -430,21 +417,18 @@ def _check_corpora(runs: Sequence[PlannedRun]) -> None:
 
 def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     """Check that the data has the sets on which runs are scored and selected, if it is here."""
-    scored = list(dict.fromkeys(task for run in runs for task in run.tasks))
+    tasks = expand_tasks(list(dict.fromkeys(task for run in runs for task in run.tasks)))
     trained = [run for run in runs if run.trained]
     selected = list(dict.fromkeys(task for run in trained for task in run.recipe.selection))
     in_own_folder = suite.data not in ("senteval", "world")
-    described = [name for name in (*scored, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
+    described = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
     if described and not in_own_folder:
         raise UserError(
             f"'{described[0]}' is a set of a data folder of your own, and 'data' is "
             f"'{suite.data}'; set 'data' to the folder whose manifest.json lists it"
         )
-    folder = Path(suite.data) if in_own_folder else None
-    if suite.data == "senteval":
-        folder = local_folder()
+    folder = local_folder() if suite.data == "senteval" else data_folder(suite.data)
     if folder:
-        tasks = expand_tasks(scored)
         for task in tasks:
             listed_task(task, folder)
         if in_own_folder:
@@ -474,22 +458,6 @@ def dump(suite: Suite) -> str:
             width=100,
         )
     )
-
-
-def _runs(suite: Suite) -> Iterator[tuple[Run, MethodEntry]]:
-    for entry in suite.methods:
-        for text in entry.texts:
-            for name in _backbones(entry, text, suite):
-                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
-                    run = resolve(
-                        text,
-                        backbone_name=name,
-                        corpus=suite.corpus,
-                        data=suite.data,
-                        seed=seed,
-                        recipe=suite.recipe,
-                    )
-                    yield run, entry
 
 
 def _backbones(entry: MethodEntry, text: str, suite: Suite) -> list[str]:

@@ -13,13 +13,9 @@ from bench.datasets.manifest import listed_task, manifest
 from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
 from bench.download.hub import probing_file
 from bench.registry.backbones import TOY_FOLDER, backbone
+from bench.runs import STAGES
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
-
-
-def corpus_stamp(suite_dir: Path, name: str) -> Path:
-    """Written once a corpus is present and its checksum verified."""
-    return suite_dir / "inputs" / f"corpus-{slug(name)}.json"
 
 
 def run_folder(suite_dir: Path, run_id: str) -> Path:
@@ -28,16 +24,9 @@ def run_folder(suite_dir: Path, run_id: str) -> Path:
     return suite_dir / "runs" / run_id
 
 
-def trained_file(suite_dir: Path, run_id: str) -> Path:
-    return suite_dir / "trained" / f"{run_id}.json"
-
-
-def scores_file(suite_dir: Path, run_id: str) -> Path:
-    return suite_dir / "scores" / f"{run_id}.json"
-
-
-def analyses_file(suite_dir: Path, run_id: str) -> Path:
-    return suite_dir / "analyses" / f"{run_id}.json"
+def result_file(suite_dir: Path, run_id: str, stage: str) -> Path:
+    """Where a stage of a run writes its results."""
+    return suite_dir / STAGES[stage] / f"{run_id}.json"
 
 
 def tokens_folder(suite_dir: Path) -> Path:

@@ -1,17 +1,41 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict, model_validator
 
-from bench.runs.needs import chains
-from bench.runs.resolve import Keys, parse, resolve, spell, suite_recipe
-from bench.runs.run import OUTSIDE, PlannedRun, is_outside
+from bench.runs.resolve import parse, resolve, suite_recipe
+from bench.runs.run import OUTSIDE, PlannedRun, Run, is_outside
 from bench.utils.errors import UserError, did_you_mean, suggestion
 from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
+
+
+def in_order(runs: Iterable[Run]) -> list[Run]:
+    """Runs and those that they need, each once and after what it needs."""
+    ordered: dict[str, Run] = {}
+    for run in runs:
+        for needed in (*in_order(run.needs.values()), run):
+            ordered.setdefault(needed.id, needed)
+    return list(ordered.values())
+
+
+def chains(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
+    """Planned runs in groups: each with those of them that it needs, before it. One process takes a
+    group."""
+    groups: list[list[PlannedRun]] = []
+    for run in runs:
+        needed = {need.id for need in run.needs.values()}
+        joined = [group for group in groups if needed & {member.id for member in group}]
+        if joined:
+            joined[0] += [*chain.from_iterable(joined[1:]), run]
+            groups = [group for group in groups if group not in joined[1:]]
+        else:
+            groups.append([run])
+    return groups
 
 
 class Plan(Document):
@@ -97,43 +121,35 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
         UserError: no run is, or the text cannot be parsed. The message gives the nearest names.
     """
     label = text.removesuffix(OUTSIDE)
-    labels = {_outside_label(run) for run in runs} - {""}
+    outside = [run for run in runs if is_outside(run.label)]
+    labels = {run.label.removesuffix(OUTSIDE) for run in outside}
     if label in labels:
-        return [run for run in runs if _outside_label(run) == label]
+        return [run for run in outside if run.label.removesuffix(OUTSIDE) == label]
     try:
-        parts, setting = parse(text)
+        _, setting = parse(text)
     except UserError:
         if suggestion(label, labels):
             raise UserError(f"'{text}' is not planned{did_you_mean(label, labels)}") from None
         raise
-    by_name = {_name(run): run for run in runs if setting in (None, run.setting)}
-    spelling = _spelling(parts)
-    names = [name for name in by_name if _spelling(parse(name[0])[0]) == spelling]
-    names = names or [name for name, run in by_name.items() if _would_be(spelling, run)]
-    if names:
-        return [run for run in runs if _name(run) in names]
+    method = text.strip().removesuffix(f"@{setting}")
+    candidates = [run for run in runs if setting in (None, run.setting)]
+    chosen = [run for run in candidates if run.method == method]
+    if not chosen:
+        # The seeds of a run have one text.
+        by_name = {(run.method, run.setting, run.backbone): run for run in candidates}
+        same = [name for name, run in by_name.items() if _would_be(method, run)]
+        chosen = [run for run in runs if (run.method, run.setting, run.backbone) in same]
+    if chosen:
+        return chosen
     texts = {run.text if setting else run.method for run in runs}
     raise UserError(f"'{text}' is not planned{did_you_mean(text, texts | labels)}")
 
 
-def _outside_label(run: PlannedRun) -> str:
-    return run.label.removesuffix(OUTSIDE) if is_outside(run.label) else ""
-
-
-def _name(run: PlannedRun) -> tuple[str, str, str]:
-    return run.method, run.setting, run.backbone
-
-
-def _spelling(parts: list[tuple[str, Keys]]) -> str:
-    first, *rest = [spell(name, keys) for name, keys in parts]
-    return "+".join([first, *sorted(rest)])
-
-
-def _would_be(spelling: str, planned: PlannedRun) -> bool:
-    """Whether a text would be this run if it were planned instead of it."""
+def _would_be(method: str, planned: PlannedRun) -> bool:
+    """Whether a method's text would be this run if it were planned instead of it."""
     try:
         run = resolve(
-            f"{spelling}@{planned.setting}",
+            f"{method}@{planned.setting}",
             backbone_name=planned.reference or planned.backbone,
             corpus="wiki1m",  # the text does not depend on it, nor on data and seed
             data="senteval",

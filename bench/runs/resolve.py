@@ -1,33 +1,44 @@
-"""From the text of a run to a `Run`: parse it, choose setting and backbone, merge the recipe, build
-and spell its parts.
+"""From the text of a run to a `Run`.
 
 A text is `method[key=value,...]+ingredient[key=value,...]@paper|official`. A value may have
 brackets of its own, such as the text of another run. `""` is the empty text. Keys are
 hyper-parameters of the part they follow; after the first part they may also be recipe fields. All
 parts but the first are sorted, and keys that change nothing are left out, so that a run has exactly
 one spelling in a suite.
+
+A hyper-parameter with the mark `MODEL` may name the encoder of another run, `run:TEXT` or `run:TEXT
+on BACKBONE`. That run is needed first. It has the corpus, data and seed of the run that needs it,
+and the suite's recipe.
 """
 
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
-from bench.registry.methods import format_value, method_class, method_classes, method_origin
-from bench.registry.plugins import FAILURES, BrokenMethod, describe_error
-from bench.runs.needs import Needs
-from bench.runs.recipe import Recipe
-from bench.runs.run import Run, cut_shape, identified
+from bench.registry.methods import (
+    FAILURES,
+    BrokenMethod,
+    describe_error,
+    format_value,
+    method_class,
+    method_classes,
+    method_origin,
+)
+from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition
 
 SETTINGS = ("paper", "official")
 EMPTY = '""'
+RUN = "run:"
 
 Keys = dict[str, str]
 Row = dict[str, Any]  # hyper-parameters and recipe fields
@@ -41,7 +52,6 @@ def resolve(
     data: str,
     seed: int | None,
     recipe: Mapping[str, Any] = types.MappingProxyType({}),
-    waiting: Sequence[tuple[str, str]] = (),
 ) -> Run:
     """Turn the text of a run into a `Run`.
 
@@ -53,50 +63,86 @@ def resolve(
         seed: ignored by methods that are not trained.
         recipe: recipe fields of the suite. They override the method's own; keys in `text` override
             both.
-        waiting: texts with backbones of the runs that need this one, each needing the next.
 
     Raises:
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
-    parsed, setting = parse(text)
-    parsed = [parsed[0], *sorted(parsed[1:], key=lambda part: part[0])]
+    (first, *ingredients), setting = parse(text)
+    parsed = [first, *sorted(ingredients, key=lambda part: part[0])]
     classes = [method_class(name) for name, _ in parsed]
     host = classes[0]
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
-
-    def resolve_needed(needed_text: str, needed_backbone: str) -> Run:
-        chain = [*waiting, (text, backbone_name), (needed_text, needed_backbone)]
-        if chain[-1] in chain[:-1]:
-            first, *rest = (f"'{member}'" for member, _ in chain)
-            cycle = f"{first} needs {', which needs '.join(rest)} again"
-            raise UserError(f"{cycle}; let one of them name another encoder")
-        return resolve(
-            needed_text,
-            backbone_name=needed_backbone,
-            corpus=merged.final.corpus or corpus,
-            data=data,
-            seed=seed,
-            recipe=recipe,
-            waiting=chain[:-1],
-        )
-
-    needs = Needs(text, host.trained, chosen, resolve_needed)
     parts: list[_Part] = []
-    try:
-        merged = _merge_recipe(host, parsed[0][1], recipe, setting, chosen)
-        shape = cut_shape(chosen, merged.final)
-        for cls, (_, keys) in zip(classes, parsed, strict=True):
-            given = _hyper_keys(cls, keys, host, is_host=not parts)
-            rows = setting_row(cls, setting, chosen.name)
-            recipe_keys = {} if parts else merged.shown_of_text
-            parts.append(_build_part(cls, given, recipe_keys, rows, shape, not parts, needs))
+    named: dict[str, Run] = {}  # runs that hyper-parameters name, by their only spelling
+    with _refusals(text, classes):
+        rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
+        texts = [
+            _divide(cls, keys, cls is host) for cls, (_, keys) in zip(classes, parsed, strict=True)
+        ]
+        own = Recipe(**rows[0][1])
+        of_suite, of_text = _cut(recipe, texts[0][1], host, chosen)
+        final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
+        _check_cuts(final, host, chosen)
+        shape = cut_shape(chosen, final)
+        resolve_alike = partial(
+            resolve, corpus=final.corpus or corpus, data=data, seed=seed, recipe=recipe
+        )
+        for cls, (row, _), (given, _) in zip(classes, rows, texts, strict=True):
+            encoders = {key: cls.Hyper.model_fields[key].default for key in model_fields(cls)}
+            defaults = encoders | row
+            for values in (defaults, given):
+                named |= _needed_runs(cls, values, text, host, chosen, resolve_alike)
+            part = _build_part(cls, defaults, given, shape, is_host=not parts)
+            _check_encoders(text, part.clamped, named)
+            parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
-    except Refusal as refusal:
-        raise UserError(f"'{text}' cannot be run: {refusal}") from None
+        skips = [part.cls.skip(part.clamped, shape) for part in parts]
+
+    # A recipe field of the text is spelled if it changes what the suite makes of the method.
+    parts[0].shown.update(_differing(of_text, own.model_copy(update=of_suite)))
+    by_suite = _differing(of_suite, own)
+    overridden = _differing(by_suite, final)
+    changes = {key: value for key, value in by_suite.items() if key not in overridden}
+    names = [part.hyper.get(key) for part in parts for key in model_fields(part.cls)]
+    needs = {name: named[name] for name in names if name in named}
+    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needs.items()]
+    for run in needs.values():
+        changes = run.recipe_changes | changes
+        overridden = run.overridden | overridden
+    own_corpus = own.corpus is not None and final.corpus == own.corpus
+    note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
+    labels = [_label(part) for part in parts]
+    return identified(
+        method="+".join(spell(part.cls.name, part.shown) for part in parts),
+        setting=setting,
+        label=" + ".join([labels[0] + note, *labels[1:]]),
+        parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
+        backbone=chosen.name,
+        reference=chosen.reference,
+        trained=host.trained,
+        corpus=(final.corpus or corpus) if host.trained else "",
+        own_corpus=own_corpus,
+        data=data,
+        seed=seed if host.trained else None,
+        recipe=final,
+        recipe_changes=changes if host.trained else {},
+        overridden=overridden if host.trained else {},
+        skip=next(filter(None, skips), None),
+        needs=needs,
+    )
+
+
+@contextmanager
+def _refusals(text: str, classes: Sequence[type[Method]]) -> Iterator[None]:
+    """Let what methods raise in a block say which run it makes impossible."""
+    try:
+        yield
     except UserError:
         raise
+    except (Refusal, ValidationError) as error:
+        raise UserError(f"'{text}' cannot be run: {_reason(error)}") from None
     except FAILURES as error:
         if not any(method_origin(cls.name) for cls in classes):
             raise
@@ -104,35 +150,9 @@ def resolve(
             f"'{text}' cannot be run: {describe_error(error)}; fix its code"
         ) from error
 
-    needed = needs.of((part.cls, part.hyper) for part in parts)
-    skips = [part.skip for part in parts if part.skip]
-    skips += [f"it needs {name}: {run.skip}" for name, run in needed.items() if run.skip]
-    changes, overridden = dict[str, Any](), dict[str, Any]()
-    for run in needed.values():
-        changes |= run.recipe_changes
-        overridden |= run.overridden
-    own_corpus = merged.own.corpus is not None and merged.final.corpus == merged.own.corpus
-    note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
-    return identified(
-        {
-            "method": "+".join(part.spelling for part in parts),
-            "setting": setting,
-            "label": " + ".join([parts[0].label + note, *(part.label for part in parts[1:])]),
-            "parts": tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
-            "backbone": chosen.name,
-            "reference": chosen.reference,
-            "trained": host.trained,
-            "corpus": (merged.final.corpus or corpus) if host.trained else "",
-            "own_corpus": own_corpus,
-            "data": data,
-            "seed": seed if host.trained else None,
-            "recipe": merged.final,
-            "recipe_changes": (changes | merged.changed_by_suite) if host.trained else {},
-            "overridden": (overridden | merged.overridden) if host.trained else {},
-            "skip": skips[0] if skips else None,
-            "needs": needed,
-        }
-    )
+
+def _reason(error: Refusal | ValidationError) -> str:
+    return explain(error) if isinstance(error, ValidationError) else str(error)
 
 
 def suite_recipe(run: Run) -> dict[str, Any]:
@@ -232,39 +252,21 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
     return chosen
 
 
-# Settings: the methods' tables `paper` and `official`
+# Recipe and hyper-parameters
 
 
-Valid = TypeVar("Valid", bound=BaseModel)
-
-
-def _valid(model: type[Valid], values: Mapping[str, Any]) -> Valid:
-    """A model of some values; `Refusal` if one is invalid."""
-    try:
-        return model(**values)
-    except ValidationError as error:
-        raise Refusal(explain(error, model.model_fields)) from None
-
-
-def _valid_recipe(values: Mapping[str, Any]) -> Row:
-    """Recipe fields as their types; `Refusal` if one is invalid."""
-    recipe = _valid(Recipe, values)
-    return {name: getattr(recipe, name) for name in values}
-
-
-def setting_row(cls: type[Method], setting: str, backbone_name: str) -> Row:
-    """Return the hyper-parameters and recipe fields of a setting for a backbone, else those for
-    BERT base."""
+def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Row, Row]:
+    """The row of a setting for a backbone, else that for BERT base, as `valid_row` returns it."""
     setting = "paper" if cls.official is None else setting
-    table = getattr(cls, setting)
     for name in (backbone_name, "bert-base-uncased", "*"):
-        if name in table:
+        if name in getattr(cls, setting):
             return valid_row(cls, setting, name)
-    return {}
+    return {}, {}
 
 
-def valid_row(cls: type[Method], setting: str, name: str) -> Row:
-    """Return a row of a method's table, with the values of "*" under its own.
+def valid_row(cls: type[Method], setting: str, name: str) -> tuple[Row, Row]:
+    """Return the hyper-parameters and the recipe fields in a row of a method's table, with the
+    values of "*" under its own.
 
     Raises:
         UserError: it has an unknown key or an invalid value, or a hyper-parameter has the name of a
@@ -279,69 +281,48 @@ def valid_row(cls: type[Method], setting: str, name: str) -> Row:
             "another name"
         )
     table = getattr(cls, setting)
-    row = {**table.get("*", {}), **table[name]}
-    given = {key: row[key] for key in row if key in cls.Hyper.model_fields}
-    rest = {key: row[key] for key in row if key not in given}
-    known = {**cls.Hyper.model_fields, **Recipe.model_fields}
     try:
-        for key in rest.keys() - Recipe.model_fields:
-            raise Refusal(f"unknown key '{key}'{did_you_mean(key, known)}")
-        hyper = _valid(cls.Hyper, given)
-        return {key: getattr(hyper, key) for key in given} | _valid_recipe(rest)
-    except Refusal as refusal:
+        hyper, fields = _divide(cls, {**table.get("*", {}), **table[name]}, is_host=True)
+        return converted(cls.Hyper, hyper), converted(Recipe, fields)
+    except (Refusal, ValidationError) as error:
         raise UserError(
-            f"{source}the row '{name}' of '{setting}' of {cls.__name__} is invalid: {refusal}"
+            f"{source}the row '{name}' of '{setting}' of {cls.__name__} is invalid: "
+            f"{_reason(error)}"
         ) from None
 
 
-# Recipe
+def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tuple[Row, Row]:
+    """The hyper-parameters and the recipe fields among some values of a part."""
+    names = cls.Hyper.model_fields
+    fields = {key: value for key, value in values.items() if key not in names}
+    for key in fields:
+        if key not in Recipe.model_fields or not cls.trained:
+            known = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
+            raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, known)}")
+        if not is_host:
+            raise Refusal(
+                f"'{key}' is a recipe field, which only the first method may set; set it there"
+            )
+    return {key: value for key, value in values.items() if key in names}, fields
 
 
-@dataclass(frozen=True)
-class _Merged:
-    """The recipe of a run and where its fields come from.
-
-    Attributes:
-        own: recipe of the method's setting.
-        final: `own`, overridden by the suite, overridden by the text.
-        shown_of_text: fields of the text that change the recipe.
-        changed_by_suite: fields of the suite that differ from the method's own and are in `final`.
-        overridden: the other fields of the suite that differ from it.
-    """
-
-    own: Recipe
-    final: Recipe
-    shown_of_text: dict[str, Any]
-    changed_by_suite: dict[str, Any]
-    overridden: dict[str, Any]
-
-
-def _merge_recipe(
-    host: type[Method], keys: Keys, suite_recipe: Mapping[str, Any], setting: str, chosen: Backbone
-) -> _Merged:
-    """Merge the recipes of the method, the suite and the text; `Refusal` for what cannot be."""
-    rows = setting_row(host, setting, chosen.name)
-    own = Recipe(**{key: value for key, value in rows.items() if key in Recipe.model_fields})
-    recipe_keys = Recipe.model_fields.keys() - host.Hyper.model_fields
-    keys = {key: value for key, value in keys.items() if key in recipe_keys and host.trained}
-    of_suite, of_text = _valid_recipe(suite_recipe), _valid_recipe(keys)
-    # A cut that changes nothing is None: all layers kept, or a method that trains no transformer.
+def _cut(
+    suite: Mapping[str, Any], text: Row, host: type[Method], chosen: Backbone
+) -> tuple[Row, Row]:
+    """The recipe fields of the suite and of the text, where a cut that changes nothing is None: all
+    layers kept, or a method that trains no transformer."""
+    of_suite, of_text = converted(Recipe, suite), converted(Recipe, text)
     depth, can_cut = chosen.shape.depth, host.trained and chosen.kind == "transformer"
     layers = {**of_suite, **of_text}.get("layers") or depth
     for given in (of_suite, of_text):
         for name, whole in (("layers", depth), ("scored_layers", layers), ("dimension", None)):
             if name in given and (given[name] == whole or not can_cut):
                 given[name] = None
-    final = _valid(Recipe, {**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
-    _check_cuts(final, host, chosen)
+    return of_suite, of_text
 
-    def differing(given: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-        return {key: value for key, value in given.items() if value != getattr(recipe, key)}
 
-    changed = differing(of_suite, own)
-    lost = differing(changed, final)
-    kept = {key: value for key, value in changed.items() if key not in lost}
-    return _Merged(own, final, differing(of_text, own.model_copy(update=of_suite)), kept, lost)
+def _differing(given: Mapping[str, Any], recipe: Recipe) -> Row:
+    return {key: value for key, value in given.items() if value != getattr(recipe, key)}
 
 
 def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
@@ -365,105 +346,128 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
                 )
 
 
-# Parts
-
-
 @dataclass(frozen=True)
 class _Part:
-    """A part of a run: hyper-parameters as requested, and as clamped to the backbone."""
+    """A part of a run: its hyper-parameters, and those of them that its text shows."""
 
     cls: type[Method]
     requested: Any
-    hyper: dict[str, Any]
-    skip: str | None
-    spelling: str
-    label: str
+    clamped: Any  # to the backbone
+    hyper: Row  # clamped, without what only the first method decides
+    shown: Row
 
 
-def _hyper_keys(cls: type[Method], keys: Keys, host: type[Method], is_host: bool) -> Keys:
-    """The hyper-parameters among the keys of a part. Others are recipe fields."""
-    names = cls.Hyper.model_fields
-    for key in keys.keys() - names:
-        if key not in Recipe.model_fields or not cls.trained:
-            valid = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
-            raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, valid)}")
-        if not is_host:
-            raise Refusal(
-                f"'{key}' is a recipe field, which only the first method may set; "
-                f"set it in '{host.name}[...]'"
-            )
-    return {key: value for key, value in keys.items() if key in names}
+def _build_part(cls: type[Method], defaults: Row, given: Row, shape: Shape, is_host: bool) -> _Part:
+    """Clamp the hyper-parameters that a text gives over some defaults to the backbone."""
 
+    def fit(keys: Row) -> tuple[Any, Any]:
+        requested = cls.Hyper(**{**defaults, **keys})
+        return requested, cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
-def _build_part(
-    cls: type[Method],
-    given: Keys,
-    recipe_keys: Mapping[str, Any],
-    rows: Mapping[str, Any],
-    shape: Shape,
-    is_host: bool,
-    needs: Needs,
-) -> _Part:
-    """Clamp the hyper-parameters of one part to the backbone, then spell and label them.
-
-    Args:
-        cls: the method.
-        given: hyper-parameters that the text sets.
-        recipe_keys: recipe fields to spell with this part.
-        rows: hyper-parameters and recipe fields of the method's setting.
-        shape: dimensions of the backbone.
-        is_host: whether this is the first part.
-        needs: the runs that hyper-parameters name.
-    """
-    defaults = {key: value for key, value in rows.items() if key in cls.Hyper.model_fields}
-
-    def hyper_of(keys: Keys) -> Any:
-        return needs.spelled(cls, _valid(cls.Hyper, {**defaults, **keys}))
-
-    def clamp(hyper: Any) -> Any:
-        return _valid(cls.Hyper, dict(cls.clamp_to_backbone(hyper, shape)))
-
-    requested = hyper_of(given)
-    clamped = clamp(requested)
-    unused = {key for key in given if key in cls.used_if and not cls.used_if[key](clamped)}
-    if unused:
-        given = {key: value for key, value in given.items() if key not in unused}
-        requested = hyper_of(given)
-        clamped = clamp(requested)
-    needs.check(clamped)
-
-    def has_effect(key: str) -> bool:
-        others = {name: value for name, value in given.items() if name != key}
-        try:
-            return bool(clamp(hyper_of(others)) != clamped)
-        except Refusal:  # the others need it
-            return True
-
+    _, clamped = fit(given)
+    unused = {key for key, is_used in cls.used_if.items() if not is_used(clamped)}
+    given = {key: value for key, value in given.items() if key not in unused}
+    requested, clamped = fit(given)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
-    shown = {key: getattr(clamped, key) for key in given if has_effect(key)} | dict(recipe_keys)
+    shown = {}
+    for key in given:
+        try:
+            _, without = fit({name: value for name, value in given.items() if name != key})
+        except (Refusal, ValidationError):  # the others need it
+            without = None
+        if without != clamped:
+            shown[key] = getattr(clamped, key)
     # What only the first method decides is no part of the identity of the others.
     decided = {} if is_host else cls.Hyper.marked("host")
-    return _Part(
-        cls=cls,
-        requested=requested,
-        hyper={key: value for key, value in clamped if key not in decided},
-        skip=cls.skip(clamped, shape),
-        spelling=spell(cls.name, shown),
-        label=_label(cls, requested, clamped, shown),
-    )
+    hyper = {key: value for key, value in clamped if key not in decided}
+    return _Part(cls, requested, clamped, hyper, shown)
 
 
-def _label(cls: type[Method], requested: Any, clamped: Any, shown: Mapping[str, Any]) -> str:
+def _label(part: _Part) -> str:
     """The method's title and what differs from its setting, with a note on clamped values."""
-    marks = cls.Hyper.marked("label")
-    always = {key: getattr(clamped, key) for key, is_shown in marks.items() if is_shown}
+    marks = part.cls.Hyper.marked("label")
+    always = {key: getattr(part.clamped, key) for key, is_shown in marks.items() if is_shown}
     notes = {
         key: f"{key}={format_value(value)}"
-        for key, value in {**always, **shown}.items()
+        for key, value in {**always, **part.shown}.items()
         if marks.get(key) is not False
     }
-    for key, before in requested:
-        after = getattr(clamped, key)
+    for key, before in part.requested:
+        after = getattr(part.clamped, key)
         if before != after and type(before) is int:
             notes[key] = f"{key}={after}, the most this backbone has (of {before})"
-    return f"{cls.title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else cls.title
+    title = part.cls.title
+    return f"{title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else title
+
+
+# Runs that are needed
+
+
+def split_run(value: str) -> tuple[str, str]:
+    """The text of the run that a value names, and its backbone, empty if it names none.
+
+    >>> split_run("run:simcse@paper on roberta-base")
+    ('simcse@paper', 'roberta-base')
+    """
+    value = value.removeprefix(RUN)
+    text, separator, name = value.rpartition(" on ")
+    if not separator or set(name) & set("[]"):  # the word is part of the text
+        return value.strip(), ""
+    return text.strip(), name.strip()
+
+
+def _needed_runs(
+    cls: type[Method],
+    values: Row,
+    text: str,
+    host: type[Method],
+    chosen: Backbone,
+    resolve_alike: Callable[..., Run],
+) -> dict[str, Run]:
+    """Resolve the runs that hyper-parameters of a part name; write their only spelling in place of
+    the name, and return them by it."""
+    runs: dict[str, Run] = {}
+    for key in model_fields(cls):
+        value = str(values.get(key))
+        if not value.startswith(RUN):
+            continue
+        needed_text, backbone_name = split_run(value)
+        if not host.trained:
+            raise UserError(
+                f"'{text}' is not trained, so it cannot use '{value}'; the run itself is a row of "
+                "the suite where 'methods' lists it"
+            )
+        run = resolve_alike(needed_text, backbone_name=backbone_name or chosen.reference)
+        if not run.trained:
+            raise UserError(
+                f"'{value}' in '{text}' is not trained; name a method that is trained, a folder, "
+                "or a model of the hub"
+            )
+        spelling = f"{RUN}{run.text}"
+        if run.reference not in (chosen.reference, NO_BACKBONE.reference):
+            spelling += f" on {run.reference}"
+        values[key] = spelling
+        runs[spelling] = run
+    return runs
+
+
+def _check_encoders(text: str, hyper: Any, named: Mapping[str, Run]) -> None:
+    """Refuse a run whose encoder is not what the hyper-parameter needs that names it."""
+    for key in hyper.marked("model"):
+        run, subject = named.get(getattr(hyper, key)), f"'{key}' in '{text}'"
+        if run and key in hyper.marked("language"):
+            raise UserError(
+                f"{subject} needs a masked language model, and '{run.method}' keeps no head of "
+                "one; name a folder or a model of the hub"
+            )
+        pooler = hyper.marked("pooler").get(key)
+        if not run or pooler is None:
+            continue
+        needed, kept = getattr(hyper, pooler, pooler), run.transformer_pooler
+        if kept != needed:
+            has = f"has the pooler '{kept}'" if kept else "has an encoder of its own kind"
+            remedy = f"set {pooler}={kept}" if pooler != needed and kept else "name another"
+            raise UserError(
+                f"{subject} needs a transformer with the pooler '{needed}', and "
+                f"'{run.method}' {has}; {remedy}"
+            )

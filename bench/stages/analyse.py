@@ -1,4 +1,4 @@
-"""Analyses: measurements of a run's Encoder that are not scores, as plain JSON data. Definitions
+"""Analyses: measurements of a run's encoder that are not scores, as plain JSON data. Definitions
 and sources: docs/analyses.md.
 """
 
@@ -49,22 +49,20 @@ NEAREST_QUERIES = 3
 
 
 class NotApplicable(UserError):
-    """An analysis does not apply to this Encoder or data; the message is the reason."""
+    """An analysis does not apply to this encoder or data; the message is the reason."""
 
 
 @dataclass
 class Material:
-    """The inputs of an analysis in addition to the Encoder."""
+    """An encoder, and what its analyses read."""
 
     run: Run
+    encoder: Encoder
     corpus: str  # the run's, or the suite's if the run has none
     suite: Path
     device: str = "cpu"
     best_step: int | None = None  # the step whose weights were selected; None without training
-    # What several analyses need is computed once for an Encoder: vectors by sentence, and the
-    # transform that was fitted on STS-B.
-    encoded: dict[Encoder, dict[str, np.ndarray]] = field(default_factory=dict)
-    fitted: dict[Encoder, Vectors] = field(default_factory=dict)
+    known: dict[str, np.ndarray] = field(default_factory=dict, init=False)  # vectors by sentence
 
     @cached_property
     def context(self) -> RunContext:
@@ -84,47 +82,51 @@ class Material:
                 return task.subsets[0]
         raise NotApplicable(f"the data of '{self.run.data}' has no test pairs of {TASK}")
 
-    def vectors(
-        self, encoder: Encoder, sentences: Sequence[str], where: str, task: bool = False
-    ) -> np.ndarray:
-        """Return finite vectors of n sentences as they are scored, float32 (n, d); each distinct
-        one is encoded once. A transform that is fitted on each task is fitted on all of STS-B for a
-        `task`, else on `sentences`; messages name them by `where`."""
-        known = self.encoded.setdefault(encoder, {})
+    @property
+    def transformer(self) -> TransformerEncoder:
+        if not isinstance(self.encoder, TransformerEncoder):
+            raise NotApplicable(f"an encoder of kind '{self.encoder.kind}' is not a transformer")
+        return self.encoder
 
-        def encode(texts: Sequence[str]) -> np.ndarray:
-            missing = [text for text in dict.fromkeys(texts) if text not in known]
-            if missing:
-                known.update(zip(missing, self.context.encode(encoder, missing), strict=True))
-            return np.stack([known[text] for text in texts])
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors before a transform that is fitted on each task; each distinct sentence is
+        encoded once."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self.known]
+        if missing:
+            vectors = self.context.encode(self.encoder, missing)
+            self.known.update(zip(missing, vectors, strict=True))
+        return np.stack([self.known[text] for text in texts])
 
-        adapt = adaptation(encoder)
-        if adapt is None:
-            final: Vectors = encode
-        elif not task:
-            final = adapt(sentences, encode)
-        else:
-            if encoder not in self.fitted:
-                self.fitted[encoder] = adapt(list(self.tasks[0].target()), encode)
-            final = self.fitted[encoder]
+    @cached_property
+    def fitted(self) -> Vectors:
+        """The encoder with its transform fitted on all of STS-B."""
+        adapt = adaptation(self.encoder)
+        return adapt(list(self.tasks[0].target()), self.encode) if adapt else self.encode
+
+    def vectors(self, sentences: Sequence[str], where: str, task: bool = False) -> np.ndarray:
+        """Return finite vectors of n sentences as they are scored, float32 (n, d). A transform that
+        is fitted on each task is fitted on all of STS-B for a `task`, else on `sentences`; messages
+        name them by `where`."""
+        adapt = adaptation(self.encoder)
+        final = adapt(sentences, self.encode) if adapt and not task else self.fitted
         return look_up(where, [sentences], final)[0]
 
     def tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device).double()
 
 
-def analyse(encoder: Encoder, material: Material, names: Iterable[str]) -> dict[str, Any]:
+def analyse(material: Material, names: Iterable[str]) -> dict[str, Any]:
     """Return the results of analyses by name; `{"reason": text}` for one that does not apply."""
     results: dict[str, Any] = {}
     for name in names:
         try:
-            results[name] = ANALYSES[name](encoder, material)
+            results[name] = ANALYSES[name](material)
         except NotApplicable as reason:
             results[name] = {"reason": str(reason)}
     return results
 
 
-def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
+def alignment(material: Material) -> dict[str, Any]:
     """Return alignment (None if no pair is positive) and uniformity in three forms, of the test
     and dev pairs, and of all with the training pairs."""
     parts = {task.split: task.subsets[0] for task in material.tasks}
@@ -140,7 +142,7 @@ def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
     results = {}
     for split, pairs in {**parts, "all": everything}.items():
         sentences = pairs.first + pairs.second
-        encoded = material.vectors(encoder, sentences, f"{TASK} {split}", task=True)
+        encoded = material.vectors(sentences, f"{TASK} {split}", task=True)
         vectors = material.tensor(encoded)
         first, second = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
@@ -159,10 +161,10 @@ def alignment(encoder: Encoder, material: Material) -> dict[str, Any]:
     return {TASK: results}
 
 
-def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
+def layers(material: Material) -> dict[str, Any]:
     """Return SetSim between neighbouring layers and TokSim of each layer, on both sides of the test
     pairs."""
-    transformer = _transformer(encoder)
+    transformer = material.transformer
     if transformer.tokenizer.num_special_tokens_to_add() != 2:
         raise NotApplicable("the tokenizer does not add two special tokens to a sentence")
     sentences = material.test.first + material.test.second
@@ -191,10 +193,10 @@ def layers(encoder: Encoder, material: Material) -> dict[str, Any]:
     }
 
 
-def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
+def tokens(material: Material) -> dict[str, Any]:
     """Return the cosines of all tokens of a sentence in the last layer, special tokens included: of
     the first test sentence, in the order of the file, with 8 to 14 words."""
-    transformer = _transformer(encoder)
+    transformer = material.transformer
     texts = chain(*zip(material.test.first, material.test.second, strict=True))
     sentence = next((text for text in texts if len(text.split()) in TOKEN_WORDS), None)
     if sentence is None:
@@ -215,13 +217,7 @@ def tokens(encoder: Encoder, material: Material) -> dict[str, Any]:
     }
 
 
-def _transformer(encoder: Encoder) -> TransformerEncoder:
-    if not isinstance(encoder, TransformerEncoder):
-        raise NotApplicable(f"an encoder of kind '{encoder.kind}' is not a transformer")
-    return encoder
-
-
-def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
+def in_batch(material: Material) -> dict[str, Any]:
     """Return the largest cosines within random batches of the run's corpus, and with as many
     Gaussian vectors. Draws depend only on the size and the repeat: runs on one corpus have the same
     batches."""
@@ -235,7 +231,7 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     if not sizes:
         few = f"{len(pool)} distinct sentences, fewer than a batch of {SIZES[0]}"
         raise NotApplicable(f"corpus '{corpus}' has {few}")
-    encoded = material.vectors(encoder, pool, f"corpus '{corpus}'")
+    encoded = material.vectors(pool, f"corpus '{corpus}'")
     vectors = geometry.unit(material.tensor(encoded)).float()
     largest: dict[str, list[list[float]]] = {"mean": [], "noise": []}
     for size in sizes:
@@ -253,15 +249,15 @@ def in_batch(encoder: Encoder, material: Material) -> dict[str, Any]:
     return drawn | largest | {"corpus": corpus, "pool": len(pool)}
 
 
-def cosines(encoder: Encoder, material: Material) -> dict[str, Any]:
+def cosines(material: Material) -> dict[str, Any]:
     """Return the cosine and the gold score of every test pair."""
     pairs = material.test
-    vectors = material.vectors(encoder, pairs.first + pairs.second, f"{TASK} test", task=True)
+    vectors = material.vectors(pairs.first + pairs.second, f"{TASK} test", task=True)
     cosine = sts.cosine(*np.split(vectors, 2))
     return {"task": TASK, "split": "test", "gold": pairs.gold.tolist(), "cosine": cosine.tolist()}
 
 
-def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
+def memory(material: Material) -> dict[str, Any]:
     """Return what the newest sentences would retrieve from IS-CSE's memory (`READING`)."""
     run, step = material.run, material.best_step
     if not run.trained or step is None:
@@ -274,7 +270,7 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
         rows.extend(batch)
     texts = [sentences[row] for row in rows]
     long = [row for row, text in enumerate(texts) if len(text.split()) >= QUERY_WORDS]
-    vectors = material.vectors(encoder, texts, f"corpus '{material.corpus}'")
+    vectors = material.vectors(texts, f"corpus '{material.corpus}'")
     return {
         "query": [
             {"sentence": texts[row], "retrieved": _closest(texts, vectors, row, RETRIEVED)}
@@ -286,12 +282,12 @@ def memory(encoder: Encoder, material: Material) -> dict[str, Any]:
     }
 
 
-def nearest_sentences(encoder: Encoder, material: Material) -> dict[str, Any]:
+def nearest_sentences(material: Material) -> dict[str, Any]:
     """Return the nearest test sentences of a few queries, among all distinct test sentences.
     Queries are first sentences at equal distances in the file, which is ordered by source."""
     pairs = material.test
     texts = list(dict.fromkeys(pairs.first + pairs.second))
-    vectors = material.vectors(encoder, texts, f"{TASK} test", task=True)
+    vectors = material.vectors(texts, f"{TASK} test", task=True)
     count = len(pairs.first)
     queries = [pairs.first[count * part // NEAREST_QUERIES] for part in range(NEAREST_QUERIES)]
     return {
@@ -320,7 +316,7 @@ def _cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.round((rows @ columns.T).numpy(), 12)
 
 
-ANALYSES: dict[str, Callable[[Encoder, Material], dict[str, Any]]] = {
+ANALYSES: dict[str, Callable[[Material], dict[str, Any]]] = {
     "alignment": alignment,
     "layers": layers,
     "tokens": tokens,

@@ -7,7 +7,6 @@ the peak rate.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
@@ -53,26 +52,25 @@ class Measured:
 
     def __init__(self, results: Path, device: str) -> None:
         """Read the scores of all suites in a folder on a device."""
-        self.step: dict[tuple[str, int], list[float]] = defaultdict(list)
-        self.scoring: dict[tuple[str, frozenset[str]], list[float]] = defaultdict(list)
+        self.times: dict[tuple[str, str, object], list[float]] = defaultdict(list)
         name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
         for path in sorted(results.glob("*/scores/*.json")):
             with suppress(UserError, KeyError):  # a run without a training has no work
                 origin, _ = read_scores(path)
                 run, outcome = origin["run"], origin["outcome"]
                 if name.lower() in origin["device"]["name"].lower():
-                    key = run["backbone"], frozenset(origin["tasks"])
-                    self.scoring[key].append(origin["seconds"])
-                    seconds = outcome["work"]["seconds"] / outcome["steps"]
-                    self.step[run["backbone"], run["recipe"]["batch_size"]].append(seconds)
+                    scored = "score", run["backbone"], frozenset(origin["tasks"])
+                    self.times[scored].append(origin["seconds"])
+                    trained = "train", run["backbone"], run["recipe"]["batch_size"]
+                    self.times[trained].append(outcome["work"]["seconds"] / outcome["steps"])
 
-    def seconds(self, run: Run, stage: str, tasks: Sequence[str]) -> float | None:
+    def seconds(self, run: PlannedRun, stage: str) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
-        if stage == "score":
-            scored = self.scoring.get((run.backbone, frozenset(expand_tasks(tasks))))
-            return fmean(scored) if scored else None
-        trained = self.step.get((run.backbone, run.recipe.batch_size))
-        return fmean(trained) * steps(run) if trained else None
+        kind = run.recipe.batch_size if stage == "train" else frozenset(expand_tasks(run.tasks))
+        times = self.times.get((stage, run.backbone, kind))
+        if not times:
+            return None
+        return fmean(times) * (steps(run) if stage == "train" else 1)
 
 
 def weights(run: Run) -> int:
@@ -140,36 +138,24 @@ def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str)
     return encoded / float32 / share + classifier_steps * step
 
 
-@dataclass
-class Line:
-    """Runs of a backbone at a stage, how many of them were measured, and seconds on one device."""
-
-    backbone: str
-    stage: str
-    runs: int = 0
-    measured: int = 0
-    seconds: float = 0.0
-
-
-def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measured) -> list[Line]:
-    """Estimate a plan by backbone and stage, without runs that their backbone makes impossible."""
-    lines: dict[tuple[str, str], Line] = {}
-    for run in (run for run in runs if not run.skip):
+def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measured) -> pd.DataFrame:
+    """Estimate a plan, without runs that their backbone makes impossible: by backbone and stage
+    the number of runs, how many of them were measured, and seconds on one device."""
+    rows = []
+    for run in runs:
         is_trained = run.trained and run.pretrained.kind == "transformer"
-        for stage in ("train", "score") if is_trained else ("score",):
-            name, seconds = run.backbone, measured.seconds(run, stage, run.tasks)
-            line = lines.setdefault((name, stage), Line(name, stage))
-            line.runs += 1
-            line.measured += seconds is not None
-            line.seconds += seconds or estimate(run, stage, run.tasks, mode, device)
-    return list(lines.values())
+        stages = ("train", "score") if is_trained else ("score",)
+        for stage in () if run.skip else stages:
+            known = measured.seconds(run, stage)
+            seconds = known or estimate(run, stage, run.tasks, mode, device)
+            rows.append([run.backbone, stage, 1, known is not None, seconds])
+    table = pd.DataFrame(rows, columns=["backbone", "stage", "runs", "measured", "seconds"])
+    return table.groupby(["backbone", "stage"], sort=False, as_index=False).sum()
 
 
 def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, results: Path) -> str:
     """The estimate of a plan on `gpus` devices as text, with times measured in `results`."""
-    if suite.data == "world":
-        raise UserError(f"the suite '{suite.suite}' is on the embedded world: it takes minutes")
-    table = pd.DataFrame(predict(runs, suite.mode, device, Measured(results, device)))
+    table = predict(runs, suite.mode, device, Measured(results, device))
     table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
     table["device h"] = table.pop("seconds") / 3600
     table[f"wall h at {gpus}"] = table["device h"] / gpus

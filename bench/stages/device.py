@@ -20,11 +20,6 @@ from bench.utils.errors import warn
 POLL = 0.5  # seconds between two attempts to lock
 
 
-def lease_folder() -> Path:
-    """The folder of the locks. Containers on one machine need a common SENTBENCH_LEASES."""
-    return Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
-
-
 @contextmanager
 def lease() -> Iterator[str]:
     """Hold a GPU during the block and yield "cuda:N"; where there is none, yield "cpu" at once."""
@@ -33,7 +28,9 @@ def lease() -> Iterator[str]:
     if not torch.cuda.is_available():
         yield "cpu"
         return
-    folder = lease_folder()
+    # Containers on one machine need a common SENTBENCH_LEASES.
+    name = os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}"
+    folder = Path(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     locks = [FileLock(folder / str(gpu.uuid), is_singleton=True) for gpu in properties]

@@ -3,7 +3,7 @@
 import shutil
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from bench.evaluation.scoring import Task, read_tasks, score_encoder
 from bench.models.encoder import Encoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.load import Model, files, load_encoder
-from bench.registry.encoders import hub_repository
-from bench.registry.methods import method_origin
-from bench.registry.plugins import FAILURES, describe_error
+from bench.registry.backbones import BUILT_IN
+from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance
 from bench.results.records import Record, read_analyses, read_scores, read_trained, write_scores
 from bench.runs import STAGES, paths
@@ -29,7 +28,7 @@ from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import read_json, write_json
+from bench.utils.files import write_json
 from methods.base import Refusal
 
 
@@ -135,8 +134,9 @@ def analyse_run(
     described = _described(run, suite, device, corpora)
     results: dict[str, Any] = {}
     if described["outcome"]["status"] == "finished":
-        material = Material(run, corpus, suite, device, described["outcome"].get("best_step"))
-        results = analyse(run_encoder(run, suite, device), material, names)
+        encoder, best = run_encoder(run, suite, device), described["outcome"].get("best_step")
+        material = Material(run, encoder, corpus, suite, device, best)
+        results = analyse(material, names)
         described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)
@@ -152,22 +152,30 @@ def _commits(run: Run) -> dict[str, Any]:
     # An encoder of the hub is identified by its name; a folder has a sum.
     names = [name for name, identified in run.models.items() if name == identified]
     if names:
-        commits["encoder_commits"] = {name: pinned(hub_repository(name))[0] for name in names}
+        hub = {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
+        commits["encoder_commits"] = {name: pinned(hub[name])[0] for name in names}
     return commits
 
 
 def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
-    its outcome. The corpora `read` are read now, not only by the training.
-    """
+    its outcome. The corpora `read` are read now, the others by the training."""
     folder, ended = paths.data_folder(run.data), _ended(run, suite)
-    # Not from the workflow's stamp, which may be older than the files.
-    data = {"name": manifest(folder).name, **paths.data_sums(folder)}
-    described: dict[str, Any] = {"run": run.describe(), "data": data, "outcome": ended["outcome"]}
     _check_dev(run, suite, folder, ended)
-    is_finished = ended["outcome"]["status"] == "finished"
-    described["corpora"] = list(_corpora(run, suite, read if is_finished else (), ended))
-    return described | provenance(device, torch.get_num_threads())
+    outcome = ended["outcome"]
+    trained_on = ended.get("provenance", {}).get("corpora", ())
+    corpora = dict(zip(run.corpora, trained_on, strict=False))
+    if outcome["status"] == "finished":
+        files = {name: paths.corpus_file(name, suite, run.data) for name in read}
+        corpora |= {name: corpus_identity(file) for name, file in files.items()}
+    return {
+        "run": run.describe(),
+        # Not from the workflow's stamp, which may be older than the files.
+        "data": {"name": manifest(folder).name, **paths.data_sums(folder)},
+        "outcome": outcome,
+        "corpora": list(corpora.values()),
+        **provenance(device, torch.get_num_threads()),
+    }
 
 
 def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> None:
@@ -181,24 +189,8 @@ def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> N
         raise UserError(
             f"the dev set of {changed[0]} in {data} is not the one that {run.id} was selected on; "
             f"restore it, or delete {paths.run_folder(suite, run.id)} and "
-            f"{paths.trained_file(suite, run.id)} to train again"
+            f"{paths.result_file(suite, run.id, 'train')} to train again"
         )
-
-
-def _corpora(
-    run: Run, suite: Path, read: Sequence[str], ended: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yield the sums of corpora: of those that are not read, from the training; else from the
-    workflow's stamps, or, given by path, of the file, which may be newer than its stamp."""
-    trained = dict(zip(run.corpora, ended.get("provenance", {}).get("corpora", ()), strict=False))
-    for name in dict.fromkeys((*run.corpora, *read)):
-        stamp = paths.corpus_stamp(suite, name)
-        if name not in read and name in trained:
-            yield trained[name]
-        elif stamp.is_file() and "/" not in name:
-            yield read_json(stamp)
-        elif name in read:
-            yield corpus_identity(paths.corpus_file(name, suite, run.data))
 
 
 def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
@@ -223,7 +215,7 @@ def run_plan(
     plan: Plan,
     runs: Sequence[PlannedRun],
     device: str,
-    stages: Sequence[str] = STAGES,
+    stages: Collection[str] = STAGES,
     retry: bool = False,
     again: bool = False,
 ) -> Iterator[PlannedRun]:
@@ -263,7 +255,7 @@ def run_plan(
 
 
 def _run_stages(
-    suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Sequence[str], again: bool
+    suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Collection[str], again: bool
 ) -> None:
     """Take a planned run through those of its stages that have no result yet."""
     if identity_of(run) != run.identity:  # its results would be nobody's
@@ -271,17 +263,17 @@ def _run_stages(
             f"the plan's run {run.id} is another one now, since its method, backbone or corpus "
             "has changed; write the plan again with: python -m bench plan"
         )
-    trained, scores = paths.trained_file(suite, run.id), paths.scores_file(suite, run.id)
-    analyses = paths.analyses_file(suite, run.id)
-    if "train" in stages and run.trained and not trained.exists():
-        with working(suite, run.id, "train"):
-            write_json(trained, train_run(run, suite, device))
-    if "score" in stages and (again or not scores.exists()):
-        with working(suite, run.id, "score"):
-            score_run(run, suite, run.tasks, plan.mode, scores, device)
-    if "analyse" in stages and run.analyses and (again or not analyses.exists()):
-        with working(suite, run.id, "analyse"):
-            analyse_run(run, suite, run.analyses, plan.corpus, analyses, device)
+    for stage in run.stages:
+        out = paths.result_file(suite, run.id, stage)
+        if stage not in stages or (out.exists() and (stage == "train" or not again)):
+            continue
+        with working(suite, run.id, stage):
+            if stage == "train":
+                write_json(out, train_run(run, suite, device))
+            elif stage == "score":
+                score_run(run, suite, run.tasks, plan.mode, out, device)
+            else:
+                analyse_run(run, suite, run.analyses, plan.corpus, out, device)
 
 
 def _ended(run: Run, suite: Path) -> dict[str, Any]:
@@ -290,7 +282,7 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
         return {"outcome": {"status": "skipped", "reason": run.skip}}
     if not run.trained:
         return {"outcome": {"status": "finished"}}
-    file = paths.trained_file(suite, run.id)
+    file = paths.result_file(suite, run.id, "train")
     if not file.is_file():
         raise UserError(
             f"{run.method} is not trained in {suite} ({file.name} does not exist); train it first"

@@ -6,7 +6,7 @@ Nothing is written and no workflow is asked, so it works while one runs.
 import json
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.results.suite_results import read_run
@@ -15,7 +15,7 @@ from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.stages.activity import Failure, last_failure, stage_at_work
 from bench.stages.cost import Measured, steps
-from bench.utils.errors import UserError, counted
+from bench.utils.errors import UserError
 
 ERROR = "error: "  # how the last line of a log begins if its job failed
 
@@ -41,7 +41,7 @@ class OpenRun:
     log: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SuiteStatus:
     """How far a suite is.
 
@@ -56,29 +56,25 @@ class SuiteStatus:
     """
 
     suite: str
-    done: dict[str, int]
-    open: list[OpenRun]
-    steps: dict[str, str]
-    device: str
-    hours: float
-    unknown: int
-
-    def of_state(self, state: str) -> list[OpenRun]:
-        return [run for run in self.open if run.state == state]
+    done: dict[str, int] = field(default_factory=dict)
+    open: list[OpenRun] = field(default_factory=list)
+    steps: dict[str, str] = field(default_factory=dict)
+    device: str = ""
+    hours: float = 0.0
+    unknown: int = 0
 
 
 def status(suite: Path) -> SuiteStatus:
     """Read how far a suite is; `UserError` if it has no plan, or a damaged one."""
     plan = read_plan(suite / "plan.json")
-    done: Counter[str] = Counter()
+    read = SuiteStatus(plan.suite)
     devices: Counter[str] = Counter()
-    open_runs: list[OpenRun] = []
     left: list[tuple[PlannedRun, str, int | None]] = []  # runs, their stages left, their steps
     for run in plan.runs:
         stages = _stages_left(suite, run)
         if stages:
             open_run = _open_run(suite, run.id, stages[0])
-            open_runs.append(open_run)
+            read.open.append(open_run)
             if not run.skip:
                 left += [(run, stage, open_run.step) for stage in stages if stage != "analyse"]
             continue
@@ -86,39 +82,33 @@ def status(suite: Path) -> SuiteStatus:
             results = read_run(run, suite, plan.mode)
         except UserError as damage:
             failure = Failure("score", str(damage), final=True)
-            open_runs.append(OpenRun(run.id, "failed", "score", failure=failure))
+            read.open.append(OpenRun(run.id, "failed", "score", failure=failure))
             continue
-        done[results.status] += 1
+        read.done[results.status] = read.done.get(results.status, 0) + 1
         devices[results.provenance["device"]["name"]] += 1
-    failed_steps = {str(path): _error(path) for path in sorted((suite / "logs").glob("*.log"))}
-    failed_steps = {log: error for log, error in failed_steps.items() if error}
-    device, seconds, unknown = "", 0.0, 0
+    for log in sorted((suite / "logs").glob("*.log")):
+        error = _error(log)
+        if error:
+            read.steps[str(log)] = error
     if devices and left:
-        device = devices.most_common(1)[0][0]
-        measured = Measured(suite.parent, device)
+        read.device = devices.most_common(1)[0][0]
+        measured = Measured(suite.parent, read.device)
         for run, stage, step in left:
-            expected = measured.seconds(run, stage, run.tasks)
+            expected = measured.seconds(run, stage)
             if expected is None:
-                unknown += 1
+                read.unknown += 1
                 continue
             if stage == "train" and step:  # early stopping is not foreseen
                 expected *= max(0.0, 1 - step / steps(run))
-            seconds += expected
-    hours = seconds / 3600
-    return SuiteStatus(plan.suite, dict(done), open_runs, failed_steps, device, hours, unknown)
+            read.hours += expected / 3600
+    return read
 
 
 def _stages_left(suite: Path, run: PlannedRun) -> list[str]:
     """The stages of a planned run without a result."""
-    left = []
-    if not paths.scores_file(suite, run.id).is_file():
-        # Scores may be shared without the outcome of the training, which their provenance has.
-        if run.trained and not paths.trained_file(suite, run.id).is_file():
-            left.append("train")
-        left.append("score")
-    if run.analyses and not paths.analyses_file(suite, run.id).is_file():
-        left.append("analyse")
-    return left
+    left = [stage for stage in run.stages if not paths.result_file(suite, run.id, stage).is_file()]
+    # Scores may be shared without the outcome of the training, which their provenance has.
+    return left if "score" in left else [stage for stage in left if stage != "train"]
 
 
 def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:
@@ -159,15 +149,15 @@ def _error(log: Path) -> str:
 
 def report(suite_status: SuiteStatus) -> str:
     """The status of a suite as text."""
-    done = suite_status.done
+    done, left = suite_status.done, suite_status.open
     count = sum(done.values())
     ended = [f"{number} {kind}" for kind, number in done.items() if kind != "finished"]
-    states = {state: suite_status.of_state(state) for state in ("running", "failed", "left")}
-    counts = f"{count} of {count + len(suite_status.open)} runs done"
+    counts = f"{count} of {count + len(left)} runs done"
     counts += f" ({', '.join(ended)})" if ended else ""
-    counts += "".join(f", {len(runs)} {state}" for state, runs in states.items())
+    for state in ("running", "failed", "left"):
+        counts += f", {sum(run.state == state for run in left)} {state}"
     lines = [f"{suite_status.suite}: {counts}"]
-    if suite_status.open:
+    if left:
         hours = "unknown until a run is done"
         if suite_status.device:
             hours = f"{suite_status.hours:.2f} on one {suite_status.device}"
@@ -175,15 +165,13 @@ def report(suite_status: SuiteStatus) -> str:
             hours += f", without {suite_status.unknown} trainings and scorings like none before"
         lines.append(f"hours left: {hours}")
     for state in ("running", "failed"):
-        lines += ["", f"{state}:"] if states[state] else []
-        for run in states[state]:
+        runs = [run for run in left if run.state == state]
+        lines += ["", f"{state}:"] if runs else []
+        for run in runs:
             step = f", step {run.step}" if run.step else ""
-            text = f"  {run.id}, {run.stage}{step}"
-            if run.failure:
-                text += f", {counted(run.failure.attempts, 'attempt')}"
-                text += ", final" if run.failure.final else ""
-                text += f": {run.failure.error}"
-            lines += [text, f"    {run.log}"] if run.log else [text]
+            failure = f", {run.failure}" if run.failure else ""
+            lines.append(f"  {run.id}, {run.stage}{step}{failure}")
+            lines += [f"    {run.log}"] if run.log else []
     lines += ["", "failed steps:"] if suite_status.steps else []
     for log, error in suite_status.steps.items():
         lines += [f"  {error}", f"    {log}"]

@@ -28,11 +28,9 @@ from bench.models.transformer import (
     stored_pooler,
     without_pooler,
 )
-from bench.registry.backbones import NO_BACKBONE
-from bench.registry.encoders import BACKBONE
+from bench.registry.backbones import BACKBONE, NO_BACKBONE
 from bench.runs import paths
-from bench.runs.recipe import HEADED, WITH_POOLER
-from bench.runs.run import Run
+from bench.runs.run import HEADED, WITH_POOLER, Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 from methods.base import (

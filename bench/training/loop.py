@@ -26,8 +26,7 @@ from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance
-from bench.runs.recipe import Recipe
-from bench.runs.run import Run
+from bench.runs.run import Recipe, Run
 from bench.training.checkpoint import Checkpoints, Log, TrainingState
 from bench.training.context import RunContext
 from bench.training.optimiser import clip_and_step, learning_rate, make_optimiser, set_learning_rate

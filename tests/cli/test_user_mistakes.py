@@ -48,7 +48,7 @@ CONFIGURATIONS: list[tuple[Any, ...]] = [
     ({"seeds": [-1]}, "'seeds.0'", "not -1"),
     ({"backbones": {"bert-base-uncasd": None}}, "unknown backbone", "'bert-base-uncased'?"),
     ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "'toy-brt'", "'toy-bert'?"),
-    ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "analysis 'layer'", "'layers'?"),
+    ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "not 'layer'", "'layers'?"),
     ({"compare": {"baseline": "sscl"}}, "'compare.baseline'", "'sscl' is not planned", "simcse"),
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
     ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),

@@ -219,10 +219,8 @@ def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
 
 
 def seconds(config: configurations.Suite) -> float:
-    lines = predict(
-        configurations.planned(config), "test", "h200", Measured(Path("nowhere"), "h200")
-    )
-    return sum(line.seconds for line in lines)
+    nothing = Measured(Path("nowhere"), "h200")
+    return float(predict(configurations.planned(config), "test", "h200", nothing)["seconds"].sum())
 
 
 def test_hours_are_those_of_the_larger_configuration(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.export.conftest import exported
 
 def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> None:
     out = exported(trained[0], tmp_path / "out", "mteb")
-    provenance, records = read_scores(paths.scores_file(*trained))
+    provenance, records = read_scores(paths.result_file(*trained, "score"))
     values = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
     (folder,) = (out / "results").glob("*/*")
     assert folder.name == trained[1]
@@ -46,7 +46,7 @@ def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
     from mteb.results import TaskResult
 
     out = exported(trained[0], tmp_path / "out", "mteb")
-    records = read_scores(paths.scores_file(*trained))[1]
+    records = read_scores(paths.result_file(*trained, "score"))[1]
     values = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
     for path in out.glob("results/*/*/SentBench-*.json"):
         result = TaskResult.from_disk(path)
@@ -63,7 +63,7 @@ def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
 def test_other_tasks_in_mteb_s_shape(
     suite: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:
-    provenance, records = read_scores(paths.scores_file(suite, trained[1]))
+    provenance, records = read_scores(paths.result_file(suite, trained[1], "score"))
     line = records[0] | {"split": "test", "aggregation": "all"}
     added = [
         line | {"task": "MRPC", "metric": "accuracy", "value": 73.5},
@@ -72,7 +72,7 @@ def test_other_tasks_in_mteb_s_shape(
         line | {"task": "sts:mine", "value": 25.0},
         line | {"task": "Avg", "value": 60.0},
     ]
-    write_scores(paths.scores_file(suite, trained[1]), provenance | {"mode": "dev"}, added)
+    write_scores(paths.result_file(suite, trained[1], "score"), provenance | {"mode": "dev"}, added)
     (folder,) = (exported(suite, tmp_path / "out", "mteb") / "results").glob("*/*")
     names = ["SentBench-CNSD-STS-B", "SentBench-MRPC", "SentBench-sts-mine"]
     assert sorted(path.stem for path in folder.glob("SentBench*")) == names
@@ -96,9 +96,9 @@ def test_every_record_is_a_row_with_its_provenance(
         "layers": [0.25, None],
     }
     content = {"analyses": {"alignment": analysis}, "provenance": {}}
-    write_json(paths.analyses_file(suite, trained[1]), content)
+    write_json(paths.result_file(suite, trained[1], "analyse"), content)
     out = exported(suite, tmp_path / "out", "table")
-    provenance, records = read_scores(paths.scores_file(suite, trained[1]))
+    provenance, records = read_scores(paths.result_file(suite, trained[1], "score"))
     with open(out / "records.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(records)
@@ -167,7 +167,7 @@ def test_folders_that_cannot_be_read_or_written(
 def test_runs_need_no_scores_and_no_plan(
     suite: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:
-    scores = paths.scores_file(suite, trained[1])
+    scores = paths.result_file(suite, trained[1], "score")
     scores.unlink()
     assert read_runs(suite)[0].status == "finished"  # from its training
     scores.write_text("{")

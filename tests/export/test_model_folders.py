@@ -40,7 +40,7 @@ def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path
 
     def put(encoder: Any) -> Path:
         folder = paths.run_folder(suite, trained[1]) / "encoder"
-        scores = paths.scores_file(suite, trained[1])
+        scores = paths.result_file(suite, trained[1], "score")
         save_encoder(encoder, folder)
         provenance, records = read_scores(scores)
         write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
@@ -198,7 +198,7 @@ def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
 
 def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_path: Path) -> None:
     text = (exported(trained[0], tmp_path / "out") / "README.md").read_text()
-    provenance, records = read_scores(paths.scores_file(*trained))
+    provenance, records = read_scores(paths.result_file(*trained, "score"))
     header = text.split("---\n")[1]
     assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
     assert "base_model" not in header  # the tiny BERT is not on the hub

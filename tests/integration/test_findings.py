@@ -25,8 +25,7 @@ from bench.registry.methods import method_class
 from bench.reported import curves, prior_sd, quoted
 from bench.reported.audit import findings
 from bench.runs import config
-from bench.runs.recipe import Recipe
-from bench.runs.run import PlannedRun
+from bench.runs.run import PlannedRun, Recipe
 from bench.stages.cost import UTILISATION, Measured, predict
 from bench.utils.files import read_json
 from tests.integration.test_golden_minilm import PUBLISHED
@@ -480,11 +479,9 @@ def disputed() -> list[str]:
 
 
 def unknown() -> list[str]:
-    lines = predict(planned(), "test", "h200", Measured(Path("nowhere"), "h200"))
-    hours = sum(line.seconds for line in lines) / 3600
-    runs: Counter[str] = Counter()
-    for line in lines:
-        runs[line.stage] += line.runs
+    table = predict(planned(), "test", "h200", Measured(Path("nowhere"), "h200"))
+    hours = table["seconds"].sum() / 3600
+    runs = table.groupby("stage")["runs"].sum()
     return [
         f"{runs['train']} trainings and {runs['score']} scorings take {hours:.0f} hours "
         "on one H200",

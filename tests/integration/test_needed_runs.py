@@ -15,8 +15,7 @@ from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs import paths
 from bench.runs.plan import read_plan
-from bench.runs.recipe import Recipe
-from bench.runs.run import Run
+from bench.runs.run import Recipe, Run
 from bench.stages import jobs
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
@@ -62,7 +61,7 @@ def test_teacher_and_student_are_trained_in_order(
     assert [run.id for run in done] == [teacher.id, student.id]
     rows = read_suite(tmp_path).runs
     assert [run.status for run in rows] == ["finished", "finished"]
-    found = read_trained(paths.trained_file(tmp_path, student.id))["run"]
+    found = read_trained(paths.result_file(tmp_path, student.id, "train"))["run"]
     assert found["needs"] == {"run:simcse[sentences=28]@official": teacher.describe()}
     assert f"run-{teacher.digest}" == found["identity"]["parts"][0][2]["teacher"]
     # By path the same encoder gives the same weights; the untrained backbone gives others.
@@ -88,7 +87,7 @@ def test_a_planned_run_keeps_its_name(make: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "trained").exists()
     (done,) = jobs.run_plan(tmp_path, plan, [planned], "cpu", ["train"])
     assert done.id == run.id
-    assert paths.trained_file(tmp_path, run.id).is_file()
+    assert paths.result_file(tmp_path, run.id, "train").is_file()
 
 
 @pytest.mark.slow
@@ -107,7 +106,7 @@ def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
         jobs.train_run(student, tmp_path, "cpu")
     ended = {"outcome": {"status": "finished"}}
-    write_json(paths.trained_file(tmp_path, teacher.id), ended)  # but no encoder
+    write_json(paths.result_file(tmp_path, teacher.id, "train"), ended)  # but no encoder
     with pytest.raises(UserError, match="does not exist; train that run first") as caught:
         jobs.train_run(student, tmp_path, "cpu")
     assert teacher.id in str(caught.value)
@@ -117,7 +116,7 @@ def test_the_student_of_a_diverged_teacher_is_skipped(make: Make, tmp_path: Path
     """It is a result, not a failure: a suite with it comes to its end."""
     _, teacher, student = make()
     ended = {"outcome": {"status": "diverged", "reason": "the loss is nan"}}
-    write_json(paths.trained_file(tmp_path, teacher.id), ended)
+    write_json(paths.result_file(tmp_path, teacher.id, "train"), ended)
     plan = read_plan(tmp_path / "plan.json")
     list(jobs.run_plan(tmp_path, plan, plan.chosen([student.id]), "cpu"))
     row = read_suite(tmp_path).runs[1]
@@ -129,7 +128,7 @@ def test_an_encoder_that_cannot_be_used_is_refused(make: Make, tmp_path: Path) -
     text = "dclr[phi=2,sentences=28,start=run:simcse[dimension=6,sentences=28]]@paper"
     _, teacher, student = make(methods=[text])
     ended = jobs.train_run(teacher, tmp_path, "cpu")
-    write_json(paths.trained_file(tmp_path, teacher.id), ended)
+    write_json(paths.result_file(tmp_path, teacher.id, "train"), ended)
     with pytest.raises(UserError, match=r"was saved with 'affine', not with pooler"):
         jobs.train_run(student, tmp_path, "cpu")
 
@@ -149,5 +148,5 @@ def test_the_workflow_trains_the_teacher_first(make: Make, tmp_path: Path, per_j
     if per_job == 2:
         done = snakemake("--configfile", str(file), "--until", "train_0", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        trained = paths.trained_file(tmp_path / "results" / "tiny", student.id)
+        trained = paths.result_file(tmp_path / "results" / "tiny", student.id, "train")
         assert read_trained(trained)["outcome"]["status"] == "finished"

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import bench.training.loop
 from bench.models.load import load_encoder
-from bench.runs.recipe import Recipe
+from bench.runs.run import Recipe
 from bench.training.optimiser import learning_rate
 from methods.base import Shape
 from methods.ct_bert import CTBERT

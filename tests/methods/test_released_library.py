@@ -10,7 +10,7 @@ import torch
 from bench.models.encoder import tokenized
 from bench.models.transformer import load_backbone
 from bench.registry.backbones import TOY_FOLDER
-from bench.runs.recipe import Recipe
+from bench.runs.run import Recipe
 from bench.training.context import RunContext
 from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
 from tests.methods.outside import Runs, run_of

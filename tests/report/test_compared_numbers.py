@@ -89,7 +89,7 @@ def row_of(frame: pd.DataFrame, task: str = "Avg", **names: str) -> pd.Series:
         ("simcse@paper", "simcse@paper"),
         ("dclr", "dclr@paper"),
         ("simcse[temperature=0.010]", "simcse[temperature=0.01]@paper"),
-        ("gs-infonce[ queue=none, multiple=1 ]", "gs-infonce[multiple=1,queue=none]@official"),
+        ("gs-infonce[multiple=1,queue=none]", "gs-infonce[multiple=1,queue=none]@official"),
         ("gs-infonce+is-cse+cards", "gs-infonce+cards+is-cse@official"),
         ("simcse[temperature=0.05]", "simcse@official"),  # the setting's own value
         ("simcse[ temperature=0.050 , pooler=cls_mlp ]@official", "simcse@official"),

@@ -13,7 +13,7 @@ import pytest
 from bench.comparison.against_baseline import against, find
 from bench.comparison.reproduction import leaderboard
 from bench.models.load import load_encoder, save_encoder
-from bench.registry.encoders import files_sum, fingerprint
+from bench.registry.backbones import files_sum, fingerprint
 from bench.report.tables import shown_leaderboard
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites

@@ -3,6 +3,7 @@ cannot be measured."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from bench.runs import ANALYSES as NAMES
 from bench.runs.paths import data_sums
 from bench.runs.resolve import resolve
 from bench.stages import analyse as module
-from bench.stages.analyse import ANALYSES, Material, analyse
+from bench.stages.analyse import ANALYSES, Material
 from bench.stages.jobs import analyse_run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -61,6 +62,10 @@ class Letters:
         return {}
 
 
+def analyse(encoder: Any, material: Material, names: Sequence[str]) -> dict[str, Any]:
+    return module.analyse(replace(material, encoder=encoder), names)
+
+
 @pytest.fixture(scope="module")
 def material_of(
     tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path_factory: pytest.TempPathFactory
@@ -77,7 +82,9 @@ def material_of(
             text, backbone_name=str(tiny_bert), corpus=str(corpus), data=str(data), seed=seed,
             recipe=recipe,
         )  # fmt: skip
-        return Material(run, str(corpus), tmp_path_factory.mktemp("suite"), "cpu", best_step)
+        return Material(
+            run, Letters(), str(corpus), tmp_path_factory.mktemp("suite"), "cpu", best_step
+        )
 
     return make
 

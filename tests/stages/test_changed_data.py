@@ -46,7 +46,7 @@ def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_
     assert stamp["name"] == manifest(data).name == "tiny"
     write_json(suite / "inputs" / "data.json", stamp)
     change(data, "test")
-    out = paths.scores_file(suite, run.id)
+    out = paths.result_file(suite, run.id, "score")
     score_run(run, suite, ["STS-B"], "test", out, "cpu")
     described = read_json(out)["provenance"]
     assert described["data"] == {"name": "tiny", **paths.data_sums(data)}
@@ -59,7 +59,7 @@ def test_a_result_on_own_data_is_confirmed_until_they_change(
 ):
     run, suite = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path / "suite"
     write_json(suite / "inputs" / "data.json", paths.describe_input("data", str(data), suite))
-    out = paths.scores_file(suite, run.id)
+    out = paths.result_file(suite, run.id, "score")
     score_run(run, suite, ["STS-B"], "test", out, "cpu")
     assert verify(out).confirmed
     change(data, "test")
@@ -68,7 +68,7 @@ def test_a_result_on_own_data_is_confirmed_until_they_change(
 
 def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_corpus, tmp_path):
     run, out = tiny_run("simcse", tiny_bert, data, tiny_corpus), tmp_path / "scores.json"
-    write_json(paths.trained_file(tmp_path, run.id), train_run(run, tmp_path, "cpu"))
+    write_json(paths.result_file(tmp_path, run.id, "train"), train_run(run, tmp_path, "cpu"))
     change(data, "test")
     score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
     change(data, "dev")

@@ -224,7 +224,7 @@ def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[Plann
 def test_a_skipped_run_takes_no_time() -> None:
     skipped = run_of("sscl[layer=12]")
     assert skipped.skip
-    assert predict([PlannedRun(**dict(skipped), tasks=("sts",))], "test", "h200", NOTHING) == []
+    assert predict([PlannedRun(**dict(skipped), tasks=("sts",))], "test", "h200", NOTHING).empty
 
 
 def test_the_printed_table_adds_up() -> None:
@@ -247,8 +247,8 @@ def test_the_printed_table_adds_up() -> None:
 def test_the_paper_suite_takes_at_most_40_hours_of_an_h200() -> None:
     content = config.load(config.PAPERS[0])
     planned = config.planned(content)
-    lines = {name: predict(planned, "test", name, NOTHING) for name in PEAKS}
-    hours = {name: sum(line.seconds for line in lines[name]) / 3600 for name in PEAKS}
+    tables = {name: predict(planned, "test", name, NOTHING) for name in PEAKS}
+    hours = {name: table["seconds"].sum() / 3600 for name, table in tables.items()}
     assert 20 < hours["h200"] == hours["h100"] <= 40 < hours["a100"] < 1000 < hours["cpu"]
 
 
@@ -280,19 +280,22 @@ def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
     untrained.write_text(json.dumps(content))
     untrained.with_name("broken.json").write_text("{}")
     measured = Measured(tmp_path, "h200")
-    assert Measured(tmp_path, "h100").step == {}
-    per_step = measured.seconds(run_of("is-cse", sentences=640), "train", ())
+    assert Measured(tmp_path, "h100").times == {}
+
+    def planned(run: Run, task: str = "MR") -> PlannedRun:
+        return PlannedRun(**dict(run), tasks=(task,))
+
+    per_step = measured.seconds(planned(run_of("is-cse", sentences=640)), "train")
     assert per_step == pytest.approx(10 * (3.0 + 5.0) / 2)
-    assert measured.seconds(run_of(batch_size=32), "train", ()) is None
-    assert measured.seconds(run_of(name="roberta-base"), "train", ()) is None
-    assert measured.seconds(run_of(), "score", ["MR"]) == 400.0
-    assert measured.seconds(run_of(), "score", ["sts"]) is None
-    planned = [PlannedRun(**dict(run_of(sentences=6400)), tasks=("MR",))]
-    lines = predict(planned, "test", "h200", measured)
-    assert {(line.stage, line.seconds, line.measured) for line in lines} == {
-        ("train", 400.0, 1),
-        ("score", 400.0, 1),
-    }
+    assert measured.seconds(planned(run_of(batch_size=32)), "train") is None
+    assert measured.seconds(planned(run_of(name="roberta-base")), "train") is None
+    assert measured.seconds(planned(run_of()), "score") == 400.0
+    assert measured.seconds(planned(run_of(), "sts"), "score") is None
+    table = predict([planned(run_of(sentences=6400))], "test", "h200", measured)
+    assert table[["stage", "seconds", "measured"]].to_numpy().tolist() == [
+        ["train", 400.0, 1],
+        ["score", 400.0, 1],
+    ]
 
 
 # The command
@@ -314,7 +317,7 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
     ("words", "sentence"),
     [
         (["chinese", "--device", "h2000"], "'h2000' is unknown; did you mean 'h200'?"),
-        (["smoke", "--device", "h200"], "the suite 'smoke' is on the embedded world"),
+        (["smoke", "--device", "h200"], "the size of the corpus 'world' is unknown"),
     ],
 )
 def test_a_mistaken_estimate_is_one_sentence(

@@ -56,15 +56,15 @@ def suite(tmp_path: Path) -> Path:
     origin: dict[str, Any] = {"run": first.describe(), "outcome": outcome}
     origin |= {"device": {"name": DEVICE}}
     origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
-    write_json(paths.scores_file(folder, first.id), {"provenance": origin, "records": []})
-    write_json(paths.trained_file(folder, first.id), {"outcome": outcome})
+    write_json(paths.result_file(folder, first.id, "score"), {"provenance": origin, "records": []})
+    write_json(paths.result_file(folder, first.id, "train"), {"outcome": outcome})
     rows = [json.dumps({"step": step}) for step in (1, steps(second) // 2)]
     log = paths.run_folder(folder, second.id) / "log.jsonl"
     write_text(log, "\n".join(rows) + '\n{"step": 9')  # a line that is being written
     for _ in range(2):
         with pytest.raises(UserError), working(folder, third.id, "train"):
             raise TransientError("memory is full; use less")
-    write_json(paths.trained_file(folder, fourth.id), {"outcome": outcome})
+    write_json(paths.result_file(folder, fourth.id, "train"), {"outcome": outcome})
     write_text(paths.run_folder(folder, fourth.id) / LOCK, "score")
     with pytest.raises(Stopped), working(folder, fifth.id, "train"):
         raise Stopped("SIGTERM")
@@ -81,7 +81,9 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     with working(suite, second, "train"):
         suite_status = status(suite)
     assert suite_status.done == {"finished": 1}
-    by_state = {state: suite_status.of_state(state) for state in ("running", "failed", "left")}
+    by_state: dict[str, list[Any]] = {"running": [], "failed": [], "left": []}
+    for open_run in suite_status.open:
+        by_state[open_run.state].append(open_run)
     assert {state: seeds(runs) for state, runs in by_state.items()} == {
         "running": ["s2"], "failed": ["s3", "s4"], "left": ["s5", "s6"],
     }  # fmt: skip
@@ -98,8 +100,8 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
 
 def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
     first, second = (run.id for run in read_plan(suite / "plan.json").runs[:2])
-    shutil.copy(paths.scores_file(suite, first), paths.scores_file(suite, second))
-    write_text(paths.scores_file(suite, first), '{"provenance": {"run"')
+    shutil.copy(paths.result_file(suite, first, "score"), paths.result_file(suite, second, "score"))
+    write_text(paths.result_file(suite, first, "score"), '{"provenance": {"run"')
     suite_status = status(suite)
     assert suite_status.done == {}
     damaged, copied, *_ = suite_status.open
@@ -136,7 +138,7 @@ def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
 
 def test_nothing_is_measured_yet(suite: Path) -> None:
     first = read_plan(suite / "plan.json").runs[0].id
-    paths.scores_file(suite, first).unlink()
+    paths.result_file(suite, first, "score").unlink()
     assert status(suite).device == ""
     assert "hours left: unknown until a run is done" in report(status(suite))
 

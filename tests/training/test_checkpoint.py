@@ -20,8 +20,7 @@ import bench.utils.progress
 from bench.__main__ import main
 from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
-from bench.runs.recipe import Recipe
-from bench.runs.run import Run
+from bench.runs.run import Recipe, Run
 from bench.training.checkpoint import Log
 from bench.training.loop import batches, train
 from bench.utils import interrupts

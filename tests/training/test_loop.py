@@ -22,9 +22,8 @@ from bench.datasets.corpora import read_sentences
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
-from bench.runs.recipe import Recipe
 from bench.runs.resolve import resolve
-from bench.runs.run import Run
+from bench.runs.run import Recipe, Run
 from bench.training.context import Head, RunContext
 from bench.training.loop import batches, train
 from bench.training.optimiser import learning_rate, make_optimiser, set_learning_rate
