@@ -56,8 +56,7 @@ def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
 
 def expected_best(scores: Sequence[float], of: int) -> float:
     """The expected best of `of` scores drawn without replacement; NaN if there are too few."""
-    n = len(scores)
-    draws = comb(n, of)
+    draws = comb(len(scores), of)
     ranked = enumerate(sorted(scores))
     return fsum(comb(below, of - 1) * score for below, score in ranked) / draws if draws else nan
 

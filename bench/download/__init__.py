@@ -98,7 +98,6 @@ def fetch_senteval() -> Path:
             with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
                 unpacked = temporary / "unpacked"
                 tar.extractall(unpacked, filter="data")
-                tasks = next(unpacked.rglob("STS")).parent
-                os.replace(tasks, temporary / "downstream")
+                os.replace(next(unpacked.rglob("STS")).parent, temporary / "downstream")
                 shutil.rmtree(unpacked, ignore_errors=True)  # gone if it held STS/ itself
     return folder

@@ -220,16 +220,12 @@ def score(
                         write_json(files[item.name], of_task)
                     progress.advance(note=item.name)
             records += classified[task.name]
-    return records + _averages(records)
-
-
-def _averages(records: Sequence[Record]) -> list[Record]:
     scores = {
         (record["task"], "test", record["metric"]): record["value"]
         for record in records
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
-    return [_record(*cell, value) for cell, value in averages(scores).items()]
+    return records + [_record(*cell, value) for cell, value in averages(scores).items()]
 
 
 def _record(task: str, split: str, metric: str, value: float) -> Record:

@@ -46,8 +46,7 @@ def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 def claims_of(row: dict[str, Any], claims: pd.DataFrame) -> pd.DataFrame:
     """The printed numbers of a comparison."""
-    same = claims[IDENTITY] == [row[name] for name in IDENTITY]
-    return claims[same.all(axis=1)]
+    return claims[(claims[IDENTITY] == [row[name] for name in IDENTITY]).all(axis=1)]
 
 
 def line_of(row: dict[str, Any]) -> dict[str, str]:

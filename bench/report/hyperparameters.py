@@ -176,5 +176,4 @@ def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
 def render_hyperparameters(out: Path, suite: SuiteResults) -> None:
     """Write the hyper-parameters of each printed table in four formats into `out`."""
     for stem, title, shown in hyperparameter_sections():
-        caption = f"{title}: {CAPTION}."
-        write_table(out, stem, shown, shown, caption, note(shown, suite))
+        write_table(out, stem, shown, shown, f"{title}: {CAPTION}.", note(shown, suite))
