@@ -181,7 +181,7 @@ def test_times(name: str, tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> N
 
     batch_size, changes = SHAPES[name]
     tokenizer = load_backbone(tiny_bert)[1]
-    backbone, corpus = tmp_path / name, tmp_path / "corpus.txt"
+    backbone, corpus = tmp_path / f"random-{name}", tmp_path / "corpus.txt"
     BertModel(BertConfig(**changes)).save_pretrained(backbone)
     tokenizer.save_pretrained(backbone)
     sentences = make_sentences(SENTENCES, seed=1, lengths=(12, 31))  # of 23.4 pieces, as wiki1m
