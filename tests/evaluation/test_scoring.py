@@ -20,6 +20,7 @@ from bench.datasets.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,
     average,
+    averages,
 )
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
@@ -136,22 +137,14 @@ def test_sentences_and_labels_stay_together(data: Path) -> None:
 
 
 def test_an_average_needs_its_whole_group() -> None:
-    def cell(task: str, value: float, metric: str, **other: str) -> Record:
-        common = {"task": task, "split": "test", "metric": metric, "aggregation": "all"}
-        return {**common, "value": value, **other}  # type: ignore[typeddict-item]
-
-    sts = [cell(task, 70.004 + place, "spearman") for place, task in enumerate(STS_TASKS)]
-    transfer = [cell(task, 80.005, "accuracy") for task in TRANSFER_TASKS]
-    noise = [
-        cell("STS12", 1, "spearman", aggregation="mean"),
-        cell("MR", 1, "accuracy", split="dev"),
-    ]
-    assert list(scoring._averages(sts[:-1] + transfer[1:] + noise)) == []
-    found = cells(list(scoring._averages(noise + sts + transfer + [cell("MRPC", 1, "f1")])))
-    assert found == {
+    sts = {(task, "test", "spearman"): 70.004 + place for place, task in enumerate(STS_TASKS)}
+    transfer = {(task, "test", "accuracy"): 80.005 for task in TRANSFER_TASKS}
+    scores = sts | transfer
+    assert averages({cell: scores[cell] for cell in scores if cell[0] not in ("MR", "STS12")}) == {}
+    assert averages(scores | {("MRPC", "test", "f1"): 1.0}) == {
         # Not 73.004: of the cells as printed.
-        ("Avg", "test", "spearman", "all"): pytest.approx(73.0, abs=1e-12),
-        ("Avg", "test", "accuracy", "all"): average([80.005] * 7),
+        ("Avg", "test", "spearman"): pytest.approx(73.0, abs=1e-12),
+        ("Avg", "test", "accuracy"): average([80.005] * 7),
     }
 
 
