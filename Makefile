@@ -55,7 +55,7 @@ help:
 	@echo "make slurm        the workflow through a real SLURM on this machine (root; Debian's slurm-wlm and munge)"
 	@echo "make world-data   generate the files of the embedded world again (tools/world)"
 	@echo "make toy-backbones  pre-train the toy backbones again (half an hour); their numbers change with the processor"
-	@echo "make documents    write the generated tables of docs/findings.md and docs/world.md again"
+	@echo "make documents    write the generated tables of documents again"
 	@echo "make extras       install all extras and groups of pyproject.toml (requirements-extras.lock)"
 	@echo "make lock         update the locks to the newest versions"
 	@echo "make image        sentbench.sif, in which snakemake --sdm apptainer runs jobs (BUILDER=$(BUILDER), apptainer)"

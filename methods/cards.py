@@ -28,14 +28,14 @@ class CARDS(Contrastive):
     version = 2
 
     class Hyper(Contrastive.Hyper):
-        # Share of words whose first letter changes case; 0 changes none.
-        switch: float = Field(0.05, ge=0, le=1)
+        # Of their first letters.
+        switch: float = Field(0.05, ge=0, le=1, description="share of words that change case")
         # "each": an independent draw per word (code v2); "count": max(1, round(switch x words))
         # words (v1).
-        words: Literal["each", "count"] = "each"
-        # K - 1, since the code's K includes the sentence itself; 0 retrieves none.
-        neighbours: int = Field(64, ge=0)
-        retrieval: ComputedPooler = "avg"  # pooler of the untrained backbone for the retrieval
+        words: Literal["each", "count"] = Field("each", description="how words are drawn")
+        # K - 1, since the code's K includes the sentence itself.
+        neighbours: int = Field(64, ge=0, description="nearest sentences to draw from; 0: none")
+        retrieval: ComputedPooler = Field("avg", description="pooler of the raw backbone searched")
 
     _large = {"switch": 0.1, "words": "count", "neighbours": 8, "retrieval": "cls_before_pooler"}
     # Batch size 128 on each of 4 GPUs; the authors train RoBERTa only.

@@ -23,13 +23,14 @@ class ConSERT(Method):
     version = 2  # no decay of biases and layer norms; 67 word pieces
 
     class Hyper(HyperParameters):
-        temperature: float = Field(0.1, gt=0)  # docs/methods.md#consert
-        first: Augmentation = "feature_cutoff"  # of the first view
-        second: Augmentation = "shuffle"  # of the second view
-        # Share that cutoff or dropout sets to zero, rounded down.
-        rate: float = Field(0.2, ge=0, lt=1)
-        # Factor of the mean loss; the released code takes 0.15 of the sum of two means.
-        scale: float = Field(1.0, gt=0)
+        # docs/methods.md#consert
+        temperature: float = Field(0.1, gt=0, description="of the cosines")
+        first: Augmentation = Field("feature_cutoff", description="of the first view")
+        second: Augmentation = Field("shuffle", description="of the second view")
+        # Rounded down.
+        rate: float = Field(0.2, ge=0, lt=1, description="share that cutoff or dropout removes")
+        # The released code takes 0.15 of the sum of two means.
+        scale: float = Field(1.0, gt=0, description="factor of the mean loss")
 
     _recipe = {
         "corpus": "sts",

@@ -412,11 +412,12 @@ class Transform(Method):
     """Base class of transforms. The method written first provides the Encoder."""
 
     class Hyper(HyperParameters):
-        # Fitted on "target", all sentences of each task, or on a corpus: "nli" in SimCSE's table
-        # (docs/methods.md#bert-flow, #bert-whitening).
-        source: str = Field("nli", json_schema_extra=LABEL)
-        # The first so many of the corpus; None: all, as in the papers.
-        sentences: int | None = Field(None, ge=2)
+        # "nli" in SimCSE's table (docs/methods.md#bert-flow, #bert-whitening).
+        source: str = Field(
+            "nli", json_schema_extra=LABEL, description="corpus to fit on, or `target` (each task)"
+        )
+        # None as in the papers.
+        sentences: int | None = Field(None, ge=2, description="the first of the corpus; none: all")
 
     trained = False
 

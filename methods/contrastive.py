@@ -115,7 +115,8 @@ class Contrastive(Method):
     """Base class of methods that fit the formula. Each slot is SimCSE's unless overridden."""
 
     class Hyper(HyperParameters):
-        temperature: float = Field(0.05, gt=0, json_schema_extra=HOST)  # SimCSE section 3
+        # SimCSE section 3
+        temperature: float = Field(0.05, gt=0, json_schema_extra=HOST, description="of the cosines")
 
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0

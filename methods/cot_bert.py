@@ -19,25 +19,31 @@ class CoTBERT(PromptBERT):
     reference = "Zhang et al. 2024, arXiv 2309.11143; code ZBWpro/CoT-BERT@3aa7bb4"
 
     class Hyper(PromptBERT.Hyper):
-        # Templates of BERT (RoBERTa: below), from the released script: of the anchor and of
-        # scoring, of the positive, and of the negative (None: no negative).
+        # Templates of BERT (RoBERTa: below), from the released script.
         template: str = Field(
-            f'The sentence of "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
+            f'The sentence of "{SENTENCE}" {_MEANS}',
+            json_schema_extra=UNLABELLED,
+            description="of the anchor and of scoring",
         )
         template_2: str = Field(
-            f'The sentence : "{SENTENCE}" {_MEANS}', json_schema_extra=UNLABELLED
+            f'The sentence : "{SENTENCE}" {_MEANS}',
+            json_schema_extra=UNLABELLED,
+            description="of the positive",
         )
         template_3: str | None = Field(
-            f'The sentence : "{SENTENCE}" {_OPPOSITE}', json_schema_extra=UNLABELLED
+            f'The sentence : "{SENTENCE}" {_OPPOSITE}',
+            json_schema_extra=UNLABELLED,
+            description="of the negative; none: no negative",
         )
-        # Cosines of positive i and negative j are candidates of anchor i, too.
-        cross: bool = True
-        # "padding" in the sentence's place, or only its "positions" as PromptBERT
-        denoise_by: Literal["padding", "positions"] = "padding"
-        # Positions of a template around padding are those around words. RoBERTa gives padding
-        # none, so there the released code's are not.
-        aligned: bool = False
-        split: int = Field(1, ge=1)  # parts of a batch that contrast alone
+        # Cosines of positive i and negative j are candidates of anchor i.
+        cross: bool = Field(True, description="cosines of positives with negatives are candidates")
+        # "positions": only the sentence's, as PromptBERT.
+        denoise_by: Literal["padding", "positions"] = Field(
+            "padding", description="what stands for the sentence in a subtracted template"
+        )
+        # RoBERTa gives padding no positions, so there the released code's are not.
+        aligned: bool = Field(False, description="template positions as around words, on RoBERTa")
+        split: int = Field(1, ge=1, description="equal parts of a batch that contrast alone")
 
         @property
         def templates(self) -> list[str]:

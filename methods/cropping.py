@@ -17,10 +17,10 @@ class Cropping(Contrastive):
     reference = "arXiv 2508.03453; code berenslab/text-embed-augm@09ac529"
 
     class Hyper(Contrastive.Hyper):
-        unit: Literal["document", "sentence"] = "document"  # what is cropped
-        lines: int = Field(2, ge=1)  # successive lines of a document in a crop
-        longest: int = Field(128, ge=3)  # word pieces of such a crop, special tokens included
-        cut: float = Field(0.1, ge=0, lt=1)  # share of a sentence's words outside its crop; 0: none
+        unit: Literal["document", "sentence"] = Field("document", description="what is cropped")
+        lines: int = Field(2, ge=1, description="successive lines of a document in a crop")
+        longest: int = Field(128, ge=3, description="word pieces of such a crop, special ones too")
+        cut: float = Field(0.1, ge=0, lt=1, description="share of words outside a sentence's crop")
 
     paper = {"*": {"pooler": "avg", "learning_rate": 2e-5, "warmup": 0.1, "precision": "float32"}}
     used_if = {

@@ -18,11 +18,12 @@ class CTBERT(Method):
     reference = "Carlsson et al. 2021 (ICLR); code FreddeFrallan/Contrastive-Tension@75293a8"
 
     class Hyper(HyperParameters):
-        # K, negative pairs per positive pair (docs/methods.md#ct-bert).
-        negatives: int = Field(7, ge=0)
-        # Whether negative pairs contain the positive's sentence (paper); the code draws new ones.
-        anchored: bool = True
-        drawn: int = Field(10_000, ge=1)  # positive pairs of the training: 5,000 steps of two
+        # K (docs/methods.md#ct-bert).
+        negatives: int = Field(7, ge=0, description="negative pairs per positive pair")
+        # As in the paper; the code draws new ones.
+        anchored: bool = Field(True, description="negative pairs contain the positive's sentence")
+        # 5,000 steps of two
+        drawn: int = Field(10_000, ge=1, description="positive pairs of an epoch")
 
     # Released code, which states that these are the paper's hyper-parameters.
     _recipe = {

@@ -40,21 +40,29 @@ class DCLR(Contrastive):
     version = 3
 
     class Hyper(Contrastive.Hyper):
-        # Threshold of the complementary model's cosine for false negatives; above 1: none.
-        phi: float = Field(0.9, gt=0)
-        noise_times: float = Field(1.0, ge=0)  # noise vectors as a multiple of the batch size
-        ascent_steps: int = Field(4, ge=0)  # released code
-        ascent_size: float = Field(1e-3, ge=0)  # step size; released code
-        # An encoder, or "backbone" (its initial weights).
-        complement: str = Field(_SIMCSE_BERT, json_schema_extra=transformer_with("cls"))
-        complement_dropout: bool = False  # whether the complementary model uses dropout
-        # Only the method written first determines the form of the loss. "zeroed": logits times 0.
-        false_negatives: Literal["removed", "zeroed"] = Field("removed", json_schema_extra=HOST)
+        phi: float = Field(0.9, gt=0, description="least cosine of false negatives; above 1: none")
+        noise_times: float = Field(1.0, ge=0, description="noise vectors per sentence of the batch")
+        # Steps and size: released code.
+        ascent_steps: int = Field(4, ge=0, description="gradient steps that make noise harder")
+        ascent_size: float = Field(1e-3, ge=0, description="size of a gradient step")
+        complement: str = Field(
+            _SIMCSE_BERT, json_schema_extra=transformer_with("cls"), description="the model of phi"
+        )
+        complement_dropout: bool = Field(False, description="whether the complement uses dropout")
+        # "zeroed": logits times 0.
+        false_negatives: Literal["removed", "zeroed"] = Field(
+            "removed", json_schema_extra=HOST, description="what becomes of false negatives"
+        )
         # "one-vs-rest": over all cells.
-        loss_form: Literal["softmax", "one-vs-rest"] = Field("softmax", json_schema_extra=HOST)
-        padded: bool = Field(False, json_schema_extra=HOST)  # whether attention includes padding
-        # An encoder with the initial weights.
-        start: str | None = Field(None, json_schema_extra=HOST | MODEL)
+        loss_form: Literal["softmax", "one-vs-rest"] = Field(
+            "softmax", json_schema_extra=HOST, description="form of the loss"
+        )
+        padded: bool = Field(
+            False, json_schema_extra=HOST, description="attention includes padding"
+        )
+        start: str | None = Field(
+            None, json_schema_extra=HOST | MODEL, description="encoder with the initial weights"
+        )
 
     _base = {"batch_size": 128, "learning_rate": 3e-5, "epochs": 3}
     _large = {"batch_size": 256, "learning_rate": 3e-5, "noise_times": 3.0}

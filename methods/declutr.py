@@ -36,19 +36,19 @@ class DeCLUTR(Method):
     reference = "Giorgi et al. 2021, arXiv 2006.03659; code JohnGiorgi/DeCLUTR@b78ac57"
 
     class Hyper(HyperParameters):
-        temperature: float = Field(0.05, gt=0)  # section 4.1
-        anchors: int = Field(2, ge=1)  # anchor spans per document, section 4.1
-        positives: int = Field(2, ge=1)  # positive spans per anchor, section 4.1
-        shortest: int = Field(32, ge=1)  # minimal word pieces of a span, section 3.2
-        # Maximal word pieces of a span, section 3.2; at least one between two special ones.
-        longest: int = Field(512, ge=3)
-        # Minimal word pieces of a document, section 4.1: 2 * anchors * longest.
-        document: int = 2048
-        # Share of an anchor's tokens that are predicted (Devlin et al. 2019).
-        masked: float = Field(0.15, gt=0, lt=1)
-        # Weight of the masked-language loss, section 3.3; 0 uses neither masks nor head.
-        language: float = Field(1.0, ge=0)
-        average: bool = False  # mean of the 2 * anchors * documents contrastive terms, not the sum
+        # Sections 3.2 (spans), 3.3 (weight), 4.1 (others); share of tokens: Devlin et al. 2019.
+        temperature: float = Field(0.05, gt=0, description="of the cosines")
+        anchors: int = Field(2, ge=1, description="anchor spans per document")
+        positives: int = Field(2, ge=1, description="positive spans per anchor")
+        shortest: int = Field(32, ge=1, description="least word pieces of a span")
+        # At least one between two special ones.
+        longest: int = Field(512, ge=3, description="most word pieces of a span")
+        document: int = Field(2048, description="least of a document, >= 2 x anchors x longest")
+        masked: float = Field(0.15, gt=0, lt=1, description="share of anchors' tokens to predict")
+        # 0 uses neither masks nor head.
+        language: float = Field(1.0, ge=0, description="weight of the prediction; 0: none")
+        # There are 2 * anchors * documents.
+        average: bool = Field(False, description="mean of the contrastive terms, not sum")
 
         @model_validator(mode="after")
         def _check_lengths(self) -> Self:

@@ -33,12 +33,15 @@ class DiffCSE(Contrastive):
     reference = "Chuang et al. 2022, arXiv 2204.10298; code voidism/DiffCSE@f724b2c"
 
     class Hyper(Contrastive.Hyper):
-        # A masked language model, or "backbone" (at start).
-        generator: str = Field("distilbert-base-uncased", json_schema_extra=LANGUAGE_MODEL)
-        masked: float = Field(0.30, gt=0, lt=1)  # share of the tokens that the generator fills in
-        weight: float = Field(0.005, ge=0)  # of the detection, lambda; 0: none, and no second model
-        batchnorm: bool = True  # a projector of two layers; false: only the recipe's head
-        padded: bool = False  # whether the mean of the detection includes padding
+        generator: str = Field(
+            "distilbert-base-uncased",
+            json_schema_extra=LANGUAGE_MODEL,
+            description="masked language model that fills in tokens",
+        )
+        masked: float = Field(0.30, gt=0, lt=1, description="share of the tokens to fill in")
+        weight: float = Field(0.005, ge=0, description="lambda of detection; 0: no second model")
+        batchnorm: bool = Field(True, description="projector of two layers in place of the head")
+        padded: bool = Field(False, description="the mean of the detection includes padding")
 
     _roberta = {"learning_rate": 1e-5, "masked": 0.20, "generator": "distilroberta-base"}
     paper = {

@@ -18,12 +18,14 @@ class ESimCSE(Queued):
     reference = "Wu et al. 2022, arXiv 2109.04380; code caskcsg/sentemb@5eeec55"
 
     class Hyper(Queued.Hyper):
-        rate: float = Field(0.32, ge=0, le=1)  # maximal share of tokens that are repeated; 0: none
-        redraw: bool = True  # draw repetitions at each step (paper) instead of once per sentence
-        # Length of the queue: 2.5 batches of 64 (paper); 0 means no queue.
-        queue: int = Field(160, ge=0)
-        momentum: float = Field(0.995, ge=0, le=1)  # of the momentum encoder (paper and code)
-        random_start: bool = False  # initialise the momentum encoder randomly, not as a copy
+        rate: float = Field(0.32, ge=0, le=1, description="largest share of repeated tokens")
+        # As in the paper; otherwise once per sentence.
+        redraw: bool = Field(True, description="new repetitions at each use")
+        # 2.5 batches of 64 (paper)
+        queue: int = Field(160, ge=0, description="rows of the queue; 0: none")
+        # Paper and code.
+        momentum: float = Field(0.995, ge=0, le=1, description="of the second encoder")
+        random_start: bool = Field(False, description="the second encoder starts random, no copy")
 
     # Batch size 64 on all backbones, unlike SimCSE; all values are from the released logs.
     paper = {

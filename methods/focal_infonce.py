@@ -13,9 +13,10 @@ class FocalInfoNCE(Contrastive):
     reference = "Hou and Li 2023, arXiv 2310.06918; code puerrrr/Focal-InfoNCE@9365beb"
 
     class Hyper(Contrastive.Hyper):
-        hardness: float = Field(0.3, ge=0)  # m; released script and default of the code
-        focal_positive: bool = True  # own pair: s^2 instead of s
-        focal_negative: bool = True  # all others: s (s + m) instead of s
+        # Released script and default of the code.
+        hardness: float = Field(0.3, ge=0, description="m of s (s + m)")
+        focal_positive: bool = Field(True, description="own pair: s^2 instead of s")
+        focal_negative: bool = Field(True, description="all others: s (s + m) instead of s")
 
     paper = official = SHARED_RECIPE
     used_if = {"hardness": lambda hyper: hyper.focal_negative}

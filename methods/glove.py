@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from methods.base import Context, HyperParameters, Method
+from methods.base import Context, Field, HyperParameters, Method
 
 # Besides scikit-learn's list: parts of contractions after a split at the apostrophe, and forms that
 # it lacks of words that it has.
@@ -87,7 +87,8 @@ class GloVe(Method):
     version = 2  # drops the 386 words of Sentence-Transformers
 
     class Hyper(HyperParameters):
-        stop_words: bool = False  # keep them; Sentence-Transformers' word model drops them
+        # Sentence-Transformers' word model drops them.
+        stop_words: bool = Field(False, description="whether stop words count")
 
     official = {}
     trained = False

@@ -12,9 +12,12 @@ class GSInfoNCE(Contrastive):
     reference = "Wu et al. 2021, arXiv 2109.04321; code caskcsg/sentemb@5eeec55"
 
     class Hyper(Contrastive.Hyper):
-        multiple: float = Field(3.0, ge=0)  # M as a multiple of the batch size; Table 3
-        std: float = Field(1.0, gt=0)  # no effect on the cosine (docs/methods.md#gs-infonce)
-        weight: float = Field(1.0, ge=0)  # lambda of the paper; the released code has none: 1
+        # Table 3
+        multiple: float = Field(3.0, ge=0, description="M, noise vectors per sentence")
+        # docs/methods.md#gs-infonce
+        std: float = Field(1.0, gt=0, description="of the noise; no effect on the loss")
+        # The released code has none: 1.
+        weight: float = Field(1.0, ge=0, description="lambda of the noise term")
 
     # Table 1: batch size 64 on all backbones; learning rates "as SimCSE".
     paper = {

@@ -101,9 +101,10 @@ class ISBERT(Method):
     version = 2  # no decay of biases and layer norms; 131 word pieces
 
     class Hyper(HyperParameters):
-        # Per convolution; None: a third of the width (code: 256 of 768).
-        channels: int | None = Field(None, ge=1)
-        relu: bool = True  # the paper's f is ReLU; the code's convolutions have no activation
+        # Code: 256 of 768.
+        channels: int | None = Field(None, ge=1, description="per convolution; none: width / 3")
+        # The paper's f is ReLU; the code's convolutions have no activation.
+        relu: bool = Field(True, description="ReLU after the convolutions")
 
     # The released script and the defaults of its library (docs/methods.md#is-bert), assumed for the
     # paper's STS runs.

@@ -30,18 +30,21 @@ class ISCSE(Queued):
     reference = "He et al. 2023, arXiv 2305.07424; code dll-wu/IS-CSE@10757da"
 
     class Hyper(Queued.Hyper):
-        # Coefficient of the smoothed term; its final value if alpha_start is set.
-        alpha: float = Field(0.1, ge=0)
-        alpha_start: float | None = Field(None, ge=0)  # None: alpha is constant (Eq. 8 otherwise)
-        buffer: int = 1024  # L, length of the buffer
-        neighbours: int = Field(16, ge=1)  # k, neighbours per positive
-        beta: float = Field(2.0, gt=0)  # temperature of the attention (Eq. 4)
-        current_first: bool = True  # buffer the batch first and discard each row's best match
+        alpha: float = Field(0.1, ge=0, description="final weight of the smoothed loss")
+        # Eq. 8
+        alpha_start: float | None = Field(None, ge=0, description="first alpha; none: constant")
+        buffer: int = Field(1024, description="L, rows of the memory")
+        neighbours: int = Field(16, ge=1, description="k, rows retrieved, fewer than `buffer`")
+        # Eq. 4
+        beta: float = Field(2.0, gt=0, description="temperature of the attention")
+        # Then each row's best match is discarded.
+        current_first: bool = Field(True, description="the batch enters memory before retrieval")
         # "kmeans" smooths by the centre of h+'s cluster instead; no code was released for it.
-        group: Literal["knn", "kmeans", "both"] = "knn"
-        clusters: int = Field(64, ge=1)  # k' of K-means (Table 3)
-        # Weight of h+ against its centre (Eq. 5); not published.
-        gamma: float = Field(0.5, ge=0, le=1)
+        group: Literal["knn", "kmeans", "both"] = Field("knn", description="smoothing by")
+        # Table 3
+        clusters: int = Field(64, ge=1, description="k', centres of K-means")
+        # Eq. 5; not published.
+        gamma: float = Field(0.5, ge=0, le=1, description="weight of h+ against its centre")
 
         @model_validator(mode="after")
         def _check_together(self) -> Self:

@@ -16,14 +16,15 @@ class MixCSE(Contrastive):
     reference = "Zhang et al. 2022 (AAAI), code BDBC-KG-NLP/MixCSE_AAAI2022@884145e"
 
     class Hyper(Contrastive.Hyper):
-        # Lambda, of the own sentence in a mixture; released script.
-        share: float = Field(0.2, gt=0, lt=0.5)
-        # Those of the batch that an anchor sees.
-        mixtures: Literal["all", "own", "none"] = "all"
-        mixed_anchors: bool = True  # mixtures of anchors face the positives, too
-        # The cell that has 1 - lambda of the anchor's own pair: cosine "zeroed", or cell "removed".
-        larger_share: Literal["zeroed", "removed"] = "zeroed"
-        normalised: bool = False  # sentences are mixed at length 1
+        # Released script.
+        share: float = Field(0.2, gt=0, lt=0.5, description="the own sentence's lambda in mixtures")
+        mixtures: Literal["all", "own", "none"] = Field("all", description="those an anchor faces")
+        mixed_anchors: bool = Field(True, description="mixtures of anchors face positives, too")
+        # Its cosine is "zeroed", or the cell "removed".
+        larger_share: Literal["zeroed", "removed"] = Field(
+            "zeroed", description="what becomes of the cell with 1 - lambda of the own pair"
+        )
+        normalised: bool = Field(False, description="sentences are mixed at length 1")
 
     # Recalled: one mixture per anchor, its own, of vectors at length 1.
     _recalled = {"mixtures": "own", "mixed_anchors": False, "normalised": True}

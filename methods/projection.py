@@ -67,10 +67,13 @@ class Projection(Transform):
     reference = "after Chen et al. 2023, arXiv 2305.06154, Table 5"
 
     class Hyper(Transform.Hyper):
-        dimensions: int = Field(256, ge=1)  # SSCL, Table 5: 128 and 256
-        kind: Literal["pca", "random"] = Field("pca", json_schema_extra=LABEL)
-        # For pca: subtract the mean, as in standard PCA. Without it, the map preserves all cosines.
-        centred: bool = False
+        # SSCL, Table 5: 128 and 256
+        dimensions: int = Field(256, ge=1, description="columns to keep")
+        kind: Literal["pca", "random"] = Field(
+            "pca", json_schema_extra=LABEL, description="longest directions (`pca`), or `random`"
+        )
+        # As in standard PCA. Without it, the map preserves all cosines.
+        centred: bool = Field(False, description="whether `pca` subtracts the mean")
 
         @field_validator("source")
         @classmethod

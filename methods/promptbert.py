@@ -145,21 +145,29 @@ class PromptBERT(Contrastive):
     reference = "Jiang et al. 2022, arXiv 2201.04337; code kongds/Prompt-BERT@690ba6e"
 
     class Hyper(Contrastive.Hyper):
-        # Templates of BERT (RoBERTa: below), from the released script: of the first view and of
-        # scoring, and of the second view. They are too long for a label.
+        # Templates of BERT (RoBERTa: below), from the released script. They are too long for a
+        # label.
         template: str = Field(
-            f'This sentence of "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
+            f'This sentence of "{SENTENCE}" means {MASK}.',
+            json_schema_extra=UNLABELLED,
+            description="of the first view and of scoring: `<sentence>`, then `<mask>`",
         )
         template_2: str = Field(
-            f'This sentence : "{SENTENCE}" means {MASK}.', json_schema_extra=UNLABELLED
+            f'This sentence : "{SENTENCE}" means {MASK}.',
+            json_schema_extra=UNLABELLED,
+            description="of the second view",
         )
-        denoise: bool = True  # subtract the template's own state in training
-        denoise_scored: bool = False  # subtract it in scoring
-        period: bool = True  # add a period in scoring to sentences that end with none of ENDINGS
-        # A space before a sentence in scoring.
-        space: bool = Field(False, json_schema_extra=UNLABELLED)
-        # Positions of the template alone begin at 0, on RoBERTa too, whose sentences begin at 2.
-        from_zero: bool = Field(False, json_schema_extra=UNLABELLED)
+        denoise: bool = Field(True, description="subtract the template's own state in training")
+        denoise_scored: bool = Field(False, description="subtract that state in scoring")
+        # To sentences that end with none of ENDINGS.
+        period: bool = Field(True, description="whether a period is added in scoring")
+        space: bool = Field(
+            False, json_schema_extra=UNLABELLED, description="a space before a scored sentence"
+        )
+        # On RoBERTa, too, whose sentences begin at 2.
+        from_zero: bool = Field(
+            False, json_schema_extra=UNLABELLED, description="template alone begins at position 0"
+        )
 
         @property
         def templates(self) -> list[str]:

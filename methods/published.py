@@ -13,15 +13,17 @@ class Published(Method):
     reference = "the checkpoint's authors"
 
     class Hyper(HyperParameters):
-        # A hub id or a folder. The default is an unsupervised SimCSE checkpoint, scored as by its
-        # authors (b.10).
+        # The default is an unsupervised SimCSE checkpoint, scored as by its authors (b.10).
         model: str = Field(
-            "princeton-nlp/unsup-simcse-bert-base-uncased", json_schema_extra=LABEL | MODEL
+            "princeton-nlp/unsup-simcse-bert-base-uncased",
+            json_schema_extra=LABEL | MODEL,
+            description="what is scored, of safetensors weights",
         )
-        # None: the checkpoint's own.
-        pooler: Pooler | None = Field("cls_before_pooler", json_schema_extra=LABEL)
-        prompt: str | None = None  # by name, "" for none; None: default
-        normalize: bool = False  # scale vectors to length 1
+        pooler: Pooler | None = Field(
+            "cls_before_pooler", json_schema_extra=LABEL, description="none: the checkpoint's own"
+        )
+        prompt: str | None = Field(None, description='by name, `""` for none; none: the default')
+        normalize: bool = Field(False, description="scale vectors to length 1")
 
         @model_validator(mode="after")
         def _check_prompt(self) -> Self:

@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.base import SHARED_RECIPE, Context, Contrastive, Step, Tokens, stream
+from methods.base import SHARED_RECIPE, Context, Contrastive, Field, Step, Tokens, stream
 
 
 class SimCSE(Contrastive):
@@ -11,7 +11,8 @@ class SimCSE(Contrastive):
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
 
     class Hyper(Contrastive.Hyper):
-        delete_word: bool = False  # in the second view: the paper's discrete augmentation
+        # The paper's discrete augmentation.
+        delete_word: bool = Field(False, description="the second view lacks one word")
 
     paper = {**SHARED_RECIPE, "*": {"select_every": 250}}
     official = SHARED_RECIPE

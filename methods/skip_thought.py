@@ -179,17 +179,20 @@ class SkipThought(Method):
     reference = "Kiros et al. 2015, arXiv 1506.06726; code ryankiros/skip-thoughts@8fc6ac7"
 
     class Hyper(HyperParameters):
-        # Size of every GRU and of a sentence vector (uni-skip; paper and code).
-        units: int = Field(2400, ge=1)
-        width: int = Field(620, ge=1)  # size of a word vector (code)
-        # Words including the two special ids (paper and code).
-        vocabulary: int = Field(20_000, ge=3)
-        # Triples with a sentence of so many words are excluded (code).
-        longest: int = Field(30, ge=2)
-        # Decoders see the sentence at "every" word (paper) or as "first" state (code).
-        condition: Literal["every", "first"] = "every"
-        # Reset gate before (paper) or after (code) the recurrent matrix.
-        reset: Literal["before", "after"] = "before"
+        # Uni-skip; paper and code.
+        units: int = Field(2400, ge=1, description="size of each GRU and of a sentence vector")
+        # Code.
+        width: int = Field(620, ge=1, description="size of a word vector")
+        # Paper and code.
+        vocabulary: int = Field(20_000, ge=3, description="words, including two special ids")
+        # Code.
+        longest: int = Field(30, ge=2, description="triples with so long a sentence are left out")
+        # Paper: every, before; code: first, after.
+        condition: Literal["every", "first"] = Field(
+            "every", description="decoders see the sentence at `every` word, or as `first` state"
+        )
+        # Of the recurrent matrix.
+        reset: Literal["before", "after"] = Field("before", description="place of the reset gate")
 
     # Paper: batch size 128, clipping at 10, Adam. Code: learning rate, five epochs, constant
     # schedule.

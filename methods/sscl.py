@@ -15,16 +15,20 @@ class SSCL(Contrastive):
     reference = "Chen et al. 2023, arXiv 2305.06154; code nuochenpku/SSCL@1a7e75f"
 
     class Hyper(Contrastive.Hyper):
-        stack: int = Field(2, ge=0)  # number of last intermediate layers (Figure 3b: 2 is best)
-        # One layer instead of a stack (Figure 3a: 11 of 12 is best); 0: none.
-        layer: int | None = Field(None, ge=0)
-        # "dropout": the other view; "self": the vector itself (SSCL-BERT).
-        positive: Literal["dropout", "self"] = "dropout"
-        # Layer vectors of "all" sentences of the batch, or only of the anchor's "own".
-        negatives: Literal["all", "own"] = "all"
-        sides: Literal["both", "one"] = "both"  # layer vectors of both views, or of the anchor's
-        detach: bool = False  # no gradient of the negatives to the lower layers
-        average: bool = False  # average the losses with and without layer negatives
+        # Figure 3b: 2 is best.
+        stack: int = Field(2, ge=0, description="last intermediate layers that are negatives")
+        # Figure 3a: 11 of 12 is best.
+        layer: int | None = Field(None, ge=0, description="one layer instead of a stack; 0: none")
+        positive: Literal["dropout", "self"] = Field(
+            "dropout", description="`dropout`: other view; `self`: the vector itself (SSCL-BERT)"
+        )
+        negatives: Literal["all", "own"] = Field(
+            "all", description="layer vectors of `all` of the batch, or only the anchor's `own`"
+        )
+        # "one": the anchor's.
+        sides: Literal["both", "one"] = Field("both", description="views of layer vectors")
+        detach: bool = Field(False, description="no gradient of negatives to the lower layers")
+        average: bool = Field(False, description="average losses with and without layer negatives")
 
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = {**SHARED_RECIPE, "*": {"negatives": "own", "sides": "one"}}

@@ -14,8 +14,9 @@ class SupSimCSE(Contrastive):
     reference = "Gao, Yao and Chen 2021, arXiv 2104.08821; code princeton-nlp/SimCSE@49fa580"
 
     class Hyper(Contrastive.Hyper):
-        contradictions: bool = True  # whether they are negatives; without them, only pairs
-        own_weight: float = Field(1.0, ge=0)  # of an anchor's own contradiction
+        # Without them, only pairs.
+        contradictions: bool = Field(True, description="whether contradictions are negatives")
+        own_weight: float = Field(1.0, ge=0, description="of an anchor's own contradiction")
 
     # README.md:236-244 and run_sup_example.sh there.
     _large = {"learning_rate": 1e-5, "dimension": 1024}

@@ -74,8 +74,8 @@ class Whitening(Transform):
     reference = "Su et al. 2021, arXiv 2103.15316; code bojone/BERT-whitening@2bfea5a"
 
     class Hyper(Transform.Hyper):
-        # Columns of W; None: all. Su et al.: 256 (base), 384 (large).
-        dimensions: int | None = Field(None, ge=0)
+        # Columns of W. Su et al.: 256 (base), 384 (large).
+        dimensions: int | None = Field(None, ge=0, description="columns to keep; none: all")
 
     official = {}
 

@@ -32,12 +32,17 @@ class WordNoise(Method):
     )
 
     class Hyper(HyperParameters):
-        # The report does not say which. None: no edits.
-        noise: Literal["swap", "delete"] | None = Field("swap", json_schema_extra=LABEL)
-        probability: float = Field(0.1, ge=0, le=1)  # that a sentence is edited, once
-        # "shared" edits both views; "corpus" draws once for all sentences, as the report's listing.
-        reading: Literal["shared", "second", "corpus"] = "shared"
-        temperature: float = Field(0.05, gt=0)  # base code
+        # The report does not say which.
+        noise: Literal["swap", "delete"] | None = Field(
+            "swap", json_schema_extra=LABEL, description="kind of edit"
+        )
+        probability: float = Field(0.1, ge=0, le=1, description="that a sentence is edited, once")
+        # "corpus": as the report's listing.
+        reading: Literal["shared", "second", "corpus"] = Field(
+            "shared", description="edits `shared` by views, of the `second`, or once per `corpus`"
+        )
+        # Base code.
+        temperature: float = Field(0.05, gt=0, description="of the cosines")
 
     # From the base code; the report's own code was not released.
     paper = {

@@ -55,8 +55,8 @@ class WordOverlap(Method):
     reference = "a control"
 
     class Hyper(HyperParameters):
-        # Random signs per word; the cosine's error is about 1 / sqrt(width) = 0.02.
-        width: int = Field(2048, ge=1)
+        # The cosine's error is about 1 / sqrt(width) = 0.02.
+        width: int = Field(2048, ge=1, description="random signs per word")
 
     trained = False
     backbone_free = True

@@ -6,6 +6,7 @@ python -m tools.documents --check   # fails where a table is not current
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
 """
 
+import inspect
 import re
 import sys
 from collections.abc import Sequence
@@ -14,16 +15,19 @@ from functools import cache, partial
 from math import ceil, comb, isnan, sqrt
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from bench.comparison.against_baseline import against, seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL, mean_and_sd
 from bench.datasets.tasks import STS_TASKS
+from bench.registry.methods import method_classes
 from bench.report.formats import score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
@@ -32,14 +36,19 @@ from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
 from bench.utils.files import read_json
+from methods.base import Contrastive, Method
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("config/README.md", "docs/findings.md", "docs/world.md")
 DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
+# Names of several of these; without a name for all.
+GROUPS = {BACKBONES: "", BACKBONES[:2]: "BERT", BACKBONES[2:]: "RoBERTa"}
+GROUPS |= {BACKBONES[::2]: "base", BACKBONES[1::2]: "large"}
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
+FORMULA = "all of [the formula](../docs/methods.md#the-methods)"
 
 # Each paper's own method: the table that prints it beside SimCSE, and its name in the suite.
 OWN = {
@@ -369,11 +378,99 @@ def recipe_table() -> pd.DataFrame:
     )
 
 
+def built_in() -> list[type[Method]]:
+    classes = sorted(method_classes().items())
+    return [cls for _, cls in classes if cls.__module__.startswith("methods.")]
+
+
+def value_text(cls: type[Method], value: Any) -> str:
+    """A value of a hyper-parameter; a long text, which has spaces, is in the method's section."""
+    if not isinstance(value, str):
+        return default_text(value)
+    return f"[text](../docs/methods.md#{cls.title.lower()})" if " " in value else f"`{value}`"
+
+
+def listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def meaning(cls: type[Method], field: FieldInfo) -> str:
+    """The description, with what the type and the marks of a hyper-parameter say."""
+    text: str = field.description or ""
+    marks: Any = field.json_schema_extra or {}
+    kinds = [field.annotation, *get_args(field.annotation)]
+    literals = [kind for kind in kinds if get_origin(kind) is Literal]
+    choices = [f"`{choice}`" for kind in literals for choice in get_args(kind)]
+    # Poolers have a table of their own.
+    if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
+        text += f": {listed(choices + ['none'] * (NoneType in kinds))}"
+    if "model" in marks:
+        names = ["hub id", "folder"] + ["run"] * (cls.trained and "language" not in marks)
+        names += ["`backbone`"] * ("language" in marks or "pooler" in marks)
+        text += f"; {listed(names)}"
+    return text + "; set in the first part" * ("host" in marks)
+
+
+def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
+    """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
+    tables = {"paper": cls.paper} | ({} if cls.official is None else {"official": cls.official})
+    # Settings by value and backbones.
+    found: dict[tuple[Any, tuple[str, ...]], list[str]] = {}
+    for setting, table in tables.items():
+        rows = {name: table.get(name, table.get(BACKBONES[0], {})) for name in BACKBONES}
+        values = {
+            name: {key: default, **table.get("*", {}), **row}[key] for name, row in rows.items()
+        }
+        for value in dict.fromkeys(value for value in values.values() if value != default):
+            names = tuple(name for name in BACKBONES if values[name] == value)
+            found.setdefault((value, names), []).append(setting)
+    texts = []
+    for (value, names), where in found.items():
+        short = ", ".join(name.removesuffix("-uncased") for name in names)
+        words = [GROUPS.get(names, short), *(where if len(where) < len(tables) else ())]
+        texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words)) or 'always'}")
+    return texts
+
+
+def hyper_parameters_table() -> pd.DataFrame:
+    """Each hyper-parameter once, with all methods that inherit it from the same class."""
+    users: dict[tuple[type, str], list[type[Method]]] = {}
+    for cls in built_in():
+        for key in cls.Hyper.model_fields:
+            owner = next(kind for kind in cls.Hyper.__mro__ if key in inspect.get_annotations(kind))
+            users.setdefault((owner, key), []).append(cls)
+    rows = []
+    for (owner, key), classes in users.items():
+        # The class that declares it, where that is a method.
+        classes.sort(key=lambda cls: cls.Hyper is not owner)
+        names = ", ".join(f"`{cls.name}`" for cls in classes)
+        first, field = classes[0], classes[0].Hyper.model_fields[key]
+        others: dict[str, list[str]] = {}
+        for cls in classes:
+            for text in other_values(cls, key, field.default):
+                others.setdefault(text, []).append(cls.name)
+        row = {
+            "method": FORMULA if owner is Contrastive.Hyper else names,
+            "key": f"`{key}`",
+            "default": value_text(first, field.default),
+            "other values": "; ".join(
+                text + f" (`{'`, `'.join(where)}`)" * (len(where) < len(classes))
+                for text, where in others.items()
+            ),
+            "meaning": meaning(first, field),
+        }
+        place = [*first.Hyper.model_fields].index(key)
+        rows.append((first.name if first.Hyper is owner else "", place, row))
+    table = pd.DataFrame(row for *_, row in sorted(rows, key=lambda entry: entry[:2]))
+    return table.assign(method=table["method"].mask(table["method"] == table["method"].shift()))
+
+
 TABLES = {
     "keys": partial(keys_table, Suite),
     "keys of a method": partial(keys_table, MethodEntry),
     "keys of an encoder": partial(keys_table, EncoderEntry),
     "recipe": recipe_table,
+    "hyper-parameters": hyper_parameters_table,
     "spread": spread_table,
     "gains": gains_table,
     "other gains": other_gains_table,

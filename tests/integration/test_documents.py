@@ -67,6 +67,13 @@ def test_generated_tables_are_current() -> None:
     assert sorted(named) == sorted(documents.TABLES)
 
 
+def test_hyper_parameters_are_described() -> None:
+    """The table of config/README.md shows what they mean."""
+    for cls in documents.built_in():
+        for key, field in cls.Hyper.model_fields.items():
+            assert field.description, f"{cls.name}: '{key}' needs a description"
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", text(document)):
