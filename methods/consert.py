@@ -24,7 +24,7 @@ class ConSERT(Method):
 
     class Hyper(HyperParameters):
         # docs/methods.md#consert
-        temperature: float = Field(0.1, gt=0, description="of the cosines")
+        temperature: float = Field(0.1, gt=0, description="divisor of the cosines")
         first: Augmentation = Field("feature_cutoff", description="of the first view")
         second: Augmentation = Field("shuffle", description="of the second view")
         # Rounded down.

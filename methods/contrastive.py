@@ -116,7 +116,9 @@ class Contrastive(Method):
 
     class Hyper(HyperParameters):
         # SimCSE section 3
-        temperature: float = Field(0.05, gt=0, json_schema_extra=HOST, description="of the cosines")
+        temperature: float = Field(
+            0.05, gt=0, json_schema_extra=HOST, description="divisor of the cosines"
+        )
 
     # Share of the loss without extra negatives and weights; 0.5 in SSCL's released code.
     plain_share: float = 0.0

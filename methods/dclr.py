@@ -40,13 +40,19 @@ class DCLR(Contrastive):
     version = 3
 
     class Hyper(Contrastive.Hyper):
-        phi: float = Field(0.9, gt=0, description="least cosine of false negatives; above 1: none")
+        phi: float = Field(
+            0.9,
+            gt=0,
+            description="complementary cosine of a false negative; above 1: none",
+        )
         noise_times: float = Field(1.0, ge=0, description="noise vectors per sentence of the batch")
         # Steps and size: released code.
         ascent_steps: int = Field(4, ge=0, description="gradient steps that make noise harder")
         ascent_size: float = Field(1e-3, ge=0, description="size of a gradient step")
         complement: str = Field(
-            _SIMCSE_BERT, json_schema_extra=transformer_with("cls"), description="the model of phi"
+            _SIMCSE_BERT,
+            json_schema_extra=transformer_with("cls"),
+            description="complementary model that finds false negatives",
         )
         complement_dropout: bool = Field(False, description="whether the complement uses dropout")
         # "zeroed": logits times 0.

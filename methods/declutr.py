@@ -37,7 +37,7 @@ class DeCLUTR(Method):
 
     class Hyper(HyperParameters):
         # Sections 3.2 (spans), 3.3 (weight), 4.1 (others); share of tokens: Devlin et al. 2019.
-        temperature: float = Field(0.05, gt=0, description="of the cosines")
+        temperature: float = Field(0.05, gt=0, description="divisor of the cosines")
         anchors: int = Field(2, ge=1, description="anchor spans per document")
         positives: int = Field(2, ge=1, description="positive spans per anchor")
         shortest: int = Field(32, ge=1, description="least word pieces of a span")

@@ -26,7 +26,9 @@ class SSCL(Contrastive):
             "all", description="layer vectors of `all` of the batch, or only the anchor's `own`"
         )
         # "one": the anchor's.
-        sides: Literal["both", "one"] = Field("both", description="views of layer vectors")
+        sides: Literal["both", "one"] = Field(
+            "both", description="views whose layer vectors are negatives"
+        )
         detach: bool = Field(False, description="no gradient of negatives to the lower layers")
         average: bool = Field(False, description="average losses with and without layer negatives")
 

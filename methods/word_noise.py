@@ -42,7 +42,7 @@ class WordNoise(Method):
             "shared", description="edits `shared` by views, of the `second`, or once per `corpus`"
         )
         # Base code.
-        temperature: float = Field(0.05, gt=0, description="of the cosines")
+        temperature: float = Field(0.05, gt=0, description="divisor of the cosines")
 
     # From the base code; the report's own code was not released.
     paper = {
