@@ -148,7 +148,7 @@ kill-test: $(READY)
 
 # Needs slurmctld and slurmd on this machine; SENTBENCH_SLURM=smoke adds the whole smoke suite.
 slurm: $(EXTRAS)
-	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/slurm -q
+	SENTBENCH_SLURM=$${SENTBENCH_SLURM:-1} $(BIN)/python -m pytest -m slow tests/integration/test_slurm.py -q
 
 # The files of the embedded world: only after a change of its language, and before toy-backbones.
 world-data: $(READY)

@@ -71,7 +71,7 @@ def without_slurm(config: Path) -> Suite:
     """The scores of a suite, of one process without any workflow."""
     folder = config.parent
     bench(folder, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
-    bench(folder, "runs", "--suite", "results/tiny")
+    bench(folder, "job", "--suite", "results/tiny")
     return scores(folder)
 
 
@@ -215,5 +215,4 @@ SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
 def test_the_smoke_suite(cluster: Cluster, tmp_path: Path) -> None:
     finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
     reference = str(ROOT / "results" / "reference" / "smoke.json")
-    words = ["--check", "--suite", "results/smoke", "--reference", reference]
-    bench(tmp_path, "reference", *words)
+    bench(tmp_path, "reference", "--suite", "results/smoke", "--reference", reference)
