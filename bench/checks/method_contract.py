@@ -542,7 +542,7 @@ def check(path: Path) -> int:
     """Check every method of a file, print a line per clause, and return the number of faults."""
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
-        raise UserError(f"{path} is not a Python file; give a .py file with a method")
+        raise UserError(f"{path} does not exist or is no .py file; give a file with a method")
     lines = Lines()
     # Neither the reports nor the settings and plugins of tests around the file.
     words = [

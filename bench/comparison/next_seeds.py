@@ -128,7 +128,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     if not questions:
         why = f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
         if not open_cells:
-            why = f"none is open. {suite.remark}".strip()
+            why = f"none on a printed number is open. {suite.remark}".strip()
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
     measured = Measured(suite_dir.parent, device)

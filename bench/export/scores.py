@@ -59,10 +59,11 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         title = f"SentBench-{slug(task)}" + ("" if split == "test" else f"-{split}")
         # The checksum of a task's split, else of the data folder.
         sums = exported.part("tasks").get(task) or {}
-        data_sum = exported.part("data").get("sha256") or "unknown"
         result = {
             "task_name": title,
-            "dataset_revision": sums.get(split) or sums.get("all") or data_sum,
+            "dataset_revision": sums.get(split, sums.get("all"))
+            or exported.part("data").get("sha256")
+            or "unknown",
             "mteb_version": None,  # not computed by mteb
             "evaluation_time": None,  # only the total over all tasks is known
             "scores": {split: [_scores(exported, task, records)]},

@@ -323,7 +323,7 @@ def test_what_is_no_python_file_is_refused(write, capsys):
     folder = write().parent
     for path in (folder, folder / "gone.py", write(SOURCE, "queue.txt")):
         assert main(["check-method", str(path)]) == 2
-        reason = "is not a Python file; give a .py file with a method"
+        reason = "does not exist or is no .py file; give a file with a method"
         assert capsys.readouterr().err == f"error: {path} {reason}\n"
     registered.add_method_paths([folder / "queue.txt"])
     with pytest.raises(UserError, match=r"no Python file at .*queue\.txt"):

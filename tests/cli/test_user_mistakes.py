@@ -92,7 +92,7 @@ COMMANDS: list[tuple[Any, ...]] = [
     (["show", "gs-infonce-v3", "Table 2"], "unknown paper", "did you mean 'gs-infonce-v2'?"),
     (["show", "gs-infonce-v2", "Tabel 2"], "has no table 'Tabel 2'; did you mean 'Table 2'?"),
     (["reproduce", *ROW, "SimCES", "--dry-run"], "has no row 'SimCES'; did you mean 'SimCSE'?"),
-    (["check-method", "missing.py"], "missing.py is not a Python file; give a .py file"),
+    (["check-method", "missing.py"], "missing.py does not exist or is no .py file; give a file"),
 ]
 
 

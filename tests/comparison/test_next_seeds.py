@@ -339,5 +339,7 @@ def test_refused_suites(tmp_path: Path) -> None:
 def test_a_suite_of_which_nothing_is_comparable_says_so(tmp_path: Path) -> None:
     config = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
     suite = suite_of(tmp_path, simcse=-0.7, config=config)
-    with pytest.raises(UserError, match=r"none is open\. Trained on wiki1m_fallback"):
+    with pytest.raises(
+        UserError, match=r"none on a printed number is open\. Trained on wiki1m_fallback"
+    ):
         grow(suite, config, 20, "h200")

@@ -14,6 +14,7 @@ from bench.utils.files import (
     read_json,
     sha256_file,
     sha256_text,
+    slug,
     write_json,
     write_text,
 )
@@ -24,6 +25,13 @@ def test_known_sums(tmp_path):
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     (tmp_path / "abc").write_bytes(b"abc")
     assert sha256_text("abc") == sha256_file(tmp_path / "abc") == known
+
+
+def test_parts_of_file_names_are_short_and_stay_apart():
+    assert slug("is-cse[alpha=0.1]/x") == "is-cse-alpha-0.1-x"
+    first, second = (slug(f"cot-bert[template={'said ' * 80}{word}]") for word in ("a", "b"))
+    assert first != second
+    assert len(first) <= 120
 
 
 def fail_halfway(block: AbstractContextManager[Path], name: str) -> None:
