@@ -27,7 +27,7 @@ from bench.comparison.against_baseline import against, seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL, mean_and_sd
 from bench.datasets.tasks import STS_TASKS
-from bench.registry.methods import method_classes
+from bench.registry.methods import format_value, method_classes
 from bench.report.formats import score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
@@ -349,10 +349,8 @@ def smoke_table() -> pd.DataFrame:
 
 
 def default_text(value: Any) -> str:
-    """A default as configurations write it."""
-    if isinstance(value, float):
-        return f"{value:g}".replace("e-0", "e-")
-    return str(value) if isinstance(value, str) else str(value).lower()
+    """A default as configurations write it: 3e-5, not 3e-05."""
+    return format_value(value).replace("e-0", "e-")
 
 
 def keys_table(model: type[BaseModel]) -> pd.DataFrame:

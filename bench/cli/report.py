@@ -10,8 +10,8 @@ from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt
 from bench.export import EXPORT_FORMATS
 
 Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", "PAPER")]
-CORES = os.cpu_count() or 1
 Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", "TABLE")]
+CORES = os.cpu_count() or 1
 
 
 @command()

@@ -45,7 +45,7 @@ from methods.base import (
 )
 from methods.projection import Affine
 
-CELLS, KEYS = 2**26, 8192  # cosines that are held at once (512 MB), and columns of a product
+QUERIES, KEYS = 1024, 8192  # rows of a block of products: 64 MB
 LEAST = torch.iinfo(torch.int64).min
 DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/methods.md#sts-scores)
 
@@ -70,13 +70,14 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
     rows = torch.arange(n, device=device)
     blocks = []
     with Progress(n, "neighbours", unit="row") as progress:
-        for queries in rows.split(max(1, CELLS // n)):
-            units = unit(queries)
-            cosines = torch.cat([units @ unit(keys).T for keys in rows.split(KEYS)], dim=1)
-            # Whole numbers by cosine, then by row: of equal cosines that of the lowest is largest.
-            ranks = cosines.mul_(10**DECIMALS).round_().long().mul_(n).sub_(rows)
-            ranks.scatter_(1, queries.unsqueeze(1), LEAST)  # not its own neighbour
-            blocks.append(ranks.topk(count).indices)
+        for queries in rows.split(QUERIES):
+            units, best = unit(queries), queries.new_full((len(queries), count), LEAST)
+            for keys in rows.split(KEYS):
+                # Whole numbers by cosine, then by row: of equal cosines the lowest row is largest.
+                ranks = (units @ unit(keys).T).mul_(10**DECIMALS).round_().long().mul_(n).sub_(keys)
+                ranks.masked_fill_(queries.unsqueeze(1) == keys, LEAST)  # not its own neighbour
+                best = torch.cat([best, ranks], dim=1).topk(count).values
+            blocks.append(best.neg() % n)
             progress.advance(len(queries))
     return torch.cat(blocks).cpu().numpy()
 

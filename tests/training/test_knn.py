@@ -45,14 +45,14 @@ def rows(kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("cells", "keys"), [(context.CELLS, context.KEYS), (64 * N, 64), (7 * N, 41), (1, 1000)]
+    ("queries", "keys"), [(context.QUERIES, context.KEYS), (64, 64), (7, 41), (1, 1000)]
 )
 @pytest.mark.parametrize("count", [1, 10, N - 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_brute_force(
-    kind: str, count: int, cells: int, keys: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, count: int, queries: int, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "CELLS", cells)
+    monkeypatch.setattr(context, "QUERIES", queries)
     monkeypatch.setattr(context, "KEYS", keys)
     found = nearest_rows(rows(kind), count)
     assert found.dtype == np.int64
