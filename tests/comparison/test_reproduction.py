@@ -1,11 +1,13 @@
 """Printed numbers joined with a suite's: which runs a cell is compared with, and its verdict."""
 
+from itertools import combinations
+
+import numpy as np
 import pytest
 
 from bench.comparison.reproduction import leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.results.suite_results import read_suite
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
@@ -56,10 +58,21 @@ def test_numbers_of_a_cell(tmp_path):
     assert found["cv"] == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
 
 
-def test_the_seven_tasks_and_no_other_aggregation(tmp_path):
+def test_a_task_has_its_scores_over_all_pairs(tmp_path):
     folder = write_suite(tmp_path, seeds("simcse", [{**ROWS[0], "STS12": 60.0}] * 3))
     assert cell(folder, task="STS12")["mean"] == 60.0  # "mean" over parts is 0 in these files
     assert cell(folder)["mean"] == pytest.approx((60.0 + 6 * 75.0) / 7)
+
+
+def test_both_settings_stand_side_by_side(tmp_path):
+    official = steady("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
+    found = judged(tmp_path, *official, *steady("simcse", [60.0] * 9, setting="paper"))
+    assert found["ours"] == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
+    assert (found["other_setting"], found["other"]) == ("paper", (60.0,) * 9)
+    assert (found["other_mean"], found["other_verdict"]) == (60.0, "lower")
+    assert found["rank"] == 4  # 77, 78 and 79 are above 76.25
+    best = np.mean([max(five) for five in combinations(found["ours"], 5)])
+    assert found["best_of_five"] == pytest.approx(best)
 
 
 # SSCL, Table 2 on bert-large; the papers that it quotes weight subsets by their pairs.
@@ -94,13 +107,6 @@ def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path, row, text, 
     # Without its subsets the row has no average, and is not judged by another aggregation.
     without = judged(tmp_path / "all", entry | {"scores": {"STS-B": 60.0}}, **where, task="STS12")
     assert without["verdict"] == "not run"
-
-
-def test_both_settings_stand_side_by_side(tmp_path):
-    found = judged(tmp_path, *seeds("simcse", ROWS), *seeds("simcse", ROWS[:2], setting="paper"))
-    assert found["ours"] == (75.0, 76.0, 77.0)
-    assert (found["other_setting"], found["other"]) == ("paper", (75.0, 76.0))
-    assert found["other_mean"] == 75.5
 
 
 def test_untrained_cells_go_by_tolerance(tmp_path):
@@ -146,14 +152,24 @@ def test_a_flow_of_unknown_length_is_not_judged(tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
+        ({}, ""),
+        ({"recipe_changes": {"threads": 4, "precision": "float32"}}, ""),
         ({"corpus": "wiki-mini"}, "trained on wiki-mini"),
         ({"data": "world"}, "scored on world"),
         ({"recipe_changes": {"sentences": 100, "threads": 2}}, "recipe changed (sentences)"),
     ],
 )
 def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words):
-    found = judged(tmp_path, *steady("simcse", [76.25] * 3, **more))
-    assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
+    """And a suite says so where its plan does."""
+    suite = write_suite(tmp_path, steady("simcse", [76.25] * 3, **more))
+    found = cell(suite)
+    kind = "not comparable" if words else "reproduced"
+    assert (found["verdict"], found["mean"]) == (kind, 76.25)
+    if words:
+        assert found["reason"] == words
+    planned = words if "data" not in more else ""
+    end = ". Do not compare these numbers with any paper." if planned else ""
+    assert read_suite(suite).remark == planned.capitalize() + end
 
 
 def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
@@ -181,24 +197,6 @@ def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp
     assert found["reason"].startswith("print may be of IS-BERT trained on each task's own text")
     assert cell(tmp_path, **transfer | {"table": "Table 1"})["verdict"] == "reproduced"
     assert judged(tmp_path / "empty", **transfer)["verdict"] == "not run"
-
-
-@pytest.mark.parametrize(
-    ("more", "remark"),
-    [
-        ({}, ""),
-        ({"corpus": "wiki-mini"}, "Trained on wiki-mini"),
-        ({"recipe_changes": {"sentences": 9}}, "Recipe changed (sentences)"),
-    ],
-)
-def test_remark_of_a_suite(tmp_path, more, remark):
-    end = ". Do not compare these numbers with any paper." if remark else ""
-    assert read_suite(write_suite(tmp_path, seeds("simcse", ROWS, **more))).remark == remark + end
-
-
-def test_threads_and_precision_change_nothing(tmp_path):
-    more = {"recipe_changes": {"threads": 4, "precision": "float32"}}
-    assert judged(tmp_path, *seeds("simcse", ROWS, **more))["verdict"] == "inconclusive"
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
@@ -262,39 +260,29 @@ def test_families_are_papers(tmp_path):
 DELTA = {"source": "is-cse", "table": "Abstract", "method": "IS-CSE minus SimCSE"}
 
 
-def test_a_single_difference_has_no_spread_to_go_by(tmp_path):
-    found = judged(tmp_path, *steady("simcse", [75.0]), *steady("is-cse", [78.0]), **DELTA)
-    assert found[["verdict", "n", "seeds", "spread_known"]].tolist() == [
-        "inconclusive",
-        1,
-        3,
-        False,
-    ]
-    assert found["reason"] == "n = 1; at least 3 seeds are needed"
-    assert judged(tmp_path / "prior", *steady("simcse", [75.0]))["spread_known"]
-
-
-def test_a_difference_is_taken_seed_by_seed(tmp_path):
-    runs = [*steady("simcse", [75.0, 77.0, 76.0]), *steady("is-cse", [78, 79, 80])]
-    found = judged(tmp_path, *runs, **DELTA)
-    assert found["ours"] == (3.0, 2.0, 4.0)
+def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
+    runs = [*steady("simcse", [75.0, 77.0, 76.0, 1.0]), *steady("is-cse", [78, 79, 80])[::-1]]
+    paper = [*steady("simcse", [74.0, 73.0]), *steady("is-cse", [74.5, 74.5])]
+    runs += [entry | {"setting": "paper"} for entry in paper]
+    found = judged(tmp_path / "some", *runs, **DELTA)
+    assert sorted(found["ours"]) == [2.0, 3.0, 4.0]
     assert (found["run"], found["minus"]) == ("is-cse@official", "simcse@official")
-    assert (found["n"], found["mean"], found["sd"]) == (3, 3.0, 1.0)
+    assert found["other"] == (0.5, 1.5)
     assert found["difference"] == pytest.approx(3.0 - 2.05)
     # No prior: t(0.975, 2) = 4.30265, times the root of 4/3
     assert found["half_width"] == pytest.approx(4.30265 * (4 / 3) ** 0.5, abs=1e-4)
     assert (found["verdict"], found["measured_on"]) == ("inconclusive", "bert-base-uncased")
 
 
-def test_only_seeds_that_both_have_are_subtracted(tmp_path):
-    simcse, is_cse = steady("simcse", [70, 71, 73]), steady("is-cse", [80, 81, 82])
-    shuffled = [entry | {"seed": seed} for entry, seed in zip(is_cse, (7, 2, 0), strict=True)]
-    found = judged(tmp_path / "some", *simcse, *shuffled, **DELTA)
-    assert found["ours"] == (81.0 - 73.0, 82.0 - 70.0)
-    apart = [entry | {"seed": entry["seed"] + 50} for entry in shuffled]
-    none = judged(tmp_path / "none", *simcse, *apart, **DELTA)
-    assert (none["n"], none["verdict"], none["seeds"]) == (0, "inconclusive", 3)
-    assert none["reason"] == "the two runs have no seed in common; at least 3 seeds are needed"
+def test_a_difference_of_one_seed_or_none_needs_three(tmp_path):
+    simcse, is_cse = steady("simcse", [75.0]), steady("is-cse", [78.0])
+    for seed, n, reason in (
+        (0, 1, "n = 1; at least 3 seeds are needed"),
+        (50, 0, "the two runs have no seed in common; at least 3 seeds are needed"),
+    ):
+        found = judged(tmp_path / str(seed), *simcse, is_cse[0] | {"seed": seed}, **DELTA)
+        judgement = found[["verdict", "n", "seeds", "spread_known", "reason"]].tolist()
+        assert judgement == ["inconclusive", n, 3, False, reason]
 
 
 @pytest.mark.parametrize(
@@ -332,27 +320,18 @@ def test_what_has_no_seeds_is_subtracted_from_every_seed(tmp_path):
     assert (found["other_setting"], found["other"]) == ("paper", (28.0,))
 
 
-def test_the_other_setting_of_a_difference_is_that_of_both_runs(tmp_path):
-    official = [*steady("simcse", [75.0]), *steady("is-cse", [78.0])]
-    paper = [*steady("simcse", [74.0, 73.0]), *steady("is-cse", [74.5, 74.5])]
-    paper = [entry | {"setting": "paper"} for entry in paper]
-    found = judged(tmp_path, *official, *paper, **DELTA)
-    assert (found["ours"], found["other"]) == ((3.0,), (0.5, 1.5))
-
-
-def test_a_difference_is_no_better_than_its_worse_side(tmp_path):
-    good = steady("is-cse", [78.0, 79.0, 80.0])
-    simcse, elsewhere = (steady("simcse", [75, 76, 77], **more) for more in ({}, {"data": "world"}))
-    skipped = {"method": "simcse", "seed": 1, "status": "skipped", "reason": "too deep"}
-    for place, (others, verdict, reason) in enumerate((
-        ([*simcse, DIVERGED], "diverged", "1 of 7 seeds diverged"),
-        ([], "not run", "no scores in this suite"),
-        ([skipped], "not run", "too deep"),
-        (elsewhere, "not comparable", "scored on world"),
-    )):  # fmt: skip
-        found = judged(tmp_path / str(place), *good, *others, **DELTA)
-        assert (found["verdict"], found["reason"]) == (verdict, reason)
-        assert found["n"] == (3 if others and others != [skipped] else 0)
+@pytest.mark.parametrize(
+    ("others", "verdict", "reason", "n"),
+    [
+        ([*steady("simcse", [75, 76, 77]), DIVERGED], "diverged", "1 of 7 seeds diverged", 3),
+        ([], "not run", "no scores in this suite", 0),
+        ([DIVERGED | {"status": "skipped", "reason": "too deep"}], "not run", "too deep", 0),
+        (steady("simcse", [75, 76, 77], data="world"), "not comparable", "scored on world", 3),
+    ],
+)
+def test_a_difference_is_no_better_than_its_worse_side(tmp_path, others, verdict, reason, n):
+    found = judged(tmp_path, *steady("is-cse", [78.0, 79.0, 80.0]), *others, **DELTA)
+    assert found[["verdict", "reason", "n"]].tolist() == [verdict, reason, n]
 
 
 def dev(**scores: float) -> list[dict]:
@@ -488,21 +467,3 @@ def test_every_leaderboard_is_best_first_and_ends_without_backbone(tmp_path):
     assert list(board["method"]) == ["is-cse", "sscl", "simcse", "word-overlap"]
     assert list(board["averages"]) == [(90.0,), (70.0,), (60.0,), (99.0,)]
     assert board["Avg"].isna().all()  # of all seven
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("plan.json", None, "does not exist"),
-        ("plan.json", {"suite": "paper"}, "is not a plan"),
-        ("scores/run000.json", {"records": []}, "not a scores file"),
-        ("scores/run000.json", {"provenance": {}, "records": []}, "scores of a model outside"),
-    ],
-)
-def test_damaged_files_are_named(tmp_path, name, content, message):
-    folder = write_suite(tmp_path, seeds("simcse", ROWS))
-    (folder / name).unlink()
-    if content is not None:
-        write_json(folder / name, content)
-    with pytest.raises(UserError, match=message):
-        cells(read_suite(folder))

@@ -16,8 +16,8 @@ from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
 from bench.report.printed_table import NOTHING_RUN
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
-from tests.report.test_compared_numbers import BASE, each, row_of, scored, suite
 from tests.report.test_tables import NASTY, Reader
+from tests.support.compared_runs import BASE, each, row_of, scored, suite
 from tests.support.synthetic_suite import seeds, write_suite
 
 
