@@ -20,7 +20,7 @@ from bench.comparison.order import (
 )
 from bench.comparison.reproduction import grouped, judge
 from bench.datasets.tasks import STS_TASKS
-from bench.report.tables import order_text, render_tables, shown_averages, summaries
+from bench.report.tables import summaries
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered
 from tests.oracles.verdict_rule import DOCUMENT
@@ -193,33 +193,3 @@ def test_averages_rank_the_rows_or_else_the_only_task(tmp_path):
     assert tasks["is-cse", "Table 5"] == {"STS-B"}
     assert ("sscl", "Table 4") not in tasks  # three tasks and no average
     assert {cell.number.metric for cell in rows} == {"spearman", "accuracy"}
-
-
-def test_order_in_captions_and_files(tmp_path):
-    suite = suite_of(tmp_path, (57, 78, 76), corpus="wiki-mini")
-    found = orders(suite, judge(suite))
-    text = "Order: tau = 0.33 [0.33, 0.33] over 3 rows (2 not comparable), expected from 1.00."
-    assert order_text(found, *TABLE[:2]) == text
-    assert order_text(found, "sscl", "Table 2") == ""
-    render_tables(suite, judge(suite), tmp_path / "tables")
-    assert text in (tmp_path / "tables" / "is-cse_table-1.md").read_text(encoding="utf-8")
-    order = (tmp_path / "tables" / "order.md").read_text(encoding="utf-8").splitlines()
-    assert [line.split(" | ")[0] for line in order[4:]] == [
-        "| IS-CSE, Table 1", "| All papers, Spearman x 100 on seven STS tasks"
-    ]  # fmt: skip
-    averages = (tmp_path / "tables" / "averages.md").read_text(encoding="utf-8")
-    line = next(line for line in averages.splitlines() if line.startswith("| IS-CSE, Table 1 |"))
-    assert line.startswith("| IS-CSE, Table 1 | bert-base-uncased | BERT | first-last avg | Avg")
-
-
-def test_averages_show_rank_best_and_cv(tmp_path):
-    rows = row_averages(judge(suite_of(tmp_path, (57, 76, 78), count=5)))
-    shown = shown_averages([cell for cell in rows if cell.number.run == "simcse@official"]).iloc[0]
-    # 76.25 is printed; of 75.70, 75.85, 76.00, 76.15 and 76.30 one is higher.
-    assert shown[["Print", "Ours", "n", "Rank", "Best of 5"]].tolist() == [
-        "76.25", "76.00 ± 0.24", "5", "2 of 6", "76.30"
-    ]  # fmt: skip
-    # 6 numbers, c4(6) = 0.95153
-    values = [76.25, 75.70, 75.85, 76.00, 76.15, 76.30]
-    cv = 25 / 24 * 100 * np.std(values, ddof=1) / 0.95153 / np.mean(values)
-    assert float(shown["CV*"]) == pytest.approx(cv, abs=0.005)
