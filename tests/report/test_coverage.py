@@ -15,7 +15,6 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.report.coverage import (
-    STAGES,
     coverage,
     coverage_of_numbers,
     planned_scores,
@@ -137,15 +136,6 @@ def test_the_smoke_suite_measures_every_printed_metric(smoke):
     assert found >= {metric for metric, _ in PRINTED.values()}
 
 
-def test_kinds():
-    run = kind("is-cse[alpha=0.1,alpha_start=none]@official")
-    assert spelled(run) == "is-cse[alpha,alpha_start]"
-    assert does(kind("dclr[epochs=1]+is-cse"), kind("dclr+is-cse@official"))
-    assert not does(kind("sscl"), kind("sscl[layer=11]"))
-    assert not does(kind("gs-infonce+is-cse"), kind("gs-infonce"))
-    assert not does(kind("gs-infonce[multiple=1]+is-cse"), kind("gs-infonce+is-cse[alpha=1]"))
-
-
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
     result = protocols.Result(1.0, 2.0)
@@ -190,44 +180,32 @@ def finished(tmp_path_factory) -> Path:
     return write_suite(tmp_path_factory.mktemp("suite"), entries)
 
 
-def test_counts_of_a_table(finished):
-    suite = read_suite(finished)
-    counts = coverage(coverage_of_numbers(suite, judge(suite))).set_index(["source", "table"])
-    for place, expected in {
-        ("gs-infonce-v2", "Table 2"): [64, 64, 64, 8, 8],
-        ("is-cse", "Table 1"): [200, 200, 200, 16, 8],  # is-cse has not run
-        ("is-cse", "Table 8"): [88, 88, 80, 0, 0],
-        ("gs-infonce-v2", "Table 1"): [8, 0, 0, 0, 0],
-        # For a difference, both sides must be planned.
-        ("gs-infonce-v2", "Main results"): [5, 5, 5, 0, 0],
-        ("sscl", "Introduction"): [4, 4, 4, 1, 1],
-    }.items():
-        assert counts.loc[place, STAGES].tolist() == expected, place
-    verdicts = counts[list(VERDICT_SYMBOLS)]
-    assert (verdicts.sum(axis=1) == counts["recipe"]).all()
-    found = cells(suite).query("source == 'gs-infonce-v2' and table == 'Table 2'")["verdict"]
-    shown = verdicts.loc[("gs-infonce-v2", "Table 2")]
-    assert shown[shown > 0].to_dict() == found.value_counts().to_dict()
-    assert counts[["printed", "recipe"]].sum().tolist() == [969, (mapped()["run"] != "").sum()]
-
-
-def test_text_markdown_and_csv(finished, tmp_path):
+def test_stages_and_verdicts_in_text_markdown_and_csv(finished, tmp_path):
     text = render_coverage([finished], out=tmp_path / "out.md")
     assert render_coverage([finished], out=tmp_path / "out.csv") == text
+    written = (tmp_path / "out.md").read_text()
+    for row in (
+        "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |",
+        "| is-cse | Table 1 | 200 | 200 | 200 | 16 | 8 |",  # is-cse has not run
+        "| is-cse | Table 8 | 88 | 88 | 80 | 0 | 0 |",
+        "| gs-infonce-v2 | Table 1 | 8 | 0 | 0 | 0 | 0 |",
+        # For a difference, both sides must be planned.
+        "| gs-infonce-v2 | Main results | 5 | 5 | 5 | 0 | 0 |",
+        "| sscl | Introduction | 4 | 4 | 4 | 1 | 1 |",
+        "\n  * is-cse, Table 8: 8 (Skip-thought)\n",
+        f"roberta-large, {', '.join(STS_TASKS)}, Avg: dclr+is-cse@official",
+    ):
+        assert row in written
     missing = (mapped().query("run == ''")["metric"].isin(PRINTED)).sum()
     share = f"{missing} of the 917 printed numbers that measure something have no recipe: "
     assert f"{share}{missing / 9.17:.1f} %." in text
-    assert "  is-cse, Table 8: 8 (Skip-thought)\n" in text
-    assert f"roberta-large, {', '.join(STS_TASKS)}, Avg: dclr+is-cse@official" in text
-    written = (tmp_path / "out.md").read_text()
-    assert "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |" in written
-    assert "\n  * is-cse, Table 8: 8 (Skip-thought)\n" in written
     rows = pd.read_csv(tmp_path / "out.csv")
     assert len(rows) == 969
     row = rows.query("method == 'SimCSE' and table == 'Table 2' and task == 'Avg'").iloc[0]
     assert row[["targets", "n", "value"]].tolist() == ["run000 run001 run002", 3, 76.25]
-    with pytest.raises(UserError, match="its extension must be"):
-        render_coverage([finished], out=tmp_path / "out.txt")
+    verdicts = coverage(rows.fillna({"run": "", "verdict": ""}))[list(VERDICT_SYMBOLS)].sum()
+    counts = cells(read_suite(finished))["verdict"][lambda kind: kind != "not run"].value_counts()
+    assert verdicts[counts.index].to_dict() == counts.to_dict()
 
 
 def test_two_suites_make_one_account(finished, tmp_path):

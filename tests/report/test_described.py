@@ -58,19 +58,6 @@ def test_printed_tables_are_ones_that_are_printed():
             assert table == "released logs" or (figure.source, table) in tables, (figure.id, table)
 
 
-def test_sweeps_hold_the_numbers_that_print_has():
-    sweeps = [figure for figure in load_figures() if figure.kind == "sweep"]
-    xs = {one.id: [x for series in one.series for x, _ in series.points] for one in sweeps}
-    layers = list(range(12))
-    assert xs == {"G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16], "S6": layers, "S7": layers}
-
-
-def test_a_list_of_backbones_is_a_series_each():
-    (figure,) = [figure for figure in load_figures() if figure.id == "I8"]
-    assert len(figure.series) == 8
-    assert {series.label for series in figure.series} == {"SimCSE", "IS-CSE"}
-
-
 def test_released_logs():
     logs = curves()
     counts = logs.groupby(["method", "backbone"], sort=False).size()
