@@ -19,7 +19,6 @@ from bench.comparison.next_seeds import (
 )
 from bench.comparison.reproduction import Cell, judge
 from bench.datasets.tasks import STS_TASKS
-from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
@@ -29,7 +28,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
-from tests.support.page_project import png
+from tests.support.page_project import write_page
 from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import write_suite
 
@@ -149,24 +148,32 @@ def growth_of(folder: Path, hours: float = 20.0) -> Growth:
     return grow(folder, CONFIG, hours, "h200")
 
 
-def inconclusive(suite: Path, minus: str) -> list[Cell]:
-    """The open questions about differences from a method, or about SimCSE's averages."""
+def of_simcse(cells: list[Cell]) -> list[Cell]:
+    """Those of SimCSE's average."""
+    place = ("simcse@official", "", "Avg")
+    return [c for c in cells if (c.number.run, c.number.minus, c.number.task) == place]
+
+
+def beside_simcse(suite: Path) -> list[Cell]:
+    """The open questions about differences from SimCSE."""
     found = open_questions(read_suite(suite))
-    if minus:
-        return [cell for cell in found if cell.number.minus == minus]
-    return [cell for cell in found if of_simcse(cell)]
-
-
-def of_simcse(cell: Cell) -> bool:
-    number = cell.number
-    return (number.run, number.minus, number.task) == ("simcse@official", "", "Avg")
+    return [cell for cell in found if cell.number.minus == "simcse@official"]
 
 
 def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    cell = inconclusive(suite, "")[0]
+    results = read_suite(suite)
+    judged = [
+        cell for cell in of_simcse(judge(results)) if cell.ours.verdict.kind == "inconclusive"
+    ]
+    found = of_simcse(open_questions(results))
+    values = [cell.number.value for cell in judged]
+    assert len(values) > 1
+    # What is printed again is one question.
+    assert [cell.number.value for cell in found] == list(dict.fromkeys(values))
+    cell = found[0]
     assert cell.ours.n == 5
-    runs = runs_to_decide(read_suite(suite), cell)
+    runs = runs_to_decide(results, cell)
     assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))]
     growth = growth_of(suite)
     assert runs <= added(growth)
@@ -182,8 +189,7 @@ def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
 
 def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    found = inconclusive(suite, "simcse@official")
-    cell = next(cell for cell in found if cell.ours.verdict.seeds)
+    cell = next(cell for cell in beside_simcse(suite) if cell.ours.verdict.seeds)
     assert sorted(runs_to_decide(read_suite(suite), cell)) == [
         *((GS_INFONCE, seed) for seed in range(45, 42 + seeds_of(cell))),
         *((SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))),
@@ -196,7 +202,7 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     scores = dict.fromkeys(STS_TASKS, 70.0)
     plan = configurations.planned(config)
     suite = write_suite(tmp_path / "paper", [entry_of(one) | {"scores": scores} for one in plan])
-    found = inconclusive(suite, "simcse@official")
+    found = beside_simcse(suite)
     assert found
     assert not any(cell.ours.verdict.spread_known for cell in found)
     missing = {(GS_INFONCE, seed) for seed in (42, 43, 44) if seed not in seeds}
@@ -207,15 +213,6 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     assert f"\n{growth.first} without a known spread get their first 3 seeds" in text
     decided = sum(step.verdicts for step in growth.steps) - growth.first
     assert f" decide {decided} of {growth.open} open verdicts" in text
-
-
-def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
-    judged = [cell for cell in judge(read_suite(suite)) if of_simcse(cell)]
-    again = [cell.number.value for cell in judged if cell.ours.verdict.kind == "inconclusive"]
-    assert len(again) > 1
-    once = [cell.number.value for cell in inconclusive(suite, "")]
-    assert once == list(dict.fromkeys(again))
 
 
 def seconds(config: configurations.Suite) -> float:
@@ -241,15 +238,12 @@ def test_from_a_suite_to_its_grown_tables(
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
-    cells = judge(grown)
-    render_tables(grown, cells, tmp_path / "tables")
+    render_tables(grown, judge(grown), tmp_path / "tables")
     (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-    folders = [tmp_path / name for name in ("figures", "report", "tables", "scores")]
-    render_page(grown, cells, *folders)
-    page = next((tmp_path / "report").glob("*.html"))
-    for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
-        assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")
+    write_page(suite, tmp_path / "figures", tmp_path / "report")
+    for file in ("tables/gs-infonce-v2_table-2.md", "report/index.html"):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert "Seeds were added after a look at the verdicts" in text
 
 
 @pytest.mark.parametrize("on", ["", " on roberta-base"])

@@ -9,7 +9,7 @@ import yaml
 
 from bench.report.figures.measured import Kind, PaperFigure, load_figures
 from bench.report.figures.papers import DRAW
-from bench.reported import SOURCES, curves
+from bench.reported import FOLDER, SOURCES, curves
 from bench.utils.errors import UserError
 from tests.support.printed_numbers import mapped
 
@@ -69,30 +69,18 @@ def test_released_logs():
     assert logs["value"].between(50, 90).all()
 
 
-SERIES = {"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}
-ENTRY: dict[str, Any] = {
-    "id": "A",
-    "source": "sscl",
-    "figure": "Figure 9",
-    "title": "a title",
-    "kind": "sweep",
-    "x": "number",
-    "scores": [["Avg", "test"]],
-    "series": [SERIES],
-}
-
-
-def read(folder: Path, entry: Any) -> PaperFigure:
+def read(folder: Path, number: int, **changes: Any) -> PaperFigure:
+    """An entry of figures.yaml, changed."""
+    figures = yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))["figures"]
     path = folder / "figures.yaml"
-    path.write_text(yaml.safe_dump({"figures": [entry]}))
+    path.write_text(yaml.safe_dump({"figures": [figures[number] | changes]}), encoding="utf-8")
     return load_figures(path)[0]
 
 
-def test_a_good_entry_is_read(tmp_path):
-    figure = read(tmp_path, ENTRY)
-    assert figure.stem == "sscl_figure-9"
-    assert figure.heading == "SSCL, Figure 9: a title"
-    assert figure.scores == [("Avg", "test")]
+def test_an_entry_is_read(tmp_path):
+    series = [{"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}]
+    figure = read(tmp_path, IDS.index("S6"), series=series, title="a title")
+    assert (figure.stem, figure.heading) == ("sscl_figure-3a", "SSCL, Figure 3a: a title")
     assert figure.series[0].points == [(1.0, ["simcse@official"])]
 
 
@@ -105,4 +93,4 @@ def test_a_good_entry_is_read(tmp_path):
 )
 def test_mistakes_are_named(tmp_path, changes, message):
     with pytest.raises(UserError, match=message):
-        read(tmp_path, ENTRY | changes)
+        read(tmp_path, 0, **changes)

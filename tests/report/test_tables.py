@@ -1,7 +1,9 @@
 """Tables in four formats: the numbers in them, their captions, escaping."""
 
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
+from html import unescape
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -34,32 +36,6 @@ from tests.support.page_project import write_page
 from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
-
-
-class Reader(HTMLParser):
-    """The texts of a table's cells, row by row."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.tags: set[str] = set()
-        self.open = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.tags.add(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.open = True
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.open = self.open and tag not in ("td", "th")
-
-    def handle_data(self, data: str) -> None:
-        if self.open:
-            self.rows[-1][-1] += data
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +100,11 @@ def test_csv_keeps_unrounded_numbers_that_read_back(rendered, all_cells):
 @given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), min_size=1, max_size=3))
 def test_html_returns_any_text(rows):
     rows = [["".join(c for c in text if c.isprintable()) for text in row] for row in rows]
-    page = Reader(html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption"))
-    assert page.rows == [["a<b", "c&d"], *rows]
+    page = html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption")
+    cells = re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", page)
+    assert list(map(unescape, cells)) == ["a<b", "c&d", *chain(*rows)]
     tags = {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
-    assert page.tags == tags | {"html", "meta", "title", "style"}
+    assert set(re.findall(r"<(\w+)", page)) == tags | {"html", "meta", "title", "style"}
 
 
 def test_only_planned_tasks_are_columns(tmp_path):
