@@ -19,7 +19,6 @@ from bench.comparison.next_seeds import (
 )
 from bench.comparison.reproduction import Cell, judge
 from bench.datasets.tasks import STS_TASKS
-from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
@@ -29,7 +28,7 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
-from tests.support.page_project import png
+from tests.support.page_project import write_page
 from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import write_suite
 
@@ -149,41 +148,48 @@ def growth_of(folder: Path, hours: float = 20.0) -> Growth:
     return grow(folder, CONFIG, hours, "h200")
 
 
-def averages(suite: Path) -> list[Cell]:
-    place = ("gs-infonce-v2", "Table 2", "Avg", BERT)
-    return [
-        cell
-        for cell in judge(read_suite(suite))
-        if (*cell.number.label[:2], cell.number.task, cell.ours.measured_on) == place
-    ]
+def of_simcse(cells: list[Cell]) -> list[Cell]:
+    """Those of SimCSE's average."""
+    place = ("simcse@official", "", "Avg")
+    return [c for c in cells if (c.number.run, c.number.minus, c.number.task) == place]
 
 
-def inconclusive(suite: Path, minus: str) -> list[Cell]:
-    """The open questions about differences from a method, or about SimCSE's averages."""
+def beside_simcse(suite: Path) -> list[Cell]:
+    """The open questions about differences from SimCSE."""
     found = open_questions(read_suite(suite))
-    if minus:
-        return [cell for cell in found if cell.number.minus == minus]
-    return [cell for cell in found if of_simcse(cell)]
-
-
-def of_simcse(cell: Cell) -> bool:
-    number = cell.number
-    return (number.run, number.minus, number.task) == ("simcse@official", "", "Avg")
+    return [cell for cell in found if cell.number.minus == "simcse@official"]
 
 
 def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    (cell,) = (cell for cell in averages(suite) if cell.number.method == "SimCSE")
-    assert (cell.ours.verdict.kind, cell.ours.n) == ("inconclusive", 5)
-    runs = runs_to_decide(read_suite(suite), cell)
+    results = read_suite(suite)
+    judged = [
+        cell for cell in of_simcse(judge(results)) if cell.ours.verdict.kind == "inconclusive"
+    ]
+    found = of_simcse(open_questions(results))
+    values = [cell.number.value for cell in judged]
+    assert len(values) > 1
+    # What is printed again is one question.
+    assert [cell.number.value for cell in found] == list(dict.fromkeys(values))
+    cell = found[0]
+    assert cell.ours.n == 5
+    runs = runs_to_decide(results, cell)
     assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))]
-    assert runs <= added(growth_of(suite))
+    growth = growth_of(suite)
+    assert runs <= added(growth)
+    before, after = (
+        {run.id for run in configurations.planned(config)} for config in (CONFIG, growth.config)
+    )
+    assert before < after
+    assert len(after - before) == len(added(growth))
+    run = next(run for run in configurations.planned(CONFIG) if run.seed == 46)
+    (suite / "scores" / f"{run.id}.json").unlink()
+    assert (SIMCSE, 46) in added(growth_of(suite))  # planned, and without scores
 
 
 def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, simcse=-0.7)
-    found = inconclusive(suite, "simcse@official")
-    cell = next(cell for cell in found if cell.ours.verdict.seeds)
+    cell = next(cell for cell in beside_simcse(suite) if cell.ours.verdict.seeds)
     assert sorted(runs_to_decide(read_suite(suite), cell)) == [
         *((GS_INFONCE, seed) for seed in range(45, 42 + seeds_of(cell))),
         *((SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))),
@@ -196,7 +202,7 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     scores = dict.fromkeys(STS_TASKS, 70.0)
     plan = configurations.planned(config)
     suite = write_suite(tmp_path / "paper", [entry_of(one) | {"scores": scores} for one in plan])
-    found = inconclusive(suite, "simcse@official")
+    found = beside_simcse(suite)
     assert found
     assert not any(cell.ours.verdict.spread_known for cell in found)
     missing = {(GS_INFONCE, seed) for seed in (42, 43, 44) if seed not in seeds}
@@ -209,30 +215,9 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     assert f" decide {decided} of {growth.open} open verdicts" in text
 
 
-def test_a_number_that_is_printed_again_is_one_question(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
-    judged = [cell for cell in judge(read_suite(suite)) if of_simcse(cell)]
-    again = [cell.number.value for cell in judged if cell.ours.verdict.kind == "inconclusive"]
-    assert len(again) > 1
-    once = [cell.number.value for cell in inconclusive(suite, "")]
-    assert once == list(dict.fromkeys(again))
-
-
 def seconds(config: configurations.Suite) -> float:
     nothing = Measured(Path("nowhere"), "h200")
     return float(predict(configurations.planned(config), "test", "h200", nothing)["seconds"].sum())
-
-
-def test_hours_are_those_of_the_larger_configuration(tmp_path: Path) -> None:
-    growth = growth_of(suite_of(tmp_path, simcse=-0.7))
-    configurations.validate(growth.config.model_dump(exclude_defaults=True))
-    more = (seconds(growth.config) - seconds(CONFIG)) / 3600
-    assert sum(step.hours for step in growth.steps) == pytest.approx(more)
-    before, after = (
-        {run.id for run in configurations.planned(config)} for config in (CONFIG, growth.config)
-    )
-    assert before < after
-    assert len(after - before) == len(added(growth))
 
 
 def test_from_a_suite_to_its_grown_tables(
@@ -253,38 +238,12 @@ def test_from_a_suite_to_its_grown_tables(
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
-    cells = judge(grown)
-    render_tables(grown, cells, tmp_path / "tables")
+    render_tables(grown, judge(grown), tmp_path / "tables")
     (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "leaderboard.png").write_bytes(png(1, 1))
-    folders = [tmp_path / name for name in ("figures", "report", "tables", "scores")]
-    render_page(grown, cells, *folders)
-    page = next((tmp_path / "report").glob("*.html"))
-    for file in (tmp_path / "tables" / "gs-infonce-v2_table-2.md", page):
-        assert "Seeds were added after a look at the verdicts" in file.read_text(encoding="utf-8")
-
-
-def test_the_shipped_configuration_is_found_by_the_name_of_the_suite(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["next", "--suite", str(suite_of(tmp_path, simcse=-0.7)), "--hours", "5"]) == 0
-    assert f"simcse@official on {BERT}, seed" in capsys.readouterr().out
-
-
-def test_the_seeds_decide_if_mean_and_spread_stay(tmp_path: Path) -> None:
-    """Scores are added whose mean and standard deviation are those of the seeds before."""
-    suite = suite_of(tmp_path, simcse=-0.7)
-    (cell,) = (cell for cell in averages(suite) if cell.number.method == "SimCSE")
-    n, half = seeds_of(cell), seeds_of(cell) // 2
-    step = cell.ours.sd * ((n - 1) / (2 * half)) ** 0.5
-    rows = [cell.ours.mean + step * (-1) ** i * (i < 2 * half) for i in range(n)]
-    scores = [dict.fromkeys(STS_TASKS, row) for row in rows]
-    grown = write_suite(
-        tmp_path / "grown",
-        [{"method": "simcse", "seed": seed, "scores": row} for seed, row in enumerate(scores)],
-    )
-    (cell,) = (cell for cell in averages(grown) if cell.number.method == "SimCSE")
-    assert cell.ours.verdict.kind != "inconclusive"
+    write_page(suite, tmp_path / "figures", tmp_path / "report")
+    for file in ("tables/gs-infonce-v2_table-2.md", "report/index.html"):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert "Seeds were added after a look at the verdicts" in text
 
 
 @pytest.mark.parametrize("on", ["", " on roberta-base"])
@@ -313,13 +272,6 @@ def test_runs_that_a_new_seed_needs_are_counted(
     assert sum(step.hours for step in growth.steps) == pytest.approx(more)
 
 
-def test_a_planned_run_without_scores_comes_first(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
-    run = next(item for item in configurations.planned(CONFIG) if item.seed == 46)
-    (suite / "scores" / f"{run.id}.json").unlink()
-    assert (SIMCSE, 46) in added(growth_of(suite))
-
-
 # --- Refusals ---
 
 
@@ -334,12 +286,9 @@ def test_refused_suites(tmp_path: Path) -> None:
     none_open = write_suite(tmp_path / "diverged", [entry])
     with pytest.raises(UserError, match="no seed would decide a verdict of suite 'paper': none"):
         grow(none_open, only, 20, "h200")
-
-
-def test_a_suite_of_which_nothing_is_comparable_says_so(tmp_path: Path) -> None:
     config = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
-    suite = suite_of(tmp_path, simcse=-0.7, config=config)
+    not_comparable = suite_of(tmp_path / "other", simcse=-0.7, config=config)
     with pytest.raises(
         UserError, match=r"none on a printed number is open\. Trained on wiki1m_fallback"
     ):
-        grow(suite, config, 20, "h200")
+        grow(not_comparable, config, 20, "h200")

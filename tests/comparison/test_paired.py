@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
 
 from bench.comparison.against_baseline import (
-    COMPARISON_SYMBOLS,
     PATTERNS,
     Decision,
     PairedDifferences,
@@ -53,42 +51,29 @@ def test_only_common_seeds_are_paired_in_their_order():
 
 
 def test_an_untrained_side_stands_against_every_seed():
-    trained, untrained = {1: 75.0, 2: 76.0, 3: 77.0}, {None: 74.0}
-    assert PairedDifferences(trained, untrained).differences == (1.0, 2.0, 3.0)
-    assert PairedDifferences(untrained, trained).differences == (-1.0, -2.0, -3.0)
-    kinds = {
-        PairedDifferences(*sides).kind for sides in ((trained, untrained), (untrained, trained))
-    }
-    assert kinds == {"one-sample"}
-    oracle = stats.ttest_1samp([75.0, 76.0, 77.0], 74.0)
-    assert PairedDifferences(trained, untrained).p_value == pytest.approx(oracle.pvalue)
+    trained, untrained = {1: 75.0, 2: 76.0, 3: 78.0}, {None: 74.0}
+    for sign, sides in ((1, (trained, untrained)), (-1, (untrained, trained))):
+        found = PairedDifferences(*sides)
+        assert (found.kind, found.differences) == ("one-sample", (sign, 2 * sign, 4 * sign))
+        oracle = stats.ttest_1samp([75.0, 76.0, 78.0], 74.0)
+        assert found.p_value == pytest.approx(oracle.pvalue)
 
 
-def test_two_untrained_sides_have_one_difference_and_no_test():
-    found = PairedDifferences({None: 60.0}, {None: 55.0}, tolerance=0.02)
-    assert (found.kind, found.differences, found.tested) == ("deterministic", (5.0,), False)
-    assert all_nan(found.half_width, found.p_value, found.permutation_p)
-
-
-def test_nothing_in_common():
-    found = PairedDifferences({1: 70.0}, {2: 70.0})
-    assert found.n == 0
-    assert all_nan(found.mean, found.permutation_p, *found.improvement_interval)
-    (decision,) = decide([found])
+def test_what_is_not_tested_has_neither_interval_nor_p():
+    deterministic = PairedDifferences({None: 60.0}, {None: 55.0}, tolerance=0.02)
+    assert (deterministic.kind, deterministic.differences) == ("deterministic", (5.0,))
+    nothing = PairedDifferences({1: 70.0}, {2: 70.0})
+    two = paired(1.0, 1.1)
+    for found in (deterministic, nothing, two):
+        assert not found.tested
+        assert all_nan(found.half_width, found.p_value)
+    assert all_nan(deterministic.permutation_p, nothing.permutation_p, nothing.mean)
+    assert all_nan(*nothing.improvement_interval)
+    (decision,) = decide([nothing])
     assert (decision.word, decision.reason) == ("undecided", "no seed in common")
-    assert math.isnan(decision.p_adjusted)
 
 
 # --- Interval and t test ---
-
-
-def test_t_interval_by_hand():
-    # Differences 1, 2, 3: mean 2, sd 1; t(0.975, 2) = 4.302653, divided by sqrt(3). t = 2 sqrt(3) =
-    # 3.4641: p = 0.0742
-    found = paired(1.0, 2.0, 3.0)
-    assert (found.mean, found.sd) == (2.0, 1.0)
-    assert found.half_width == pytest.approx(4.302653 / 3**0.5, rel=1e-6)
-    assert found.p_value == pytest.approx(0.0741799, rel=1e-5)
 
 
 @given(two_methods())
@@ -105,10 +90,6 @@ def test_interval_and_p_are_those_of_a_paired_t_test(methods):
     )
 
 
-def test_two_pairs_have_neither_interval_nor_p():
-    assert all_nan(paired(1.0, 1.1).half_width, paired(1.0, 1.1).p_value, paired(1.0).sd)
-
-
 def test_the_same_difference_at_every_seed():
     none, some = paired(0.0, 0.0, 0.0), paired(0.3, 0.3, 0.3)
     assert (none.p_value, none.half_width) == (1.0, 0.0)
@@ -120,16 +101,12 @@ def test_part_of_a_printed_gain():
     assert found.part_of(4.0) == pytest.approx((0.5, -0.1210345, 1.1210345))
     assert found.part_of(-4.0) == pytest.approx((-0.5, -1.1210345, 0.1210345))
     assert all_nan(*found.part_of(0.0), *paired(1.0, 2.0).part_of(1.0))
+    untrained = PairedDifferences({None: 77.0}, {None: 75.0}).part_of(4.0)
+    assert untrained[0] == 0.5
+    assert all_nan(*untrained[1:])
 
 
 # --- Permutation test ---
-
-
-def test_permutation_p_by_hand():
-    # |sum| of the eight patterns of +-1 +-2 +-3: 6 6 4 4 2 2 0 0; observed 4 (-1 + 2 + 3)
-    assert paired(-1.0, 2.0, 3.0).permutation_p == 4 / 8
-    assert paired(1.0, 2.0, 3.0).permutation_p == 2 / 8
-    assert paired(1.0, 2.0, -3.0).permutation_p == 1.0
 
 
 @given(st.lists(st.integers(-30, 30), min_size=1, max_size=8))
@@ -137,13 +114,6 @@ def test_permutation_p_is_the_share_of_sign_patterns_at_least_as_far(differences
     signs = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
     oracle = np.mean(np.abs(signs @ differences) >= abs(sum(differences)))
     assert paired(*map(float, differences)).permutation_p == pytest.approx(oracle)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 10])
-def test_smallest_permutation_p(n):
-    smallest = paired(*(1.0 + 0.01 * seed for seed in range(n))).permutation_p
-    assert smallest == pytest.approx(2 / 2**n)
-    assert (smallest < 0.05) == (n >= 6)
 
 
 def test_many_seeds_are_drawn_and_p_is_never_zero():
@@ -156,7 +126,7 @@ def test_many_seeds_are_drawn_and_p_is_never_zero():
     exact = np.mean(np.abs(signs @ mixed.differences) >= abs(sum(mixed.differences)) - 1e-12)
     error = (exact * (1 - exact) / PATTERNS) ** 0.5
     assert mixed.permutation_p == pytest.approx(exact, abs=5 * error)
-    assert mixed.permutation_p == paired(*mixed.differences).permutation_p
+    assert mixed.permutation_p == paired(*(-value for value in mixed.differences)).permutation_p
 
 
 # --- Probability of improvement ---
@@ -171,15 +141,6 @@ def test_probability_of_improvement_by_hand():
     half = z2**0.5 / (1 + z2 / 4) * (0.625 * 0.375 / 4 + z2 / 64) ** 0.5
     assert found.improvement == 0.625
     assert found.improvement_interval == pytest.approx((centre - half, centre + half), rel=1e-6)
-
-
-@given(st.integers(1, 12), st.integers(0, 12))
-def test_interval_of_whole_counts(n, wins):
-    wins = min(wins, n)
-    found = paired(*[1.0] * wins, *[-1.0] * (n - wins))
-    low, high = stats.binomtest(wins, n).proportion_ci(0.95, method="wilson")
-    assert found.improvement_interval == pytest.approx((low, high), abs=1e-9)
-    assert found.improvement_interval == pytest.approx(proportion_confint(wins, n, method="wilson"))
 
 
 # --- Invariants ---
@@ -198,51 +159,13 @@ def test_swapping_the_methods_negates(methods):
     assert one.improvement + other.improvement == pytest.approx(1)
     mirrored = [1 - end for end in reversed(other.improvement_interval)]
     assert one.improvement_interval == pytest.approx(mirrored)
+    (decision,), (mirrored_decision,) = decide([one]), decide([other])
     swapped = {"better": "worse", "worse": "better", "undecided": "undecided"}
-    assert decide([other])[0].word == swapped[decide([one])[0].word]
-    assert decide([other])[0].seeds == decide([one])[0].seeds
-
-
-def test_swapping_negates_where_signs_are_drawn():
-    differences = np.random.default_rng(3).normal(0.3, 1, 15)
-    assert paired(*differences).permutation_p == paired(*-differences).permutation_p
-
-
-@settings(max_examples=40)
-@given(two_methods(), st.data())
-def test_what_a_seed_is_worth_to_both_changes_nothing(methods, data):
-    effect = {seed: data.draw(st.integers(-20, 20)) for seed in methods[0]}
-    shifted = [{seed: value + effect[seed] for seed, value in method.items()} for method in methods]
-    one, other = PairedDifferences(*methods), PairedDifferences(*shifted)
-    assert other.differences == pytest.approx(one.differences)
-    if one.sd > 1e-6:
-        assert everything(other) == pytest.approx(everything(one), rel=1e-6, abs=1e-9)
-
-
-@settings(max_examples=40)
-@given(two_methods(1), st.randoms(use_true_random=False))
-def test_the_names_of_the_seeds_do_not_matter(methods, random):
-    names = sorted(methods[0])
-    renamed = dict(zip(names, random.sample(range(100, 200), len(names)), strict=True))
-    one = PairedDifferences(*methods)
-    other = PairedDifferences(
-        *({renamed[seed]: method[seed] for seed in method} for method in methods)
-    )
-    assert sorted(other.differences) == sorted(one.differences)
-    assert everything(other) == pytest.approx(everything(one), nan_ok=True, abs=1e-9)
-    assert other.improvement == one.improvement
+    assert mirrored_decision.word == swapped[decision.word]
+    assert mirrored_decision.seeds == decision.seeds
 
 
 # --- The number of seeds that would decide ---
-
-
-@pytest.mark.parametrize(
-    ("gain", "sd", "n"), [(1.0, 0.84, 6), (0.5, 0.84, 14), (-2.0, 0.84, 4), (100.0, 0.84, 3)]
-)
-def test_known_numbers_of_seeds(gain, sd, n):
-    # t(0.975; n - 1) 0.84 / sqrt(n): 2.087 (3), 1.337 (4), 1.043 (5), 0.882 (6), 0.508 (13),
-    # 0.485 (14)
-    assert seeds_to_show(gain, sd) == n
 
 
 @given(st.floats(0.05, 20), st.floats(0.05, 5), st.floats(1e-4, 0.2))
@@ -256,12 +179,8 @@ def test_seeds_to_decide_are_the_fewest(gain, sd, level):
     else:
         assert excludes_zero(found)
         assert found == 3 or not excludes_zero(found - 1)
-
-
-def test_no_number_of_seeds_shows_nothing():
-    assert seeds_to_show(0.0, 1.0) is None
-    assert seeds_to_show(1.0, math.nan) is None
-    assert seeds_to_show(0.001, 1.0) is None
+    assert seeds_to_show(0.0, sd) is None
+    assert seeds_to_show(gain, math.nan) is None
 
 
 def test_the_spread_of_few_pairs_comes_from_elsewhere():
@@ -344,10 +263,6 @@ def test_a_family_is_stricter_than_each_alone_and_asks_for_more_seeds(families):
         if found.word == "undecided" and found.seeds is not None:
             assert found.seeds > pair.n
             assert alone.seeds is None or found.seeds >= alone.seeds
-
-
-def test_every_word_has_a_sign_of_its_own():
-    assert len(set(COMPARISON_SYMBOLS.values())) == len(COMPARISON_SYMBOLS) == 3
 
 
 # --- Error rates ---

@@ -1,11 +1,13 @@
 """Printed numbers joined with a suite's: which runs a cell is compared with, and its verdict."""
 
+from itertools import combinations
+
+import numpy as np
 import pytest
 
 from bench.comparison.reproduction import leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.results.suite_results import read_suite
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
@@ -41,6 +43,10 @@ def accuracies(value: float) -> list[dict]:
     return [common | {"task": task} for task in (*TRANSFER_TASKS, "Avg")]
 
 
+def printed_row(source: str, table: str, method: str, backbone: str = "bert-base-uncased"):
+    return {"source": source, "table": table, "method": method, "backbone": backbone}
+
+
 def test_numbers_of_a_cell(tmp_path):
     found = judged(tmp_path, *seeds("simcse", ROWS))
     assert found["ours"] == (75.0, 76.0, 77.0)
@@ -56,10 +62,21 @@ def test_numbers_of_a_cell(tmp_path):
     assert found["cv"] == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
 
 
-def test_the_seven_tasks_and_no_other_aggregation(tmp_path):
+def test_a_task_has_its_scores_over_all_pairs(tmp_path):
     folder = write_suite(tmp_path, seeds("simcse", [{**ROWS[0], "STS12": 60.0}] * 3))
     assert cell(folder, task="STS12")["mean"] == 60.0  # "mean" over parts is 0 in these files
     assert cell(folder)["mean"] == pytest.approx((60.0 + 6 * 75.0) / 7)
+
+
+def test_both_settings_stand_side_by_side(tmp_path):
+    official = steady("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
+    found = judged(tmp_path, *official, *steady("simcse", [60.0] * 9, setting="paper"))
+    assert found["ours"] == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
+    assert (found["other_setting"], found["other"]) == ("paper", (60.0,) * 9)
+    assert (found["other_mean"], found["other_verdict"]) == (60.0, "lower")
+    assert found["rank"] == 4  # 77, 78 and 79 are above 76.25
+    best = np.mean([max(five) for five in combinations(found["ours"], 5)])
+    assert found["best_of_five"] == pytest.approx(best)
 
 
 # SSCL, Table 2 on bert-large; the papers that it quotes weight subsets by their pairs.
@@ -96,64 +113,90 @@ def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path, row, text, 
     assert without["verdict"] == "not run"
 
 
-def test_both_settings_stand_side_by_side(tmp_path):
-    found = judged(tmp_path, *seeds("simcse", ROWS), *seeds("simcse", ROWS[:2], setting="paper"))
-    assert found["ours"] == (75.0, 76.0, 77.0)
-    assert (found["other_setting"], found["other"]) == ("paper", (75.0, 76.0))
-    assert found["other_mean"] == 75.5
-
-
-def test_untrained_cells_go_by_tolerance(tmp_path):
-    entry = {"method": "untrained", "setting": "paper", "seed": None, "scores": CLOSE}
-    folder = write_suite(tmp_path, [entry])
-    assert cell(folder, "simcse-zh-noise", "Figure 7", "BERT")["verdict"] == "reproduced"  # 56.70
-    quoted = cell(folder, "is-cse", "Table 1", "BERT")  # 56.80 is misprinted there
-    assert (quoted["verdict"], quoted["deterministic"]) == ("lower", True)
-    assert cell(folder, "is-cse", "Table 1", "BERT", task="STS16")["verdict"] == "reproduced"
+# 2.05 is printed.
+DELTA = {"source": "is-cse", "table": "Abstract", "method": "IS-CSE minus SimCSE"}
+IS_CSE = steady("is-cse", [78.0, 79.0, 80.0])
+SIMCSE = steady("simcse", [75.0, 76.0, 77.0])
+SKIPPED = DIVERGED | {"status": "skipped", "reason": "this backbone has no layer 11"}
+IS_BERT = steady("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
+FLOW = {"method": "untrained[pooler=avg_first_last]+flow", "scores": CLOSE}
+OTHER_SEED = steady("is-cse", [78.0])[0] | {"seed": 50}
 
 
 @pytest.mark.parametrize(
-    ("off", "verdict"), [(0.0999, "reproduced"), (0.101, "higher"), (-0.101, "lower")]
-)
-def test_maps_go_by_tolerances_of_their_own(tmp_path, off, verdict):
-    base, large = (f"bert-{size}-uncased" for size in ("base", "large"))
-    is_cse, sscl = ("is-cse", "Table 1", "BERT-whitening", base), ("sscl", "Table 2", "BERT-flow")
-    first_last = "untrained[pooler=avg_first_last]"
-    for text, setting, names in (
-        (f"{first_last}+whitening", "paper", is_cse),  # other text
-        (f"{first_last}+flow[source=target]", "official", (*sscl, large)),
-    ):
-        entry = {"method": text, "setting": setting, "seed": None, "backbone": names[3]}
-        printed = float(
-            cell(write_suite(tmp_path / text, [entry]), *names, task="STS-B")["printed"]
-        )
-        entry["scores"] = {"STS-B": printed + 10 * off}
-        folder = write_suite(tmp_path / f"{text}2", [entry])
-        assert cell(folder, *names, task="STS-B")["verdict"] == verdict
-
-
-def test_a_flow_of_unknown_length_is_not_judged(tmp_path):
-    entry = {"method": "untrained[pooler=avg_first_last]+flow", "seed": None}
-    found = judged(
-        tmp_path,
-        entry | {"scores": CLOSE},
-        **WHERE | {"source": "is-cse", "table": "Table 1", "method": "BERT-flow"},
-    )
-    assert found["verdict"] == "not comparable"
-    assert "does not state the rate and the steps" in found["reason"]
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
+    ("runs", "where", "verdict", "reason"),
     [
-        ({"corpus": "wiki-mini"}, "trained on wiki-mini"),
-        ({"data": "world"}, "scored on world"),
-        ({"recipe_changes": {"sentences": 100, "threads": 2}}, "recipe changed (sentences)"),
+        (SIMCSE[:0], {}, "not run", "no scores in this suite"),
+        ([SKIPPED], {}, "not run", "this backbone has no layer 11"),
+        (seeds("simcse", [{"STS12": 70.0}]), {}, "not run", "this score is not in the suite"),
+        ([], printed_row("is-cse", "Table 8", "Skip-thought", "skip-thought"), "not run",
+         "training data not available"),
+        # The mean of the other seeds would be biased.
+        ([*SIMCSE, DIVERGED], {}, "diverged", "1 of 4 seeds diverged"),
+        # Not even where it agrees.
+        (steady("simcse", [76.25] * 3, corpus="wiki-mini"), {}, "not comparable",
+         "trained on wiki-mini"),
+        (steady("simcse", [76.25] * 3, data="world"), {}, "not comparable", "scored on world"),
+        (steady("simcse", [76.25] * 3, recipe_changes={"sentences": 100, "threads": 2}), {},
+         "not comparable", "recipe changed (sentences)"),
+        (steady("simcse", [76.25] * 3, recipe_changes={"threads": 4, "precision": "float32"}), {},
+         "reproduced", "our mean "),
+        ([FLOW], printed_row("is-cse", "Table 1", "BERT-flow"), "not comparable",
+         "does not state the rate and the steps"),
+        (IS_BERT, printed_row("is-cse", "Table 8", "IS-BERT"), "not comparable",
+         "print may be of IS-BERT trained on each task's own text"),
+        (IS_BERT, printed_row("is-cse", "Table 1", "IS-BERT"), "reproduced", "our mean "),
+        # A difference is no better than its worse side.
+        ([*IS_CSE, *SIMCSE, DIVERGED], DELTA, "diverged", "1 of 7 seeds diverged"),
+        (IS_CSE, DELTA, "not run", "no scores in this suite"),
+        ([*IS_CSE, SKIPPED], DELTA, "not run", "this backbone has no layer 11"),
+        ([*IS_CSE, *steady("simcse", [75.0], data="world")], DELTA, "not comparable",
+         "scored on world"),
+        ([*IS_CSE[:1], *SIMCSE[:1]], DELTA, "inconclusive", "n = 1; at least 3 seeds are needed"),
+        ([OTHER_SEED, *SIMCSE], DELTA, "inconclusive",
+         "the two runs have no seed in common; at least 3 seeds are needed"),
     ],
-)
-def test_another_experiment_is_never_called_a_reproduction(tmp_path, more, words):
-    found = judged(tmp_path, *steady("simcse", [76.25] * 3, **more))
-    assert (found["verdict"], found["reason"], found["mean"]) == ("not comparable", words, 76.25)
+)  # fmt: skip
+def test_what_cannot_be_judged_says_why(tmp_path, runs, where, verdict, reason):
+    found = judged(tmp_path, *runs, **where)
+    assert found["verdict"] == verdict
+    assert reason in found["reason"]
+    if verdict == "inconclusive":
+        assert (found["seeds"], found["spread_known"]) == (3, False)
+
+
+BASE, LARGE = "bert-base-uncased", "bert-large-uncased"
+
+
+@pytest.mark.parametrize(
+    ("method", "where", "tolerance"),
+    [
+        ("untrained@paper", printed_row("is-cse", "Table 1", "BERT", BASE), 0.03),
+        ("untrained[pooler=avg_first_last]+whitening@paper",  # of other text
+         printed_row("is-cse", "Table 1", "BERT-whitening", BASE), 1.0),
+        ("untrained[pooler=avg_first_last]+flow[source=target]@official",
+         printed_row("sscl", "Table 2", "BERT-flow", LARGE), 1.0),
+    ],
+)  # fmt: skip
+def test_what_is_not_trained_goes_by_tolerance(tmp_path, method, where, tolerance):
+    text, _, setting = method.partition("@")
+    entry = {"method": text, "setting": setting, "backbone": where["backbone"]}
+    where |= {"task": "STS-B"}
+    printed = float(judged(tmp_path, entry, **where)["printed"])
+    for off, verdict in ((0.9, "reproduced"), (1.1, "higher"), (-1.1, "lower")):
+        scores = {"STS-B": printed + off * tolerance}
+        found = judged(tmp_path / str(off), entry | {"scores": scores}, **where)
+        assert (found["verdict"], found["deterministic"]) == (verdict, True)
+
+
+def test_a_suite_says_what_deviates(tmp_path):
+    run = SIMCSE[0]
+    other = {"corpus": "wiki-mini", "recipe_changes": {"sentences": 9}}
+    assert read_suite(write_suite(tmp_path / "own", [run])).remark == ""
+    assert read_suite(write_suite(tmp_path / "other", [run | other])).remark == (
+        "Trained on wiki-mini, recipe changed (sentences). "
+        "Do not compare these numbers with any paper."
+    )
 
 
 def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
@@ -170,35 +213,6 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     found = cell(tmp_path, **transfer)
     assert (found["verdict"], found["reason"]) == ("not comparable", "classifiers of mode dev")
     assert cell(tmp_path)["verdict"] == "reproduced"
-
-
-def test_a_run_that_does_not_measure_what_is_printed_is_shown_and_not_judged(tmp_path):
-    """Even where it agrees; the same method is judged where nothing deviates."""
-    runs = steady("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
-    transfer = {"source": "is-cse", "table": "Table 8", "method": "IS-BERT"}
-    found = judged(tmp_path, *runs, **transfer)
-    assert (found["verdict"], found["mean"], found["n"]) == ("not comparable", 85.83, 3)
-    assert found["reason"].startswith("print may be of IS-BERT trained on each task's own text")
-    assert cell(tmp_path, **transfer | {"table": "Table 1"})["verdict"] == "reproduced"
-    assert judged(tmp_path / "empty", **transfer)["verdict"] == "not run"
-
-
-@pytest.mark.parametrize(
-    ("more", "remark"),
-    [
-        ({}, ""),
-        ({"corpus": "wiki-mini"}, "Trained on wiki-mini"),
-        ({"recipe_changes": {"sentences": 9}}, "Recipe changed (sentences)"),
-    ],
-)
-def test_remark_of_a_suite(tmp_path, more, remark):
-    end = ". Do not compare these numbers with any paper." if remark else ""
-    assert read_suite(write_suite(tmp_path, seeds("simcse", ROWS, **more))).remark == remark + end
-
-
-def test_threads_and_precision_change_nothing(tmp_path):
-    more = {"recipe_changes": {"threads": 4, "precision": "float32"}}
-    assert judged(tmp_path, *seeds("simcse", ROWS, **more))["verdict"] == "inconclusive"
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
@@ -224,27 +238,6 @@ def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
     assert judged(tmp_path, *runs)["ours"] == (75.0, 76.0, 77.0)
 
 
-def test_one_diverged_seed_is_not_averaged_away(tmp_path):
-    found = judged(tmp_path, *seeds("simcse", ROWS), DIVERGED)
-    assert (found["verdict"], found["reason"]) == ("diverged", "1 of 4 seeds diverged")
-    assert found["n"] == 3
-    alone = judged(tmp_path / "alone", DIVERGED)
-    assert (alone["verdict"], alone["n"]) == ("diverged", 0)
-
-
-def test_what_was_not_run_says_why(tmp_path):
-    skipped = {"method": "simcse", "seed": 1, "status": "skipped"}
-    skipped["reason"] = "this backbone has no layer 11"
-    missing = {"method": "gs-infonce", "seed": 1}
-    folder = write_suite(tmp_path, [skipped, missing, *seeds("is-cse", [{"STS12": 70.0}])])
-    assert cell(folder)["reason"] == "this backbone has no layer 11"
-    assert cell(folder, method="GS-InfoNCE")["reason"] == "no scores in this suite"
-    assert cell(folder, "is-cse", "Table 1", "IS-CSE")["reason"] == "this score is not in the suite"
-    skip_thought = cell(folder, "is-cse", "Table 8", "Skip-thought", "skip-thought")
-    assert skip_thought["reason"] == "training data not available"
-    assert set(cells(read_suite(folder))["verdict"]) == {"not run", "inconclusive"}
-
-
 def test_families_are_papers(tmp_path):
     """An average of the same paper counts for the correction, one of another paper does not."""
     base = [{task: value + i % 2 / 10 for task, value in CLOSE.items()} for i in range(5)]
@@ -258,43 +251,18 @@ def test_families_are_papers(tmp_path):
         assert cell(many, *chinese)[name] == cell(many)[name]  # quoted: one question
 
 
-# 2.05 is printed.
-DELTA = {"source": "is-cse", "table": "Abstract", "method": "IS-CSE minus SimCSE"}
-
-
-def test_a_single_difference_has_no_spread_to_go_by(tmp_path):
-    found = judged(tmp_path, *steady("simcse", [75.0]), *steady("is-cse", [78.0]), **DELTA)
-    assert found[["verdict", "n", "seeds", "spread_known"]].tolist() == [
-        "inconclusive",
-        1,
-        3,
-        False,
-    ]
-    assert found["reason"] == "n = 1; at least 3 seeds are needed"
-    assert judged(tmp_path / "prior", *steady("simcse", [75.0]))["spread_known"]
-
-
-def test_a_difference_is_taken_seed_by_seed(tmp_path):
-    runs = [*steady("simcse", [75.0, 77.0, 76.0]), *steady("is-cse", [78, 79, 80])]
-    found = judged(tmp_path, *runs, **DELTA)
-    assert found["ours"] == (3.0, 2.0, 4.0)
+def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
+    runs = [*steady("simcse", [75.0, 77.0, 76.0, 1.0]), *steady("is-cse", [78, 79, 80])[::-1]]
+    paper = [*steady("simcse", [74.0, 73.0]), *steady("is-cse", [74.5, 74.5])]
+    runs += [entry | {"setting": "paper"} for entry in paper]
+    found = judged(tmp_path / "some", *runs, **DELTA)
+    assert sorted(found["ours"]) == [2.0, 3.0, 4.0]
     assert (found["run"], found["minus"]) == ("is-cse@official", "simcse@official")
-    assert (found["n"], found["mean"], found["sd"]) == (3, 3.0, 1.0)
+    assert found["other"] == (0.5, 1.5)
     assert found["difference"] == pytest.approx(3.0 - 2.05)
     # No prior: t(0.975, 2) = 4.30265, times the root of 4/3
     assert found["half_width"] == pytest.approx(4.30265 * (4 / 3) ** 0.5, abs=1e-4)
     assert (found["verdict"], found["measured_on"]) == ("inconclusive", "bert-base-uncased")
-
-
-def test_only_seeds_that_both_have_are_subtracted(tmp_path):
-    simcse, is_cse = steady("simcse", [70, 71, 73]), steady("is-cse", [80, 81, 82])
-    shuffled = [entry | {"seed": seed} for entry, seed in zip(is_cse, (7, 2, 0), strict=True)]
-    found = judged(tmp_path / "some", *simcse, *shuffled, **DELTA)
-    assert found["ours"] == (81.0 - 73.0, 82.0 - 70.0)
-    apart = [entry | {"seed": entry["seed"] + 50} for entry in shuffled]
-    none = judged(tmp_path / "none", *simcse, *apart, **DELTA)
-    assert (none["n"], none["verdict"], none["seeds"]) == (0, "inconclusive", 3)
-    assert none["reason"] == "the two runs have no seed in common; at least 3 seeds are needed"
 
 
 @pytest.mark.parametrize(
@@ -330,29 +298,6 @@ def test_what_has_no_seeds_is_subtracted_from_every_seed(tmp_path):
     assert (found["ours"], found["deterministic"]) == ((30.0, 31.0, 35.0), False)
     # A method with one setting is used for both.
     assert (found["other_setting"], found["other"]) == ("paper", (28.0,))
-
-
-def test_the_other_setting_of_a_difference_is_that_of_both_runs(tmp_path):
-    official = [*steady("simcse", [75.0]), *steady("is-cse", [78.0])]
-    paper = [*steady("simcse", [74.0, 73.0]), *steady("is-cse", [74.5, 74.5])]
-    paper = [entry | {"setting": "paper"} for entry in paper]
-    found = judged(tmp_path, *official, *paper, **DELTA)
-    assert (found["ours"], found["other"]) == ((3.0,), (0.5, 1.5))
-
-
-def test_a_difference_is_no_better_than_its_worse_side(tmp_path):
-    good = steady("is-cse", [78.0, 79.0, 80.0])
-    simcse, elsewhere = (steady("simcse", [75, 76, 77], **more) for more in ({}, {"data": "world"}))
-    skipped = {"method": "simcse", "seed": 1, "status": "skipped", "reason": "too deep"}
-    for place, (others, verdict, reason) in enumerate((
-        ([*simcse, DIVERGED], "diverged", "1 of 7 seeds diverged"),
-        ([], "not run", "no scores in this suite"),
-        ([skipped], "not run", "too deep"),
-        (elsewhere, "not comparable", "scored on world"),
-    )):  # fmt: skip
-        found = judged(tmp_path / str(place), *good, *others, **DELTA)
-        assert (found["verdict"], found["reason"]) == (verdict, reason)
-        assert found["n"] == (3 if others and others != [skipped] else 0)
 
 
 def dev(**scores: float) -> list[dict]:
@@ -438,71 +383,30 @@ def test_the_prior_is_of_spearman_alone(tmp_path):
     assert found["half_width"] == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
 
 
-def test_a_failed_run_is_not_one_that_is_yet_to_come(tmp_path):
-    """Mutation caught: both counted as missing."""
-    missing = [{"method": "simcse", "seed": seed} for seed in (2, 3)]
-    folder = write_suite(tmp_path, [*seeds("simcse", [{"STS12": 70.0}]), *missing])
-    write_json(folder / "runs" / "run001" / "failure.json", {})
+def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
+    """Mutations caught: sorted by the average of all tasks, which may be missing; rows without a
+    backbone where the plan has them; failed runs counted as missing."""
+    tasks = {"tasks": ["STS-B", "SICK-R"]}
+    methods = {"word-overlap": 99.0, "simcse": 60.0, "is-cse": 90.0, "sscl": 70.0}
+    runs = [run | tasks for name, value in methods.items() for run in steady(name, [value])]
+    for run in runs:
+        run["scores"] = {task: run["scores"][task] for task in tasks["tasks"]}
+    runs[0] |= {"backbone": "none"}
+    runs += [{"method": "simcse", "seed": seed} | tasks for seed in (7, 8, 9)]
+    runs.append(DIVERGED | tasks | {"method": "gs-infonce"})
+    runs += [run | tasks for run in seeds("sscl", [{"STS-B": 50.0}], backbone="roberta-base")]
+    folder = write_suite(tmp_path, runs)
+    write_json(folder / "runs" / "run004" / "failure.json", {})
     suite = read_suite(folder)
-    assert suite.partial == "Partial: 1 of 3 runs have been made, 1 failed."
-    assert list(leaderboard(suite)["remark"]) == ["1 failed; 1 missing"]
-
-
-def test_leaderboard_is_sorted_and_counts_what_is_missing(tmp_path):
-    untrained = {"method": "untrained", "setting": "paper", "seed": None, "scores": CLOSE}
-    folder = write_suite(
-        tmp_path,
-        [
-            untrained | {"backbone": "roberta-base"},
-            *seeds("simcse", ROWS[:2]),
-            *steady("is-cse", [80.0]),
-            {"method": "simcse", "seed": 7},
-            *seeds("sscl", ROWS, backbone="roberta-base"),
-            DIVERGED | {"method": "gs-infonce"},
-        ],
-    )
-    board = leaderboard(read_suite(folder))
-    assert board[["backbone", "method", "n", "remark"]].to_numpy().tolist() == [
-        ["roberta-base", "sscl", 3, ""],
-        ["roberta-base", "untrained", 1, ""],
-        ["bert-base-uncased", "is-cse", 1, ""],
-        ["bert-base-uncased", "simcse", 2, "1 missing"],
-        ["bert-base-uncased", "gs-infonce", 0, "1 diverged: loss is nan"],
+    assert suite.partial == "Partial: 6 of 9 runs have been made, 1 failed."
+    board = leaderboard(suite)
+    assert board[["backbone", "method", "n", "averages", "remark"]].to_numpy().tolist() == [
+        ["bert-base-uncased", "is-cse", 1, (90.0,), ""],
+        ["bert-base-uncased", "sscl", 1, (70.0,), ""],
+        ["bert-base-uncased", "simcse", 1, (60.0,), "1 failed; 2 missing"],
+        ["bert-base-uncased", "gs-infonce", 0, (), "1 diverged: loss is nan"],
+        ["roberta-base", "sscl", 1, (), ""],
+        ["none", "word-overlap", 1, (99.0,), ""],
     ]
-    simcse = board.iloc[3]
-    assert (simcse["Avg"], simcse["averages"]) == (75.5, (75.0, 76.0))
-    assert simcse["Avg sd"] == pytest.approx(0.5**0.5)
-
-
-def test_every_leaderboard_is_best_first_and_ends_without_backbone(tmp_path):
-    """Of a board with a part of its tasks too. Mutations caught: sorted by the average of all
-    tasks, which is missing; rows without a backbone where the plan has them."""
-    tasks = ["STS-B", "SICK-R"]
-    values = {"word-overlap": 99.0, "simcse": 60.0, "is-cse": 90.0, "sscl": 70.0}
-    runs = [
-        {"method": method, "backbone": "none" if method == "word-overlap" else "bert-base-uncased"}
-        | {"tasks": tasks, "scores": dict.fromkeys(tasks, value)}
-        for method, value in values.items()
-    ]
-    board = leaderboard(read_suite(write_suite(tmp_path, runs)))
-    assert list(board["method"]) == ["is-cse", "sscl", "simcse", "word-overlap"]
-    assert list(board["averages"]) == [(90.0,), (70.0,), (60.0,), (99.0,)]
     assert board["Avg"].isna().all()  # of all seven
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("plan.json", None, "does not exist"),
-        ("plan.json", {"suite": "paper"}, "is not a plan"),
-        ("scores/run000.json", {"records": []}, "not a scores file"),
-        ("scores/run000.json", {"provenance": {}, "records": []}, "scores of a model outside"),
-    ],
-)
-def test_damaged_files_are_named(tmp_path, name, content, message):
-    folder = write_suite(tmp_path, seeds("simcse", ROWS))
-    (folder / name).unlink()
-    if content is not None:
-        write_json(folder / name, content)
-    with pytest.raises(UserError, match=message):
-        cells(read_suite(folder))
+    assert board.loc[0, ["STS-B", "STS-B n"]].tolist() == [90.0, 1]

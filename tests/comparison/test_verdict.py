@@ -20,8 +20,6 @@ from bench.comparison.statistics import (
 )
 from bench.comparison.verdict import (
     TOLERANCES,
-    VERDICT_MEANINGS,
-    VERDICT_SYMBOLS,
     VerdictInput,
     tolerance,
     verdicts,
@@ -50,12 +48,6 @@ def verdict(printed, ours, **rest):
 # --- The intervals ---
 
 
-def test_half_width_of_a_known_sample():
-    # mean 2, sd 1, n 3: t(0.975, 2) = 4.302653, times sqrt(4 / 3)
-    assert Prediction([1, 2, 3]).half_width() == pytest.approx(4.302653 * 1.154701, rel=1e-6)
-    assert Prediction([1, 2, 3]).mean == 2
-
-
 @pytest.mark.parametrize(("printed", "p"), [(77.38 - 76, 1.0), (1.38, 1.0), (1.39, 0.0)])
 def test_p_value_of_equal_scores_takes_rounding_for_none(printed, p):
     assert Prediction([77.38 - 76.0] * 3).p_value(printed) == p
@@ -79,34 +71,12 @@ def test_p_value_of_a_lower_bound_is_one_sided(ours, printed):
     assert cell.within() in ((True, None) if np.mean(ours) > printed else (False, None))
 
 
-@given(samples, scores, spreads)
-def test_interval_and_p_value_agree(ours, printed, prior):
-    prediction = Prediction(ours, prior)
-    inside = abs(printed - prediction.mean) <= prediction.half_width()
-    if abs(abs(printed - prediction.mean) - prediction.half_width()) > 1e-6:
-        assert inside == (prediction.p_value(printed) >= 0.05)
-
-
 def test_prior_counts_as_five_degrees_of_freedom():
     # ours: sd 1, df 2; prior: sd 2, df 5 -> sqrt((5 * 4 + 2 * 1) / 7)
     assert pooled_sd(1.0, 3, 2.0) == pytest.approx((22 / 7) ** 0.5)
     assert Prediction([1, 2, 3], 2.0).df == 2 + PRIOR_DF == 7
-
-
-@given(spreads, st.integers(2, 100), spreads)
-def test_prior_widens_and_never_narrows(sd, n, prior):
-    assert sd <= pooled_sd(sd, n, prior) <= max(sd, prior) * (1 + 1e-12)
-
-
-def test_prior_fades_with_the_number_of_seeds():
-    assert pooled_sd(0.5, 100_000, 2.0) == pytest.approx(0.5, rel=1e-3)
-    assert pooled_sd(0.5, 1, 2.0) == pytest.approx(2.0)
-
-
-def test_one_score_and_a_prior_predict():
-    assert Prediction([1.0], 0.5).half_width() == pytest.approx(
-        stats.t.ppf(0.975, PRIOR_DF) * 0.5 * 2**0.5
-    )
+    alone = Prediction([1.0], 0.5).half_width()
+    assert alone == pytest.approx(stats.t.ppf(0.975, PRIOR_DF) * 0.5 * 2**0.5)
 
 
 @given(samples, scores, st.floats(0.1, 5))
@@ -159,24 +129,6 @@ def test_deterministic_numbers_go_by_tolerance_alone(ours, kind):
     assert verdict(77.63, [ours], tolerance=0.02, deterministic=True).kind == kind
 
 
-def test_two_seeds_are_inconclusive_however_close():
-    found = verdict(75.0, [75.0, 75.0], tolerance=1.0, prior_sd=0.2)
-    assert (found.kind, found.seeds) == ("inconclusive", FEWEST_SEEDS)
-
-
-def test_a_wide_spread_never_hides_a_distance_that_it_cannot_explain():
-    found = verdict(75.0, [63.0, 65.0, 67.0, 64.0, 66.0], tolerance=1.0, prior_sd=0.8)
-    assert (found.kind, found.within) == ("lower", False)
-
-
-def test_seeds_that_decide_for_simcse_on_bert_base():
-    # 90 % interval within 1 point: t(0.95, n + 4) * 0.8439 / sqrt(n) falls below 1 at n = 3
-    sd = prior_sd("bert-base-uncased", "Avg")
-    assert stats.t.ppf(0.95, 7) * sd / 3**0.5 < 1
-    assert VerdictInput(75.0, [75.0], 1.0, prior_sd=sd).seeds_to_decide == 3
-    assert VerdictInput(75.8, [75.0], 1.0, prior_sd=sd).seeds_to_decide > 20
-
-
 @given(samples, scores, priors, st.floats(0.5, 4))
 def test_seeds_to_decide_are_the_fewest(ours, printed, prior, allowed):
     cell = VerdictInput(printed, ours, allowed, prior_sd=prior)
@@ -189,6 +141,8 @@ def test_a_mean_at_the_edge_of_its_tolerance_has_no_number_of_seeds():
     found = verdict(76.0, OURS, tolerance=1.0, prior_sd=PRIOR)
     assert (found.kind, found.seeds) == ("inconclusive", None)
     assert "more than 1,000 seeds" in found.reason
+    two = verdict(75.0, [75.0, 75.0], tolerance=1.0, prior_sd=0.2)  # however close
+    assert (two.kind, two.seeds) == ("inconclusive", FEWEST_SEEDS)
 
 
 @given(samples, scores, priors)
@@ -283,25 +237,16 @@ def test_numbers_without_a_test_and_tasks_do_not_count_for_averages():
         ("untrained", "STS12", None, 0.03),
         ("transfer", "MR", None, 0.3),
         ("transfer", "TREC", None, 1.0),
-        ("transfer", "Avg", None, 0.3),
         ("trained, transfer", "MRPC", None, 2.0),
-        ("trained", "Avg", 0.84, 1.0),
         ("trained", "Avg", 1.74, 1.0),
         ("trained", "STS12", 0.75, 1.5),
         ("trained", "STS12", 1.51, 2.0),
         ("trained", "STS16", 0.27, 1.0),
-        ("trained, transfer", "MR", None, 1.0),
         ("trained, transfer", "Avg", None, 0.5),
     ],
 )
 def test_tolerances(kind, task, prior, points):
     assert tolerance(TOLERANCES[kind], task, prior) == pytest.approx(points)
-
-
-def test_every_verdict_has_a_sign_of_its_own_and_a_meaning():
-    assert VERDICT_SYMBOLS.keys() == VERDICT_MEANINGS.keys()
-    assert len(set(VERDICT_SYMBOLS.values())) == len(VERDICT_SYMBOLS)
-    assert all(entry.reason for entry in TOLERANCES.values())
 
 
 # --- Operating characteristics: the public seeds of SimCSE, and normal draws with their moments ---
@@ -333,13 +278,6 @@ def test_five_seeds_eight_points_below(backbone, normal):
     found = rule.rates(backbone, 5, 8, papers=PAPERS, normal=normal)
     assert found["outside"] >= 0.999
     assert found["lower"] >= (0.7 if backbone == "bert-large-uncased" else 0.95)
-
-
-def test_power_grows_with_the_gap_and_with_the_seeds():
-    lower = [rule.rates(rule.BACKBONES[0], 8, gap, papers=200)["lower"] for gap in (0, 3, 6)]
-    assert lower[0] <= 0.01 < lower[1] < lower[2]
-    few, many = (rule.rates(rule.BACKBONES[0], n, 3, papers=200)["lower"] for n in (3, 20))
-    assert few < many
 
 
 # --- Grown suites ---

@@ -9,7 +9,7 @@ import yaml
 
 from bench.report.figures.measured import Kind, PaperFigure, load_figures
 from bench.report.figures.papers import DRAW
-from bench.reported import SOURCES, curves
+from bench.reported import FOLDER, SOURCES, curves
 from bench.utils.errors import UserError
 from tests.support.printed_numbers import mapped
 
@@ -58,19 +58,6 @@ def test_printed_tables_are_ones_that_are_printed():
             assert table == "released logs" or (figure.source, table) in tables, (figure.id, table)
 
 
-def test_sweeps_hold_the_numbers_that_print_has():
-    sweeps = [figure for figure in load_figures() if figure.kind == "sweep"]
-    xs = {one.id: [x for series in one.series for x, _ in series.points] for one in sweeps}
-    layers = list(range(12))
-    assert xs == {"G5": [0, 0, 0.5, 1, 2, 3, 4, 8, 16], "S6": layers, "S7": layers}
-
-
-def test_a_list_of_backbones_is_a_series_each():
-    (figure,) = [figure for figure in load_figures() if figure.id == "I8"]
-    assert len(figure.series) == 8
-    assert {series.label for series in figure.series} == {"SimCSE", "IS-CSE"}
-
-
 def test_released_logs():
     logs = curves()
     counts = logs.groupby(["method", "backbone"], sort=False).size()
@@ -82,30 +69,18 @@ def test_released_logs():
     assert logs["value"].between(50, 90).all()
 
 
-SERIES = {"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}
-ENTRY: dict[str, Any] = {
-    "id": "A",
-    "source": "sscl",
-    "figure": "Figure 9",
-    "title": "a title",
-    "kind": "sweep",
-    "x": "number",
-    "scores": [["Avg", "test"]],
-    "series": [SERIES],
-}
-
-
-def read(folder: Path, entry: Any) -> PaperFigure:
+def read(folder: Path, number: int, **changes: Any) -> PaperFigure:
+    """An entry of figures.yaml, changed."""
+    figures = yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))["figures"]
     path = folder / "figures.yaml"
-    path.write_text(yaml.safe_dump({"figures": [entry]}))
+    path.write_text(yaml.safe_dump({"figures": [figures[number] | changes]}), encoding="utf-8")
     return load_figures(path)[0]
 
 
-def test_a_good_entry_is_read(tmp_path):
-    figure = read(tmp_path, ENTRY)
-    assert figure.stem == "sscl_figure-9"
-    assert figure.heading == "SSCL, Figure 9: a title"
-    assert figure.scores == [("Avg", "test")]
+def test_an_entry_is_read(tmp_path):
+    series = [{"label": "one", "backbone": "bert-base-uncased", "runs": {1: "simcse@official"}}]
+    figure = read(tmp_path, IDS.index("S6"), series=series, title="a title")
+    assert (figure.stem, figure.heading) == ("sscl_figure-3a", "SSCL, Figure 3a: a title")
     assert figure.series[0].points == [(1.0, ["simcse@official"])]
 
 
@@ -118,4 +93,4 @@ def test_a_good_entry_is_read(tmp_path):
 )
 def test_mistakes_are_named(tmp_path, changes, message):
     with pytest.raises(UserError, match=message):
-        read(tmp_path, ENTRY | changes)
+        read(tmp_path, 0, **changes)

@@ -17,7 +17,6 @@ from bench.report.figures.compared import (
     NAME_SIZE,
     board_figure,
     comparison,
-    core,
     figure_stems,
     versus_figure,
 )
@@ -63,6 +62,9 @@ def test_seeds_stand_around_the_printed_stroke(suite):
     assert len(texts) == len(names)
     assert texts[names.index("BERT (first-last avg)")] == "↓ lower"  # 56.80 is printed
     assert texts[names.index("CT-BERT")] == "– not run"
+    drawn = [line for line in panel.get_lines() if line.get_marker() in ("o", "s")]
+    assert "none" not in {line.get_markerfacecolor() for line in drawn}
+    assert "ours, paper settings" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 @pytest.mark.parametrize(
@@ -123,19 +125,6 @@ def test_not_comparable_is_hollow_and_named(tmp_path):
     assert texts == ["printed", "ours, official settings, not comparable with print"]
 
 
-def test_both_settings_are_full_where_they_are_comparable(suite):
-    with matplotlib.rc_context(STYLE):
-        figure = comparison(
-            read_suite(suite), figure_stems(judge(read_suite(suite)))["sscl_table-7"]
-        )
-    drawn = [line for line in figure.axes[0].get_lines() if line.get_marker() in ("o", "s")]
-    assert {line.get_marker() for line in drawn} == {"o", "s"}
-    assert "none" not in {line.get_markerfacecolor() for line in drawn}
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "ours, paper settings" in texts
-    assert not [text for text in texts if "open" in text]
-
-
 def test_a_row_may_be_undecided_although_its_interval_excludes_zero(tmp_path):
     """Two gains whose p is between 0.025 and 0.05: Holm's correction doubles it."""
     gains = [dict.fromkeys(STS_TASKS, 75.0 + gain) for gain in (0.5, 1.0, 1.5)]
@@ -165,65 +154,23 @@ def test_leaderboard_draws_every_seed(suite):
     assert texts == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70", "56.70"]  # the last beside an arrow
 
 
-def test_an_encoder_without_a_backbone_stands_in_for_none(tmp_path):
+def test_a_panel_without_a_backbone_says_so(tmp_path):
+    """That of an encoder whose score is printed is of the printed backbone."""
     mapping = "published[model=johngiorgi/declutr-base,pooler=avg]"
-    run = {"method": mapping, "setting": "paper", "backbone": "none", "scores": ROWS[0]}
-    own = read_suite(write_suite(tmp_path, [run, *seeds("simcse", ROWS, backbone="roberta-base")]))
-    table = figure_stems(judge(own))["is-cse_table-1"]
-    assert "none" in {c.ours.measured_on for c in table if c.number.backbone == "roberta-base"}
+    encoder = {"setting": "paper", "backbone": "none", "scores": ROWS[0]}
+    runs = [*seeds("simcse", ROWS, backbone="roberta-base"), {"method": mapping} | encoder]
+    runs.append({"method": "published[model=a]", "label": "Mine (outside encoder)"} | encoder)
+    suite = read_suite(write_suite(tmp_path, runs))
     with matplotlib.rc_context(STYLE):
-        figure = comparison(own, table)
-    titles = [panel.get_title(loc="left") for panel in figure.axes]
+        board = board_figure(suite, leaderboard(suite))
+        versus = versus_figure(suite, *_averages(suite, "Mine"))
+        printed = comparison(suite, figure_stems(judge(suite))["is-cse_table-1"])
+    for figure in (board, versus):
+        titles = {panel.get_title(loc="left") for panel in figure.axes}
+        assert titles == {"roberta-base", "no backbone"}
+    titles = [panel.get_title(loc="left") for panel in printed.axes]
     assert "roberta-base" in titles
     assert not [title for title in titles if "none" in title]
-
-
-@pytest.mark.parametrize(
-    "labels", [["Word overlap"], ["Mine (outside encoder)", "Yours (outside encoder)"]]
-)
-def test_a_panel_without_a_backbone_says_so(labels, tmp_path):
-    texts = [f"published[model=a/{number}]" for number in range(len(labels))]
-    runs = [
-        {"method": text, "setting": "paper", "backbone": "none", "label": label, "scores": ROWS[0]}
-        for text, label in zip(texts, labels, strict=True)
-    ]
-    trained = seeds("simcse", ROWS, backbone="roberta-base")
-    suite = read_suite(write_suite(tmp_path, [*trained, *runs]))
-    with matplotlib.rc_context(STYLE):
-        figure = board_figure(suite, leaderboard(suite))
-    found = [panel.get_title(loc="left") for panel in figure.axes]
-    assert sorted(found) == ["no backbone", "roberta-base"]
-    rows, claims = against(suite, "published[model=a/0]" if len(labels) > 1 else "simcse")
-    rows = rows[(rows["board"] == "sts") & (rows["task"] == "Avg")]
-    with matplotlib.rc_context(STYLE):
-        figure = versus_figure(suite, rows, claims)
-    found = [panel.get_title(loc="left") for panel in figure.axes]
-    assert found == ["roberta-base", "no backbone"][: len(labels)]
-
-
-def test_a_panel_without_scores_names_no_stand_in(tmp_path):
-    run = {"method": "simcse", "seed": 1, "backbone": "toy-bert"}  # planned
-    own = read_suite(write_suite(tmp_path, [run], stand_ins={"bert-base-uncased": "toy-bert"}))
-    table = figure_stems(judge(own))["sscl_table-7"]
-    with matplotlib.rc_context(STYLE):
-        figure = comparison(own, table)
-    assert [panel.get_title(loc="left") for panel in figure.axes] == ["bert-base-uncased"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["printed"]
-
-
-@pytest.mark.parametrize(
-    ("values", "ends"),
-    [
-        ([24, 49, 69, 69.5, 70, 70.5, 71, 71.5], (69, 71.5)),
-        ([69, 69.5, 70, 70.5, 71, 71.5, 95, 110], (69, 71.5)),
-        ([-40, *range(8), 60], (0, 7)),  # on both sides
-        ([70, 72, 72.1, 72.2, 72.3], (70, 72.3)),  # two points are not far
-        ([60, 64, 68, 72, 76, 80], (60, 80)),  # as far as all others
-        ([70], (70, 70)),
-    ],
-)
-def test_core(values, ends):
-    assert core(pd.Series(values)) == ends
 
 
 def scored_marks(panel) -> list[tuple[float, float]]:

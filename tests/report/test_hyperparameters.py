@@ -6,7 +6,6 @@ import pytest
 from bench.datasets.metrics import PRINTED
 from bench.report.hyperparameters import (
     FIELDS,
-    NAMES,
     REASONS,
     backbones,
     hyperparameters,
@@ -14,9 +13,7 @@ from bench.report.hyperparameters import (
     render_hyperparameters,
     resolved,
     run_name,
-    shown_hyperparameters,
 )
-from bench.report.printed_table import NOTHING_RUN
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from tests.support.printed_numbers import printed
@@ -65,20 +62,6 @@ def test_all_are_shown_and_what_differs_says_why(table):
     assert used == set(REASONS)
 
 
-def test_values_by_backbone(table):
-    row = table.query("source == 'gs-infonce-v2' and name == 'M_over_batch_size'").iloc[0]
-    assert row["paper"] == "3"
-    three = "3 (bert-base-uncased, bert-large-uncased, roberta-base)"
-    assert row["official"] == f"{three}; 1.5 (roberta-large)"
-
-
-def test_names_in_tables_are_words(table):
-    names = shown_hyperparameters(table)["Hyper-parameter"]
-    assert not [name for name in names if "_" in name or "figure5" in name]
-    assert {"batch size", "M / batch size", "random seeds of Figure 5"} <= set(names)
-    assert set(NAMES) <= set(NUMBERS["task"])
-
-
 def test_what_a_suite_sets_instead_is_said(tmp_path):
     """Mutation caught: the methods' own values as if the suite had them."""
     changes = [
@@ -94,13 +77,3 @@ def test_what_a_suite_sets_instead_is_said(tmp_path):
     for suffix in ("md", "html"):
         assert said in (tmp_path / f"is-cse_table-2.{suffix}").read_text(encoding="utf-8")
     assert recipe_of(read_suite(write_suite(tmp_path / "t", runs[2:]))) == ""
-
-
-def test_rendered_in_four_formats(tmp_path):
-    render_hyperparameters(tmp_path, NOTHING_RUN)
-    stems = {path.stem for path in tmp_path.glob("*.csv")}
-    assert {"is-cse_table-2", "gs-infonce-v1_table-1", "sscl_implementation-details"} <= stems
-    for suffix in ("md", "tex", "html"):
-        assert {path.stem for path in tmp_path.glob(f"*.{suffix}")} == stems
-    text = (tmp_path / "is-cse_table-2.md").read_text(encoding="utf-8")
-    assert "| roberta-large | IS-CSE | learning rate | 3e-5 | 3e-5 | 3e-5 |" in text

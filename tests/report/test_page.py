@@ -8,7 +8,6 @@ from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import isnan
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -33,6 +32,7 @@ from bench.utils.files import read_json
 from tests.support.page_project import NASTY, write_page, write_project
 
 VOID = {"meta", "img", "link", "br", "input"}
+PLACE = ("aggregation", "task", "split", "metric")  # of a record
 
 
 class Outline(HTMLParser):
@@ -184,92 +184,60 @@ def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
     expected = []
     for cell in in_order(all_cells):
         text, scores, verdict = cell.number.text, cell.ours.scores, cell.ours.verdict
+        if scores:
+            text += f" {fmean(scores):.2f}"
         if len(scores) > 1:
-            text += f" {fmean(scores):.2f} ± {stdev(scores):.2f}"
-        elif scores:
-            text += f" {scores[0]:.2f}"
+            text += f" ± {stdev(scores):.2f}"
         expected.append((verdict.kind, f"{text} {verdict.mark} {verdict.kind}"))
     found = outline.cells()
     assert [(found[i][0]["data-verdict"], found[i][1]) for i in sorted(found)] == expected
+    entries = outline.data["entries"]
+    for i, cell in zip(sorted(found), in_order(all_cells), strict=True):
+        assert found[i][0]["id"] == entries[i]["address"] == address_of(cell.number)
+        words = shlex.split(entries[i].get("command", ""))
+        assert words[4:6] == ([cell.number.source, cell.number.table] if cell.number.run else [])
     kinds = {verdict for verdict, _ in expected}
     assert kinds >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
-
-
-def test_notes_averages_order_and_comparison_stand_with_their_tables(page, all_cells):
-    out, outline = page
-    text = (out / "index.html").read_text(encoding="utf-8")
-    for note in {cell.number.note for cell in all_cells} - {""}:
-        assert unescape(text).count(note) == 1
-    boards, rest = text.split('<h2 id="printed">')
-    assert boards.count("figures/compare.png") == 2  # the picture and its link
-    assert "tables/compare.md" in boards
-    assert "figures/compare" not in rest
-    suite = read_suite(out.parent)
-    order = orders(suite, all_cells)
-    texts = {text for tag in ("td", "th") for _, text in outline.all(tag)}
-    for table in summaries(suite, order, all_cells):
-        assert texts >= set(table.shown.to_numpy().ravel())
-    assert "averages" in [table.stem for table in summaries(suite, order, all_cells)]
-    notes = " ".join(text for _, text in outline.all("p"))
-    for source, name in {(cell.number.source, cell.number.table) for cell in all_cells}:
-        assert order_text(order, source, name) in notes
 
 
 def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
     out, outline = page
     data, numbers = outline.data, sorted(outline.cells())
-    place = itemgetter("aggregation", "task", "split", "metric")
-    differences = 0
+
+    def scores_in_files(side, key) -> list[float | None]:
+        found = []
+        for run in side["runs"]:
+            records = read_json(out / data["runs"][run]["file"])["records"]
+            values = {tuple(map(record.get, PLACE)): record["value"] for record in records}
+            found.append(values.get(key))
+        return found
+
+    sides = Counter()
     for cell, entry_number in zip(in_order(all_cells), numbers, strict=True):
         number, ours, other = cell.number, cell.ours, cell.other
         entry = data["entries"][entry_number]
         facts = dict(entry["facts"])
         assert float(facts["Printed"].split(",")[0]) == number.value
-        verdict = ours.verdict
-        assert facts["Verdict"].startswith(f"{VERDICT_SYMBOLS[verdict.kind]} {verdict.kind}: ")
-        assert verdict.reason in facts["Verdict"]
-        metric = {"spearman_delta": "spearman"}.get(number.metric, number.metric)
-        if metric not in ("spearman", "accuracy"):
+        symbol = VERDICT_SYMBOLS[ours.verdict.kind]
+        assert facts["Verdict"].startswith(f"{symbol} {ours.verdict.kind}: ")
+        assert ours.verdict.reason in facts["Verdict"]
+        if number.key[2] not in ("spearman", "accuracy"):
             continue
-        key, scores = ("all", number.task, number.our_split, metric), []
         for side in entry["sides"]:
-            known = []
-            for run, score in zip(side["runs"], side["scores"], strict=True):
-                records = read_json(out / data["runs"][run]["file"])["records"]
-                own = [r["value"] for r in records if place(r) == key]
-                assert [score] == (pytest.approx(own, abs=5e-5) if own else [None])
-                known += [score] if own else []
-            scores.append(known)
+            wanted = scores_in_files(side, ("all", *number.key))
+            assert side["scores"] == pytest.approx(wanted, abs=5e-5)
         if not ours.n:
             continue
         assert facts["Ours"].endswith(f"n = {ours.n}")
         gap = float(facts["Ours - printed"].replace("−", "-"))
         assert gap == pytest.approx(cell.difference, abs=0.0051)
-        if number.minus:
-            differences += 1
-            pairs = zip(*scores[:2], strict=False)
-            differences_of_pairs = [score - less for score, less in pairs]
-            assert differences_of_pairs == pytest.approx(ours.scores, abs=1e-3)
-        else:
-            assert scores[0] == pytest.approx(ours.scores, abs=5e-5)
-        if other and not number.minus:
-            assert scores[1] == pytest.approx(other.scores, abs=5e-5)
-            name = f"{number.run.partition('@')[0]}@{other.setting} on "
-            assert entry["sides"][1]["name"].startswith(name)
-    assert differences > 0
-
-
-def test_each_printed_number_has_its_address_and_its_command(page, all_cells):
-    _, outline = page
-    entries, shown = outline.data["entries"], outline.cells()
-    for cell, number in zip(in_order(all_cells), sorted(shown), strict=True):
-        address = address_of(cell.number)
-        assert shown[number][0]["id"] == entries[number]["address"] == address
-        assert ("command" in entries[number]) == bool(cell.number.run)
-        if cell.number.run:
-            words = shlex.split(entries[number]["command"])
-            assert words[4:6] == [cell.number.source, cell.number.table]
-    assert len({entry.get("address") for entry in entries}) == len(all_cells) + 1
+        names = [side["name"].partition("@")[0] for side in entry["sides"]]
+        runs = [text.partition("@")[0] for text in (number.run, number.minus) if text]
+        if other:
+            runs += runs
+        assert names[: len(runs)] == runs
+        sides[len(runs)] += 1
+    assert set(sides) == {1, 2}  # with the other setting, or what is subtracted
 
 
 def test_each_side_has_the_commands_that_make_it(page):
@@ -282,14 +250,6 @@ def test_each_side_has_the_commands_that_make_it(page):
     assert commands["scores"] == [f"{suite}/scores/"]
     assert all(re.fullmatch(r"[a-z0-9.+_-]+", run["id"]) for run in outline.data["runs"])
     assert commands_of("smoke")["workflow"] == "snakemake --configfile config/smoke.yaml --cores 4"
-
-
-def test_hyperparameters_are_tables_of_the_page(page):
-    _, outline = page
-    rows = [text for _, text in outline.all("tr")]
-    assert "bert-base-uncased IS-CSE learning rate 3e-5 3e-5 3e-5" in rows
-    own = " sets its own: learning rate 0.001."
-    assert any(text.endswith(own) for _, text in outline.all("p"))
 
 
 def test_leaderboards_hold_means_spreads_and_their_runs(page):
@@ -313,13 +273,65 @@ def test_leaderboards_hold_means_spreads_and_their_runs(page):
             assert row["remark"] in outline.text
 
 
+def test_every_part_of_the_page_is_there(page, all_cells):
+    out, outline = page
+    text = (out / "index.html").read_text(encoding="utf-8")
+    boards, rest = text.split('<h2 id="printed">')
+    assert boards.count("figures/compare.png") == 2  # the picture and its link
+    assert "tables/compare.md" in boards
+    assert "figures/compare" not in rest
+    texts = {text for tag in ("td", "th") for _, text in outline.all(tag)}
+    suite = read_suite(out.parent)
+    order = orders(suite, all_cells)
+    for table in summaries(suite, order, all_cells):
+        assert texts >= set(table.shown.to_numpy().ravel())
+    paragraphs = " ".join(text for _, text in outline.all("p"))
+    for cell in all_cells:
+        assert unescape(text).count(cell.number.note) == 1 or not cell.number.note
+        assert order_text(order, cell.number.source, cell.number.table) in paragraphs
+    listed = " ".join(text for _, text in outline.all("li"))
+    assert all(" ".join(finding.text.split()) in listed for finding in findings())
+    rows = [text for _, text in outline.all("tr")]
+    for row in (
+        "bert-base-uncased IS-CSE learning rate 3e-5 3e-5 3e-5",  # hyper-parameters
+        f"0.812 Kept {NASTY}",  # analyses
+        f"0.938 Near {NASTY}",
+    ):
+        assert row in rows
+    assert any(row.startswith("SSCL, Table 2 136 136 136") for row in rows)  # coverage
+    for part in (
+        " sets its own: learning rate 0.001.",
+        "1024 sentences in the memory at step 250",
+        "2026-11-20T05:54:00+00:00 to 2026-11-24T05:54:00+00:00",
+        "17 finished",
+        "1 diverged",
+        "cpu (13 runs)",
+    ):
+        assert part in outline.text
+
+
 def test_what_is_written_beside_foreign_files(page):
-    out, _ = page
+    out, outline = page
     assert (out / "mine.txt").read_text() == "mine"
     written = {"figures", "index.html", "page.css", "page.js", "statistics.md"}
     assert {path.name for path in out.iterdir()} == {"mine.txt", *written}
     assert (out / "index.html").stat().st_size < 1_000_000
-    assert (out / "page.js").stat().st_size + (out / "page.css").stat().st_size < 30_000
+    figures = out.parents[2] / "figures" / "s"
+    for path in figures.iterdir():
+        assert (out / "figures" / path.name).read_bytes() == path.read_bytes()
+    images = [values for values, _ in outline.all("img")]
+    sizes = sorted((image["width"], image["height"]) for image in images)
+    assert sizes == [(str(40 + i), "20") for i in range(5)]
+
+
+def test_curves_of_runs(page):
+    runs = page[1].data["runs"]
+    assert [run["curve"]["dev"][0] for run in runs[:5]] == [61.0, 62.0, 63.0, 64.0, 65.0]
+    assert runs[0]["curve"]["step"] == list(range(10, 251, 10))
+    assert not any("curve" in run for run in runs[5:])
+    assert (runs[0]["best_step"], runs[0]["seconds"]) == (200, 0)
+    assert runs[0]["date"].startswith("2026-11-20")
+    assert len({run["origin"] for run in runs}) == len(page[1].data["origins"]) == 2
 
 
 @given(st.integers(1, 400), st.sets(st.sampled_from(sorted(CURVE)), min_size=1))
@@ -336,46 +348,3 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
     assert all(found[name] == pytest.approx(values, abs=5e-5) for name in names)
     gap = [{"step": 1, "dev": None, "loss": 2.0}, {"step": 2, "dev": 70.0, "loss": 1.5}]
     assert curve_columns(gap) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
-
-
-def test_curves_and_provenance_of_runs(page):
-    _, outline = page
-    runs = outline.data["runs"]
-    assert [run["curve"]["dev"][0] for run in runs[:5]] == [61.0, 62.0, 63.0, 64.0, 65.0]
-    assert runs[0]["curve"]["step"] == list(range(10, 251, 10))
-    assert not any("curve" in run for run in runs[5:])
-    assert len({run["origin"] for run in runs}) == len(outline.data["origins"]) == 2
-    assert (runs[0]["best_step"], runs[0]["seconds"]) == (200, 0)
-    assert runs[0]["date"].startswith("2026-11-20")
-    dates = "2026-11-20T05:54:00+00:00 to 2026-11-24T05:54:00+00:00"
-    for text in (dates, "17 finished", "1 diverged", "cpu (13 runs)"):
-        assert text in outline.text
-
-
-def test_figures_stand_beside_the_page_as_they_are(page):
-    out, outline = page
-    figures = out.parents[2] / "figures" / "s"
-    expected = {path.name: path.read_bytes() for path in figures.iterdir()}
-    assert {path.name: path.read_bytes() for path in (out / "figures").iterdir()} == expected
-    images = [values for values, _ in outline.all("img")]
-    sizes = sorted((image["width"], image["height"]) for image in images)
-    assert sizes == [(str(40 + i), "20") for i in range(5)]
-    assert all(image["loading"] == "lazy" and image["alt"] for image in images)
-
-
-def test_findings_and_coverage_are_complete(page):
-    _, outline = page
-    listed = [text for _, text in outline.all("li")]
-    for finding in findings():
-        assert any(" ".join(finding.text.split()) in text for text in listed)
-    rows = [text.split() for _, text in outline.all("tr") if text.startswith("SSCL, Table 2 ")]
-    assert ["SSCL,", "Table", "2", "136", "136", "136"] in [row[:6] for row in rows]
-
-
-def test_analyses_are_tables_of_text(page):
-    _, outline = page
-    rows = [text for _, text in outline.all("tr")]
-    for text in (f"0.812 Kept {NASTY}", f"0.938 Near {NASTY}"):
-        assert text in rows
-    assert any("0.188" in row and "-2.250" in row and "dev" in row for row in rows)
-    assert "1024 sentences in the memory at step 250" in outline.text

@@ -3,10 +3,9 @@
 import pandas as pd
 import pytest
 
-from bench.comparison.reproduction import judge
-from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import STS_TASKS
 from bench.report import tables
-from bench.report.tables import leaderboards, quoted_tables, render_tables
+from bench.report.tables import quoted_tables
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -46,16 +45,3 @@ def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, quotes, backb
     ]
     assert ("Do not compare these numbers with any paper" in table.caption) == stands_in
     assert ("≠ not comparable: ours was measured on another" in table.caption) == stands_in
-
-
-def test_quoted_scores_are_rendered_and_not_judged(tmp_path):
-    """Without runs of these methods the files hold what is quoted."""
-    scores = dict.fromkeys((*STS_TASKS, *TRANSFER_TASKS), 75.0)
-    suite = read_suite(write_suite(tmp_path, seeds("simcse", [scores])))
-    render_tables(suite, judge(suite), tmp_path / "tables")
-    names = {table.stem for table in quoted_tables(suite, leaderboards(suite))}
-    assert "quoted_sts" in names
-    for name in names:
-        assert "quoted" in (tmp_path / "tables" / f"{name}.md").read_text(encoding="utf-8")
-    quoted_methods = {row.name for row in tables.quoted("sts").itertuples(index=False)}
-    assert not quoted_methods & {cell.number.method for cell in judge(suite)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
 from bench.report.audit import frame, report, write
 from bench.reported import COLUMNS
 from bench.reported.audit import (
@@ -47,11 +47,6 @@ def test_what_is_found(found):
     assert order == sorted(order)
 
 
-def test_own_accuracies_of_is_cse_are_attainable(found):
-    doubted = [one for one in found if one.kind in ("runs", "unattainable")]
-    assert not [one for one in doubted if "IS-CSE" in " ".join(one.rows)]
-
-
 # --- No false alarms ---
 
 
@@ -64,13 +59,13 @@ def test_consistent_tables_raise_nothing(seed, style):
     assert kinds <= (set() if style == "printed" else {"rounding"})
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_order_and_notes_change_nothing(seed):
-    numbers = printed()
-    before = Counter((one.kind, frozenset(one.rows)) for one in findings())
-    numbers = numbers.assign(note="average is wrong")
-    shuffled = numbers.sample(frac=1, random_state=seed).reset_index(drop=True)
-    after = Counter((one.kind, frozenset(one.rows)) for one in findings(shuffled))
+def test_order_and_notes_change_nothing(found):
+    numbers = printed().assign(note="average is wrong")
+    shuffled = numbers.sample(frac=1, random_state=0).reset_index(drop=True)
+    before, after = (
+        Counter((finding.kind, frozenset(finding.rows)) for finding in each)
+        for each in (found, findings(shuffled))
+    )
     assert after == before
 
 
@@ -84,12 +79,6 @@ def test_rows_of_two_models_may_share_three_figures_of_seven_and_no_more():
         rows = {"A": first, "B": second | {task: first[task] for task in STS_TASKS[:shared]}}
         lines = (("x", m, task, round(v, 2), "") for m in rows for task, v in rows[m].items())
         assert {one.kind for one in findings(table_of(lines), [])} == kinds
-
-
-def test_a_score_outside_its_scale_is_found():
-    assert [one.kind for one in findings(table_of([("x", "A", "STS-B", 708.1, "")]), [])] == [
-        "range"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -113,31 +102,14 @@ def test_statements_about_a_sweep(values, told):
 
 def test_every_statement_names_rows_of_its_table():
     numbers = printed()
-    known = {"source", "where", "quote", "table", "above", "rising", "falling", "method"}
     for claim in STATEMENTS:
-        assert claim.keys() <= known
         of_table = (numbers["source"] == claim["source"]) & (numbers["table"] == claim["table"])
-        table = numbers[of_table]
         above = claim.get("above", {})
         methods = {*above, *above.values(), claim.get("method", "")} - {""}
-        assert methods <= set(table["method"])
-        assert claim["quote"]
-        assert claim["where"]
-        settings = [*claim.get("rising", []), *claim.get("falling", [])]
-        assert {*settings} <= set(table["variant"])
+        assert methods <= set(numbers.loc[of_table, "method"])
+        settings = {*claim.get("rising", []), *claim.get("falling", [])}
+        assert settings <= set(numbers.loc[of_table, "variant"])
         assert bool(above) != bool(settings)
-
-
-def test_own_rows_between_two_prints_of_a_baseline_are_named():
-    rows = [("x", "B", 80.0, "Z"), ("x", "Own", 81.0, ""), ("x", "C", 81.5, "Z")]
-    rows += [("x", "Best", 83, ""), ("y", "B", 82.0, "Z"), ("y", "Other", 81.2, "")]
-    table = table_of((x, method, "Avg", value, by) for x, method, value, by in rows)
-    (one,) = findings(table)
-    assert one.kind == "label"
-    assert one.text == (
-        "B, b: 1 of 1 figures are not the same everywhere; Avg is 80.00 [x Table 1] and 82.00 "
-        "[y Table 1]; between them, in x Table 1: Own (81.00)"
-    )
 
 
 def table_of(rows: Iterable[tuple[str, str, str, float, str]]) -> pd.DataFrame:
@@ -173,26 +145,6 @@ def test_means_of_runs_are_attainable_however_they_are_rounded(n, counts):
     for each, whole in product((None, half_up, round), ROUNDINGS):
         average = mean([each(run, 2) if each else run for run in runs])
         assert attainable(whole(average, 2), Fraction(1, 100), n, len(runs))
-
-
-@pytest.mark.parametrize(
-    ("value", "runs", "able"),
-    [("89.2", 1, 1), ("89.1", 1, 0), ("89.13", 3, 1), ("89.10", 3, 0), ("88.64", 5, 1)],
-)
-def test_attainable_on_500_questions(value, runs, able):
-    assert attainable(Fraction(value), Fraction(1, 100), 500, runs) == able
-
-
-def test_sizes_and_majorities():
-    sizes = {task: SIZES[task]["test"] for task in TRANSFER_TASKS if "test" in SIZES[task]}
-    assert sizes == {"SST2": 1821, "TREC": 500, "MRPC": 1725}
-    shares = {task: round(float(majority(task)), 2) for task in TRANSFER_TASKS}
-    assert shares == {
-        "MR": 50.0, "CR": 63.76, "SUBJ": 50.0, "MPQA": 68.77,
-        "SST2": 50.08, "TREC": 27.6, "MRPC": 66.49,
-    }  # fmt: skip
-    assert all(0 < majority(task) <= 50 and SIZES[task]["test"] == 10000 for task in PROBING_TASKS)
-    assert majority("Avg") == majority("STS-B") == 0
 
 
 @pytest.mark.skipif(not os.environ.get("BENCH_DATA"), reason="BENCH_DATA is not set")
@@ -242,21 +194,6 @@ def _kinds_of(values: dict[str, float], split: str = "test") -> set[str]:
 # --- Output ---
 
 
-def test_frame_and_report_hold_every_finding(found):
-    table = frame(found)
-    assert list(table.columns) == ["kind", "source", "table", "rows", "text"]
-    assert len(table) == len(found)
-    text = report(found)
-    assert all(f"  {one.source}, {one.table}: {one.text}\n" in text for one in found)
-    assert not any("\n" in one.text for one in found)
-    titles = [line for line in text.split("\n") if line and not line.startswith(" ")][:-1]
-    counts = Counter(one.kind for one in found)
-    titled = {title: counts[kind] for kind, title in FINDING_KINDS.items() if counts[kind]}
-    assert titles == [f"{title} ({count})" for title, count in titled.items()]
-    assert text.endswith(f"{len(found)} findings about printed numbers.")
-    assert report([]) == "0 findings about printed numbers."
-
-
 def test_files(found, tmp_path):
     for path, quote in ((tmp_path / "audit.csv", '""'), (tmp_path / "audit.md", '"')):
         write(found, path)
@@ -264,9 +201,6 @@ def test_files(found, tmp_path):
         assert all(one.text.replace('"', quote) in text for one in found)
     again = pd.read_csv(tmp_path / "audit.csv", dtype=str, keep_default_na=False)
     pd.testing.assert_frame_equal(again, frame(found))
-
-
-def test_other_endings_are_refused(found, tmp_path):
     with pytest.raises(UserError, match=r"\.csv or \.md"):
         write(found, tmp_path / "audit.html")
-    assert not list(tmp_path.iterdir())
+    assert report([]) == "0 findings about printed numbers."

@@ -1,0 +1,46 @@
+"""Runs in memory with chosen points, for comparisons with a baseline."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from bench.datasets.tasks import STS_TASKS
+from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.plan import Plan
+from bench.runs.run import PlannedRun
+
+BASE = "bert-base-uncased"
+
+
+def scored(
+    method: str, seed: int | None, points: float | Mapping[str, float] | None, **more: Any
+) -> RunResults:
+    """A run with these points on every STS task, or by task; `None` means that it diverged."""
+    metric = more.pop("metric", "spearman")
+    plan: dict[str, Any] = {"id": re.sub(r"[^\w.-]+", "-", f"{method}-{seed}"), "method": method}
+    plan |= {"setting": "official", "seed": seed, "label": method.upper(), "backbone": BASE}
+    plan |= {"corpus": "" if seed is None else "wiki1m", "tasks": ("all",), "recipe_changes": {}}
+    by_task = points if isinstance(points, Mapping) else dict.fromkeys(STS_TASKS, points)
+    scores = {(task, "test", metric): value for task, value in by_task.items() if value is not None}
+    status = "finished" if scores else "diverged"
+    return RunResults(PlannedRun(**plan | more), status, "", "senteval", scores)
+
+
+def each(methods: str, seeds: int = 3, **more: Any) -> list[RunResults]:
+    """Runs of several methods with equal points, which rise by one from seed to seed."""
+    pairs = [(method, seed) for seed in range(seeds) for method in methods.split()]
+    return [scored(method, seed, 75.0 + seed, **more) for method, seed in pairs]
+
+
+def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:
+    plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[])
+    return SuiteResults(plan, list(runs))
+
+
+def row_of(frame: pd.DataFrame, task: str = "Avg", **names: str) -> pd.Series:
+    for name, value in {"task": task, **names}.items():
+        frame = frame[frame[name] == value]
+    assert len(frame) == 1
+    return frame.iloc[0]
