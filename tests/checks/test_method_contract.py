@@ -73,7 +73,7 @@ class Queue(Contrastive):
 
 
 @pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[None]:
+def forgotten(monkeypatch, global_state) -> Iterator[None]:
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
@@ -88,12 +88,12 @@ def forget(*more: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def suite(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("trial")
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path) -> Callable[..., Path]:
     def written(source: str = SOURCE, name: str = "queue.py") -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,9 +104,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def trial(
-    suite: Path, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Trial]:
+def trial(suite, write, monkeypatch) -> Callable[[str], Trial]:
     plain = sts.read
 
     def few_pairs(*given: Any) -> sts.StsTask:  # no clause looks at the dev score itself
@@ -540,7 +538,7 @@ def test_an_encoder_that_a_file_brings_is_loaded_again(trial, tmp_path):
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def package(tmp_path, monkeypatch) -> Callable[..., Path]:
     """An installed package whose entry point is `value`."""
 
     def installed(value: str, source: str = SOURCE) -> Path:

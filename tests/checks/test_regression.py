@@ -169,7 +169,7 @@ def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -
 
 
 @pytest.fixture
-def reference(tmp_path: Path) -> Path:
+def reference(tmp_path) -> Path:
     """Twenty seeds from 70 to 71.9, and one of them under two arithmetics that are 0.25 points
     apart."""
     arithmetics = [

@@ -36,7 +36,7 @@ CELLS = 3 + 2  # three aggregations of STS12; test and dev of STS-B
 
 
 @pytest.fixture(scope="module")
-def words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
+def words(tiny_bert, tiny_data, tiny_corpus) -> list[str]:
     """What names a run on the tiny backbone, behind the method."""
     named = {"--backbone": tiny_bert, "--corpus": tiny_corpus, "--data": tiny_data, "--seed": 1}
     recipe = ["--recipe", "batch_size=8", "select_every=2"]
@@ -44,7 +44,7 @@ def words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def kept(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(words, tmp_path_factory) -> Path:
     """A suite's folder with one training, scored."""
     suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
     job = ["job", "--run", "simcse", *words, "--suite", str(suite)]
@@ -57,19 +57,19 @@ def kept(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def suite(kept: Path, tmp_path: Path) -> Path:
+def suite(kept, tmp_path) -> Path:
     """A copy of it to spoil."""
     return Path(shutil.copytree(kept, tmp_path / "suite"))
 
 
 @pytest.fixture
-def result(suite: Path) -> Path:
+def result(suite) -> Path:
     (path,) = (suite / "scores").iterdir()
     return path
 
 
 @pytest.fixture
-def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_left(tmp_path, monkeypatch) -> Iterator[None]:
     """Temporary folders are made in an empty one, which is empty again in the end."""
     folder = tmp_path / "temporary"
     folder.mkdir()

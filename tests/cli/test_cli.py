@@ -14,11 +14,10 @@ from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
 
-Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
-def run_words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
+def run_words(tiny_bert, tiny_data, tiny_corpus) -> list[str]:
     """What names a run on the tiny backbone, behind the method."""
     words = f"--backbone {tiny_bert} --corpus {tiny_corpus} --data {tiny_data} --seed 1"
     return [*words.split(), "--recipe", "batch_size=8", "select_every=2"]
@@ -28,7 +27,7 @@ Evaluate = Callable[..., int]
 
 
 @pytest.fixture
-def evaluate(tiny_bert: Path, tiny_data: Path) -> Evaluate:
+def evaluate(tiny_bert, tiny_data) -> Evaluate:
     """Evaluate the tiny backbone."""
 
     def run(out: Path, *words: str) -> int:
@@ -38,9 +37,7 @@ def evaluate(tiny_bert: Path, tiny_data: Path) -> Evaluate:
     return run
 
 
-def test_evaluate_prints_a_table_and_writes_records(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_prints_a_table_and_writes_records(evaluate, tmp_path, capsys):
     out = tmp_path / "scores.json"
     assert evaluate(out) == 0
     provenance, records = read_scores(out)
@@ -60,7 +57,7 @@ def test_evaluate_prints_a_table_and_writes_records(
     assert printed[1].split()[2:] == values
 
 
-def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:
+def test_train_then_score_leaves_whole_files(run_words, tmp_path):
     suite = tmp_path / "suite"
     words = ["job", "--run", "gs-infonce+is-cse", *run_words, "--suite", str(suite), "--stages"]
     assert main([*words, "train"]) == 0
@@ -80,9 +77,7 @@ def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Pat
     assert [bool(row.get("dev")) for row in log] == [False, True] * 3
 
 
-def test_a_diverged_run_is_recorded_and_scored_as_such(
-    run_words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_diverged_run_is_recorded_and_scored_as_such(run_words, tmp_path, monkeypatch):
     import torch
 
     from methods.simcse import SimCSE
@@ -114,13 +109,8 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(
     ],
 )
 def test_full_memory_in_a_scoring_is_a_sentence(
-    run_words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: Exception,
-    said: str | None,
-) -> None:
+    run_words, tmp_path, monkeypatch, capsys, error, said
+):
     def full(*_: object) -> None:
         raise error
 
@@ -134,7 +124,7 @@ def test_full_memory_in_a_scoring_is_a_sentence(
     assert f"error: {said} the same command again to continue" in capsys.readouterr().err
 
 
-def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
+def test_a_skipped_run_says_why(run_words, tmp_path):
     suite = tmp_path / "suite"
     words = ["job", "--run", "sscl[layer=11]", *run_words, "--suite", str(suite), "--stages"]
     assert main([*words, "train"]) == 0
@@ -147,7 +137,7 @@ def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
     }
 
 
-def test_the_bare_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bare_command_prints_the_help(capsys):
     assert main([]) == 2
     bare = capsys.readouterr()
     assert bare.out == ""
@@ -157,18 +147,14 @@ def test_the_bare_command_prints_the_help(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_no_permission_is_one_sentence(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_permission_is_one_sentence(evaluate, tmp_path, capsys):
     (tmp_path / "locked").mkdir(mode=0o555)
     out = tmp_path / "locked" / "x.json"
     assert evaluate(out) == 2
     assert "ermission denied" in capsys.readouterr().err
 
 
-def test_output_below_a_file_is_one_sentence(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_below_a_file_is_one_sentence(evaluate, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "x.json"
     assert evaluate(out) == 2
@@ -177,12 +163,7 @@ def test_output_below_a_file_is_one_sentence(
     assert error.endswith("; name another file or folder\n")
 
 
-def test_a_full_disk_is_one_sentence(
-    evaluate: Evaluate,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_full_disk_is_one_sentence(evaluate, tmp_path, capsys, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -194,9 +175,7 @@ def test_a_full_disk_is_one_sentence(
     )
 
 
-def test_a_model_is_looked_for_before_data_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
@@ -209,9 +188,7 @@ def test_a_model_is_looked_for_before_data_are_fetched(
 
 
 @pytest.mark.parametrize(("command", "resumes"), [("job", True), ("render", False)])
-def test_an_interrupt_says_whether_work_is_kept(
-    command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_says_whether_work_is_kept(command, resumes, monkeypatch, capsys):
     def stop(words: list[str]) -> None:
         raise Stopped("SIGTERM")
 

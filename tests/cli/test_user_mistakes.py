@@ -97,7 +97,7 @@ COMMANDS: list[tuple[Any, ...]] = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch) -> Path:
     """The working folder, with a data folder and a file of methods that have faults."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -120,9 +120,7 @@ def _name(mistake: Any) -> str:
         for mistake, *parts in CONFIGURATIONS + COMMANDS
     ],
 )
-def test_a_mistake_is_one_sentence(
-    mistake: Any, parts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_sentence(mistake, parts, folder, capsys):
     before = sorted(folder.rglob("*"))
     words = mistake
     if not isinstance(mistake, list):
@@ -152,9 +150,7 @@ def test_a_mistake_is_one_sentence(
         ),
     ],
 )
-def test_a_fault_of_a_file_of_methods_is_named(
-    source: str, fault: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_of_a_file_of_methods_is_named(source, fault, folder, capsys):
     (folder / "own.py").write_text(f"from methods.base import Contrastive, Method\n\n{source}")
     assert main(["check-method", "own.py"]) == 1
     printed = capsys.readouterr().out

@@ -31,7 +31,7 @@ def path_of(name: str) -> str:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+def server(monkeypatch) -> Iterator[FakeHub]:
     """A server with all ten files, which have the same content."""
     with fake_hub() as running:
         running.raw = {path_of(name): TEXT for name in FILES}
@@ -40,7 +40,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 
 
 @pytest.fixture(autouse=True)
-def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def fetched(monkeypatch, tmp_path) -> Path:
     """A data folder in the cache as after a download, with pins of the test's own and no server."""
     files = {f"data/probing/{name}.txt": {"blob": git_blob(TEXT)} for name in FILES}
     content = {"repositories": {SENTEVAL: {"revision": COMMIT, "files": files}}}
@@ -59,7 +59,7 @@ def present(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("probing/*"))
 
 
-def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) -> None:
+def test_reading_a_task_fetches_its_file_once(server, fetched):
     task = labelled.read("Depth", fetched)
     assert task.splits["test"].columns == (tuple(f"Words of te {row} ." for row in (0, 2, 1, 3)),)
     assert task.splits["test"].labels.tolist() == [0, 0, 1, 1]
@@ -74,9 +74,7 @@ def test_reading_a_task_fetches_its_file_once(server: FakeHub, fetched: Path) ->
     assert present(fetched) == ["tree_depth.txt"]
 
 
-def test_fetching_an_input_fetches_what_its_tasks_need(
-    server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetching_an_input_fetches_what_its_tasks_need(server, fetched, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "fetch_senteval", lambda: fetched)
 
     def described(*tasks: str) -> dict[str, object]:
@@ -97,7 +95,7 @@ def test_fetching_an_input_fetches_what_its_tasks_need(
     assert described() == described("Depth,Tense")  # the digest is that of all files that are there
 
 
-def test_wrong_content_is_refused(server: FakeHub, fetched: Path) -> None:
+def test_wrong_content_is_refused(server, fetched):
     altered = TEXT.replace(b"P1", b"P0")
     server.served["tree_depth.txt"] = altered
     words = rf"tree_depth\.txt has the git blob id {git_blob(altered)}, but {git_blob(TEXT)} is"
@@ -117,9 +115,7 @@ def test_wrong_content_is_refused(server: FakeHub, fetched: Path) -> None:
         ("offline", "it is not in the cache and HF_HUB_OFFLINE is set"),
     ],
 )
-def test_faults_are_one_sentence(
-    case: str, problem: str, server: FakeHub, fetched: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_are_one_sentence(case, problem, server, fetched, monkeypatch):
     if case == "no network":
         monkeypatch.setenv("GITHUB_RAW_ENDPOINT", "http://127.0.0.1:9")
     del server.raw[path_of("tree_depth")]
@@ -132,9 +128,7 @@ def test_faults_are_one_sentence(
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["BENCH_DATA", "--data"])
-def test_local_folder_is_never_changed(
-    named: bool, server: FakeHub, fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_folder_is_never_changed(named, server, fetched, tmp_path, monkeypatch):
     folder = fetched if named else fetched.rename(tmp_path / "own")
     if named:
         monkeypatch.setenv("BENCH_DATA", str(folder))
@@ -155,13 +149,13 @@ def test_local_folder_is_never_changed(
     assert not server.requests
 
 
-def test_git_blob_ids() -> None:
+def test_git_blob_ids():
     """The id that every git repository has for an empty file, and for "test content"."""
     assert git_blob(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert git_blob(b"test content\n") == "d670460b4b4aece5915caf5c68d12f560a9fe3e4"
 
 
-def test_all_ten_files_are_pinned() -> None:
+def test_all_ten_files_are_pinned():
     content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
     pin = content["repositories"][SENTEVAL]
     assert pin["revision"] == COMMIT

@@ -14,9 +14,7 @@ __all__ = ["no_fsync"]
 
 
 @pytest.fixture(scope="session")
-def trained(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, str]:
+def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, str]:
     """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     suite = tmp_path_factory.mktemp("suite") / "mine"
@@ -31,7 +29,7 @@ def trained(
 
 
 @pytest.fixture
-def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
+def suite(trained, tmp_path) -> Path:
     """A copy that a test may modify."""
     return Path(shutil.copytree(trained[0], tmp_path / "mine"))
 

@@ -85,12 +85,12 @@ def faults(source: str, file: str) -> list[str]:
     ]
 
 
-def test_every_constructor_names_its_device() -> None:
+def test_every_constructor_names_its_device():
     found = [fault for file in FILES for fault in faults(file.read_text(), file.name)]
     assert found == [], "\n".join([f"name a device, or write '{MARK}: ...', why not:", *found])
 
 
-def test_every_mark_is_needed() -> None:
+def test_every_mark_is_needed():
     for file in FILES:
         source = file.read_text()
         needed = {within.lineno for within, _, is_marked in unplaced(source) if is_marked}
@@ -112,7 +112,7 @@ def test_every_mark_is_needed() -> None:
         ("order = torch.randperm(9, generator=generator).tolist()", False),
     ],
 )
-def test_a_planted_fault_is_found(line: str, is_fault: bool) -> None:
+def test_a_planted_fault_is_found(line, is_fault):
     """In place of a line of a method that is right."""
     source = (ROOT / "methods" / "contrastive.py").read_text()
     right = "    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))\n"

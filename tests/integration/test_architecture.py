@@ -80,11 +80,11 @@ def module_of(path: str) -> str:
 
 
 @pytest.mark.parametrize("reference", sorted(set(re.findall(REFERENCE, TEXT))), ids="::".join)
-def test_functions_exist(reference: tuple[str, str]) -> None:
+def test_functions_exist(reference):
     definition(*reference)
 
 
-def test_the_walk_is_numbered_from_sentence_to_table() -> None:
+def test_the_walk_is_numbered_from_sentence_to_table():
     steps = [step for step, _, _ in WALK]
     assert steps == list(range(1, len(WALK) + 1)), f"{PAGE}: a row of the walk cannot be parsed"
     assert len(WALK) >= 15
@@ -93,7 +93,7 @@ def test_the_walk_is_numbered_from_sentence_to_table() -> None:
 
 
 @pytest.mark.parametrize("row", WALK, ids=lambda row: f"step-{row[0]}")
-def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[str, str]]) -> None:
+def test_each_step_is_called_as_stated(row):
     step, (path, name), (caller_path, caller) = row
     told = f"{PAGE}, step {step}: {caller_path} does not {{}}; name what does"
     calls = name.rpartition(".")[2] in called(definition(caller_path, caller))
@@ -105,7 +105,7 @@ def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[st
         assert module in imported(caller_path), told.format(f"import {module}")
 
 
-def test_every_package_has_its_row_in_the_order_of_the_layers() -> None:
+def test_every_package_has_its_row_in_the_order_of_the_layers():
     (layers,) = [contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"]
     expected = [package.strip() for layer in layers for package in layer.split("|")]
     packages = [path.parent.name for path in (ROOT / "bench").glob("*/__init__.py")]

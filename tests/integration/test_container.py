@@ -16,7 +16,7 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 CPU = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
 
 
-def test_the_image_is_made_of_what_exists() -> None:
+def test_the_image_is_made_of_what_exists():
     """Its libraries are those of make, on the lowest Python."""
     instructions = dict(re.findall(r"^(FROM|COPY|WORKDIR|ENV) (.+)$", CONTENT, re.MULTILINE))
     lowest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
@@ -47,7 +47,7 @@ def builder() -> str:
 
 
 @pytest.mark.slow
-def test_the_image_has_the_locked_libraries() -> None:
+def test_the_image_has_the_locked_libraries():
     program, tag = builder(), "sentbench-test"
     words = ["build", "--build-arg", CPU, "--file", "Containerfile", "--tag", tag, "."]
     subprocess.run([program, *words], cwd=ROOT, check=True)
@@ -81,9 +81,7 @@ SUITE += "backbones: {toy-bert: }, methods: [simcse]}"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contained", [True, False])
-def test_jobs_run_in_the_image_only_where_that_is_asked_for(
-    tmp_path: Path, contained: bool
-) -> None:
+def test_jobs_run_in_the_image_only_where_that_is_asked_for(tmp_path, contained):
     """A job in the image must not look for the host's Python first."""
     host, inside = tmp_path / "host", tmp_path / "inside"
     log = tmp_path / "log.jsonl"

@@ -32,7 +32,7 @@ def commands(job: dict[str, Any]) -> set[str]:
     return {replaced.sub(lambda m, one=one: one[m[1]], run) for run in runs for one in chosen}
 
 
-def test_workflows_call_make_and_nothing_else() -> None:
+def test_workflows_call_make_and_nothing_else():
     """The four that must stay green, and only targets that exist."""
     paths = sorted((GITHUB / "workflows").iterdir())
     jobs = [job for path in paths for job in read(path)["jobs"].values()]
@@ -45,7 +45,7 @@ def test_workflows_call_make_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((GITHUB / "workflows").iterdir()), ids=lambda p: p.name)
-def test_a_workflow_may_only_read_and_uses_released_actions(path: Path) -> None:
+def test_a_workflow_may_only_read_and_uses_released_actions(path):
     content = read(path)
     assert content["permissions"] == {"contents": "read"}
     assert set(content[True]) == {"push", "pull_request"}  # YAML 1.1 reads the key `on` as true
@@ -56,7 +56,7 @@ def test_a_workflow_may_only_read_and_uses_released_actions(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_a_form_has_what_github_requires(path: Path) -> None:
+def test_a_form_has_what_github_requires(path):
     form = read(path)
     assert {"name", "description", "body"} <= set(form)
     assert {part["type"] for part in form["body"]} <= KINDS
@@ -76,14 +76,14 @@ def test_a_form_has_what_github_requires(path: Path) -> None:
         assert part["type"] != "markdown" or part["attributes"]["value"].strip()
 
 
-def test_there_is_a_form_for_a_method_and_one_for_a_number() -> None:
+def test_there_is_a_form_for_a_method_and_one_for_a_number():
     asked = {path.stem: {part.get("id") for part in read(path)["body"]} for path in FORMS}
     assert asked["method"] >= {"paper", "code", "formula", "settings", "differences"}
     assert asked["number"] >= {"address", "what", "why"}
     assert read(GITHUB / "ISSUE_TEMPLATE" / "config.yml")["blank_issues_enabled"] is True
 
 
-def test_a_pull_request_says_whether_numbers_move() -> None:
+def test_a_pull_request_says_whether_numbers_move():
     text = (GITHUB / "PULL_REQUEST_TEMPLATE.md").read_text(encoding="utf-8")
     _, answers = text.split("**Do numbers move?**")
     assert re.findall(r"^- \[ \] (No|Yes)\b", answers, re.MULTILINE) == ["No", "Yes"]
@@ -92,7 +92,7 @@ def test_a_pull_request_says_whether_numbers_move() -> None:
     assert {target for names in named for target in names.split()} <= TARGETS
 
 
-def test_what_forms_and_template_refer_to_exists() -> None:
+def test_what_forms_and_template_refer_to_exists():
     """Documents, and sections in quotes after them."""
     for path in [*FORMS, GITHUB / "PULL_REQUEST_TEMPLATE.md"]:
         text = path.read_text(encoding="utf-8")

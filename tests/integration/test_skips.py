@@ -40,9 +40,7 @@ MODULE = "import pytest; pytest.importorskip('a_package_that_nobody_has', reason
 
 
 @pytest.mark.parametrize(("asked", "failed"), [("listed", 3), ("", 0)])
-def test_an_unlisted_skip_fails(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, failed: int
-):
+def test_an_unlisted_skip_fails(pytester, monkeypatch, asked, failed):
     monkeypatch.setenv("SENTBENCH_SKIPS", asked)
     pytester.makepyfile(test_it=TESTS)
     done = pytester.runpytest("-p", "tests.skips", "-p", "no:cacheprovider", "-W", "ignore")
@@ -60,9 +58,7 @@ def test_an_unlisted_skip_fails(
     ("asked", "status"),
     [("listed", pytest.ExitCode.INTERRUPTED), ("", pytest.ExitCode.NO_TESTS_COLLECTED)],
 )
-def test_an_unlisted_skip_of_a_module_fails(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str, status: pytest.ExitCode
-):
+def test_an_unlisted_skip_of_a_module_fails(pytester, monkeypatch, asked, status):
     monkeypatch.setenv("SENTBENCH_SKIPS", asked)
     pytester.makepyfile(test_it=MODULE)
     done = pytester.runpytest("-p", "tests.skips", "-p", "no:cacheprovider")
@@ -74,16 +70,14 @@ def test_an_unlisted_skip_of_a_module_fails(
     ("user", "tool", "may"),
     [(0, "/usr/bin/apt-get", False), (0, None, True), (1000, "/usr/bin/apt-get", True)],
 )
-def test_a_program_may_be_missing_where_nothing_can_install_it(
-    monkeypatch: pytest.MonkeyPatch, user: int, tool: str | None, may: bool
-):
+def test_a_program_may_be_missing_where_nothing_can_install_it(monkeypatch, user, tool, may):
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(skips.shutil, "which", lambda name: tool)
     assert ("pdflatex is not installed" in skips.allowed()) == may
     assert skips.ALLOWED.keys() <= skips.allowed().keys()
 
 
-def test_every_listed_reason_is_one_that_a_test_gives() -> None:
+def test_every_listed_reason_is_one_that_a_test_gives():
     here = Path(__file__).parents[1]
     others = {*here.rglob("*.py")} - {Path(skips.__file__), Path(__file__)}
     content = "\n".join(path.read_text(encoding="utf-8") for path in others)

@@ -62,9 +62,7 @@ METHODS = [
 
 
 @pytest.fixture(scope="module")
-def suite(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Suite:
+def suite(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> Suite:
     """A folder where a tiny suite has run to its end, and a function that writes variants of its
     configuration."""
     folder = tmp_path_factory.mktemp("suite")
@@ -88,7 +86,7 @@ def suite(
     return folder, config
 
 
-def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
+def test_the_suite_leaves_tables_figures_and_a_page(suite):
     folder, _ = suite
     results = folder / "results" / "tiny"
     for path in (
@@ -110,7 +108,7 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite: Suite) -> None:
     assert (folder / "figures" / "tiny" / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
+def test_several_runs_a_job_give_the_same_scores(suite):
     folder, config = suite
     batched = str(config(suite="batched", runs_per_job=3))
     found = planned(snakemake("-n", "--configfile", batched, cwd=folder).stdout)
@@ -147,12 +145,12 @@ def test_several_runs_a_job_give_the_same_scores(suite: Suite) -> None:
     assert len(scores("tiny")) == 4
 
 
-def test_nothing_is_left_to_do(suite: Suite) -> None:
+def test_nothing_is_left_to_do(suite):
     folder, config = suite
     assert planned(snakemake("-n", "--configfile", str(config()), cwd=folder).stdout) == {}
 
 
-def test_a_changed_hyper_parameter_reruns_only_its_runs(suite: Suite) -> None:
+def test_a_changed_hyper_parameter_reruns_only_its_runs(suite):
     folder, config = suite
     methods = [*METHODS, "gs-infonce[multiple=2]"]
     output = snakemake("-n", "--configfile", str(config(methods=methods)), cwd=folder).stdout
@@ -160,7 +158,7 @@ def test_a_changed_hyper_parameter_reruns_only_its_runs(suite: Suite) -> None:
     assert "gs-infonce.multiple-2" in output
 
 
-def test_a_new_seed_runs_alone(suite: Suite) -> None:
+def test_a_new_seed_runs_alone(suite):
     folder, config = suite
     output = snakemake("-n", "--configfile", str(config(seeds=[1, 2])), cwd=folder).stdout
     assert planned(output) == {"train": 2, "score": 2, "analyse": 1} | RENDERED
@@ -172,21 +170,19 @@ def test_a_new_seed_runs_alone(suite: Suite) -> None:
     )
 
 
-def test_a_removed_method_only_renders_again(suite: Suite) -> None:
+def test_a_removed_method_only_renders_again(suite):
     folder, config = suite
     output = snakemake("-n", "--configfile", str(config(methods=METHODS[::2])), cwd=folder).stdout
     assert planned(output) == RENDERED
 
 
-def test_other_tasks_are_scored_without_training(suite: Suite) -> None:
+def test_other_tasks_are_scored_without_training(suite):
     folder, config = suite
     output = snakemake("-n", "--configfile", str(config(tasks=["STS-B"])), cwd=folder).stdout
     assert planned(output) == {"score": 4} | RENDERED
 
 
-def test_changed_data_are_scored_again_and_touched_data_are_not(
-    suite: Suite, tiny_data: Path
-) -> None:
+def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data):
     folder, config = suite
 
     def jobs(**environment: str) -> dict[str, int]:
@@ -207,9 +203,7 @@ def test_changed_data_are_scored_again_and_touched_data_are_not(
         gold.write_text(before)
 
 
-def test_a_failed_job_leaves_no_half_output(
-    suite: Suite, tiny_corpus: Path, tmp_path: Path
-) -> None:
+def test_a_failed_job_leaves_no_half_output(suite, tiny_corpus, tmp_path):
     _, config = suite
     broken = tmp_path / "broken.txt"
     broken.write_bytes(tiny_corpus.read_bytes() + b"caf\xe9\n")
@@ -225,9 +219,7 @@ def test_a_failed_job_leaves_no_half_output(
     )
 
 
-def test_a_failed_job_does_not_stop_the_others(
-    suite: Suite, tiny_corpus: Path, tmp_path: Path
-) -> None:
+def test_a_failed_job_does_not_stop_the_others(suite, tiny_corpus, tmp_path):
     _, config = suite
     broken = tmp_path / "broken.txt"
     broken.write_bytes(tiny_corpus.read_bytes() + b"caf\xe9\n")
@@ -242,7 +234,7 @@ def test_a_failed_job_does_not_stop_the_others(
     assert [path.name.split("_")[0] for path in scored] == ["gs-infonce.multiple-1", "word-overlap"]
 
 
-def test_a_finished_training_is_not_repeated(suite: Suite) -> None:
+def test_a_finished_training_is_not_repeated(suite):
     folder, config = suite
     results = folder / "results" / "tiny"
     trained = next((results / "trained").glob("simcse*"))
@@ -255,7 +247,7 @@ def test_a_finished_training_is_not_repeated(suite: Suite) -> None:
     assert log.stat().st_mtime_ns == before
 
 
-def test_the_paper_suite_is_planned_without_network(tmp_path: Path) -> None:
+def test_the_paper_suite_is_planned_without_network(tmp_path):
     done = snakemake(
         "-n",
         "--quiet",
@@ -271,7 +263,7 @@ def test_the_paper_suite_is_planned_without_network(tmp_path: Path) -> None:
     assert jobs["backbone"] == 5  # four transformers and a table of word vectors
 
 
-def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path: Path) -> None:
+def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path):
     done = snakemake("-n", "--configfile", str(ROOT / "config" / "smoke.yaml"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     named = set(re.findall(r"(?:bert|roberta)-(?:base|large)\S*", done.stdout))
@@ -286,9 +278,7 @@ def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path: Path) -> None:
         ({"methods": ["untrained+simcse"]}, "'untrained' is not trained"),
     ],
 )
-def test_a_mistaken_configuration_is_a_sentence(
-    suite: Suite, tmp_path: Path, change: dict[str, Any], sentence: str
-) -> None:
+def test_a_mistaken_configuration_is_a_sentence(suite, tmp_path, change, sentence):
     _, config = suite
     done = snakemake("-n", "--configfile", str(config(**change)), cwd=tmp_path)
     output = done.stdout + done.stderr
@@ -297,7 +287,7 @@ def test_a_mistaken_configuration_is_a_sentence(
     assert "Traceback" not in output
 
 
-def test_a_key_that_stands_twice_is_a_sentence(tmp_path: Path) -> None:
+def test_a_key_that_stands_twice_is_a_sentence(tmp_path):
     path = tmp_path / "twice.yaml"
     path.write_text((ROOT / "config" / "smoke.yaml").read_text() + "\nseeds: [1]\n")
     done = snakemake("-n", "--configfile", str(path), cwd=tmp_path)
@@ -305,7 +295,7 @@ def test_a_key_that_stands_twice_is_a_sentence(tmp_path: Path) -> None:
     assert "duplicate key 'seeds'; keep one" in done.stdout + done.stderr
 
 
-def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
+def test_lint_only_advises_an_environment(tmp_path):
     # Snakemake 9.27 takes `--lint json` and prints text all the same.
     done = snakemake("--lint", cwd=tmp_path)
     titles = re.findall(r"^    \* (.+?):?$", done.stdout + done.stderr, re.MULTILINE)
@@ -313,7 +303,7 @@ def test_lint_only_advises_an_environment(tmp_path: Path) -> None:
     assert set(titles) == {"Specify a conda environment or container for each rule."}
 
 
-def test_run_names_cannot_hold_a_slash_or_be_confused() -> None:
+def test_run_names_cannot_hold_a_slash_or_be_confused():
     from bench.runs import config
 
     for path in sorted((ROOT / "config").glob("*.yaml")):

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("global_state")
 
 
 @pytest.fixture
-def data(tiny_data: Path, tmp_path: Path) -> Path:
+def data(tiny_data, tmp_path) -> Path:
     """A data folder to change, which is called "tiny" in its manifest."""
     return Path(shutil.copytree(tiny_data, tmp_path / "mine"))
 

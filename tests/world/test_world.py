@@ -37,7 +37,7 @@ def probe(world: Path, name: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("folder", [world_files.DATA, world_files.BACKBONES])
-def test_every_shipped_file_has_its_sum(folder: Path, tmp_path: Path) -> None:
+def test_every_shipped_file_has_its_sum(folder, tmp_path):
     listed = {line.split("  ")[1] for line in (folder / "SHA256SUMS").read_text().splitlines()}
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     assert {path.as_posix() for path in files} == {*listed, "SHA256SUMS"}
@@ -50,7 +50,7 @@ def test_every_shipped_file_has_its_sum(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", [*STS_TASKS, "CNSD-STS-B"])
-def test_sts_sets_read_with_the_readers_of_the_real_ones(world: Path, task: str) -> None:
+def test_sts_sets_read_with_the_readers_of_the_real_ones(world, task):
     gold = np.concatenate([subset.gold for subset in sts.read(task, world).subsets])
     assert gold.min() >= (1 if task == "SICK-R" else 0)
     assert gold.max() == 5
@@ -60,7 +60,7 @@ def test_sts_sets_read_with_the_readers_of_the_real_ones(world: Path, task: str)
 
 
 @pytest.mark.parametrize("name", [*TRANSFER_TASKS, *PROBING_TASKS])
-def test_labelled_sets_read_with_the_readers_of_the_real_ones(world: Path, name: str) -> None:
+def test_labelled_sets_read_with_the_readers_of_the_real_ones(world, name):
     group = "transfer" if name in TRANSFER_TASKS else "probing"
     read = labelled.read(name, world)
     sizes = read_json(world / "manifest.json")[group][name]
@@ -71,7 +71,7 @@ def test_labelled_sets_read_with_the_readers_of_the_real_ones(world: Path, name:
         assert len(counts) == read.classes
 
 
-def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
+def test_the_quirks_of_the_real_files_are_there(world):
     folder = world / "downstream"
     gold = lines_of(world, "STS/STS16-en-test/STS.gs.headlines.txt")
     assert Counter(bool(line) for line in gold) == {True: 50, False: 150}
@@ -85,7 +85,7 @@ def test_the_quirks_of_the_real_files_are_there(world: Path) -> None:
     assert data.startswith(b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n")
 
 
-def test_no_sentence_is_in_two_splits(world: Path) -> None:
+def test_no_sentence_is_in_two_splits(world):
     for name in PROBING_TASKS:
         assert len({text for _, text in probe(world, name)}) == 1200
     for task in ("STS-B", "CNSD-STS-B"):
@@ -97,7 +97,7 @@ def test_no_sentence_is_in_two_splits(world: Path) -> None:
     assert all(CHINESE.match(text) and " " not in text for text in chinese)
 
 
-def test_the_documents_cover_the_corpus(world: Path) -> None:
+def test_the_documents_cover_the_corpus(world):
     sentences = corpora.read_sentences(world / "world.txt")
     documents = corpora.read_documents(world / "world.txt", len(sentences))
     assert [row for document in documents for row in document] == list(range(len(sentences)))
@@ -109,7 +109,7 @@ def test_the_documents_cover_the_corpus(world: Path) -> None:
     assert sum(near) > 2 * sum(far)
 
 
-def test_every_token_occurs_in_the_corpus(world: Path) -> None:
+def test_every_token_occurs_in_the_corpus(world):
     known = {word.lower() for word in (world / "world.txt").read_text("utf-8").split()}
     texts = [text for name in PROBING_TASKS for _, text in probe(world, name)]
     for folder in ("MR", "CR", "MPQA", "SUBJ"):
@@ -118,7 +118,7 @@ def test_every_token_occurs_in_the_corpus(world: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["STS-B", "STS12", "SICK-R"])
-def test_word_overlap_is_far_from_gold(world: Path, task: str) -> None:
+def test_word_overlap_is_far_from_gold(world, task):
     """Paraphrases share few words, changed meanings many."""
     gold, overlap = [], []
     for subset in sts.read(task, world).subsets:
@@ -144,7 +144,7 @@ def valence(text: str) -> set[bool]:
     }
 
 
-def test_opinions_have_the_valence_of_their_label(world: Path) -> None:
+def test_opinions_have_the_valence_of_their_label(world):
     for name in ("MR/rt-polarity", "CR/custrev", "MPQA/mpqa"):
         for end, good in (("pos", True), ("neg", False)):
             for line in filter(str.strip, lines_of(world, f"{name}.{end}", "latin-1")):
@@ -155,7 +155,7 @@ def test_opinions_have_the_valence_of_their_label(world: Path) -> None:
             assert valence(text) == {label == "1"}, line
 
 
-def test_probing_labels_follow_from_the_words(world: Path) -> None:
+def test_probing_labels_follow_from_the_words(world):
     for label, text in probe(world, "Length"):
         assert LENGTHS[int(label)] <= len(text.split()) < LENGTHS[int(label) + 1]
     for label, text in probe(world, "WordContent"):
