@@ -24,7 +24,6 @@ from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
 from bench.utils.files import read_json, sha256_file, write_json
-from methods.simcse import SimCSE
 from methods.untrained import Untrained
 from tests.support.tiny_tasks import write_tasks
 
@@ -112,17 +111,6 @@ def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_lef
     told = f"{result}\n  confirmed: all {CELLS} scores are equal bit for bit\n"
     assert capsys.readouterr().out == told
     assert state(suite) == before
-
-
-def test_scores_carry_what_a_verification_needs(result, tiny_data):
-    described = read_json(result)["provenance"]
-    assert described["tasks"] == task_sums(read_tasks(TASKS, tiny_data))
-    assert len(described["data"]["sha256"]) == 64
-    assert described["seconds"] > 0
-    assert described["arithmetic"]["deterministic"] is False
-    assert described["arithmetic"]["cpu_capability"] == torch.backends.cpu.get_cpu_capability()
-    assert described["code"].keys() == {"version", "commit", "dirty"}
-    assert "scikit-learn" in described["versions"]
 
 
 def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
@@ -347,44 +335,19 @@ def test_a_gpu_that_is_not_there_is_one_sentence(result, monkeypatch, capsys):
     assert "no GPU is visible; leave --device out" in capsys.readouterr().err
 
 
-def test_missing_data_are_one_sentence(result, capsys):
-    error = refused([str(result), "--data", "/nowhere"], capsys)
-    told = f"the data of {result}: data folder /nowhere does not exist"
-    assert told in error
-
-
-def test_a_missing_model_is_one_sentence(tiny_bert, tiny_data, tmp_path, capsys):
-    model, out = tmp_path / "model", tmp_path / "scores.json"
-    shutil.copytree(tiny_bert, model)
-    options = ["--pooler", "avg", "--data", str(tiny_data), "--tasks", "STS-B"]
-    assert main(["evaluate", str(model), *options, "--out", str(out)]) == 0
-    capsys.readouterr()
-    shutil.rmtree(model)
-    assert f"model folder {model} does not exist" in refused([str(out)], capsys)
-
-
-@pytest.mark.parametrize("status", ["skipped", "diverged"])
-def test_a_run_without_scores_is_one_sentence(status, words, tmp_path, monkeypatch, capsys):
-    skipped = status == "skipped"
-    method = "sscl[layer=11]" if skipped else "simcse"
-    monkeypatch.setattr(
-        SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
-    )
-    assert main(["job", "--run", method, *words, "--suite", str(tmp_path)]) == 0
+def test_a_run_without_scores_is_one_sentence(words, tmp_path, capsys):
+    assert main(["job", "--run", "sscl[layer=11]", *words, "--suite", str(tmp_path)]) == 0
     capsys.readouterr()
     (result,) = (tmp_path / "scores").iterdir()
-    reason = "layer 11 is not an intermediate layer" if skipped else "the loss became nan"
-    error = refused([str(result)], capsys)
-    assert f"{result} holds no scores to verify, since its run was {status} ({reason}" in error
+    told = "holds no scores to verify, since its run was skipped (layer 11 is not an intermediate"
+    assert f"{result} {told}" in refused([str(result)], capsys)
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "; fix it"),
         ("{}", "is not a scores file ('provenance' is missing); name another file"),
         ('{"provenance": {}, "records": []}', "holds no scores to verify"),
-        ('{"provenance": {"mode": "fast"}, "records": []}', "not 'fast'"),
     ],
 )
 def test_what_holds_no_scores_is_one_sentence(text, told, result, capsys):

@@ -15,7 +15,6 @@ from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
 
 
-
 @pytest.fixture
 def run_words(tiny_bert, tiny_data, tiny_corpus) -> list[str]:
     """What names a run on the tiny backbone, behind the method."""
@@ -97,30 +96,13 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(run_words, tmp_path, monk
     assert len(provenance["outcome"]["sentences"]) == 8
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (MemoryError(), "memory is full; free some or use a larger device, then run"),
-        (
-            RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
-            "memory is full (CUDA out of memory); free some or use a larger device, then run",
-        ),
-        (RuntimeError("shapes differ"), None),
-    ],
-)
-def test_full_memory_in_a_scoring_is_a_sentence(
-    run_words, tmp_path, monkeypatch, capsys, error, said
-):
+def test_full_memory_in_a_scoring_is_a_sentence(run_words, tmp_path, monkeypatch, capsys):
     def full(*_: object) -> None:
-        raise error
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
-    words = ["job", "--run", "word-overlap", *run_words, "--suite", str(tmp_path)]
-    if said is None:
-        with pytest.raises(RuntimeError, match="shapes differ"):
-            main(words)
-        return
-    assert main(words) == 2
+    assert main(["job", "--run", "word-overlap", *run_words, "--suite", str(tmp_path)]) == 2
+    said = "memory is full (CUDA out of memory); free some or use a larger device, then run"
     assert f"error: {said} the same command again to continue" in capsys.readouterr().err
 
 
@@ -152,15 +134,6 @@ def test_no_permission_is_one_sentence(evaluate, tmp_path, capsys):
     out = tmp_path / "locked" / "x.json"
     assert evaluate(out) == 2
     assert "ermission denied" in capsys.readouterr().err
-
-
-def test_output_below_a_file_is_one_sentence(evaluate, tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "file" / "x.json"
-    assert evaluate(out) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {out}")
-    assert error.endswith("; name another file or folder\n")
 
 
 def test_a_full_disk_is_one_sentence(evaluate, tmp_path, capsys, monkeypatch):

@@ -418,8 +418,6 @@ def test_a_sentence_is_encoded_once(material_of):
     ("text", "step", "name", "reason"),
     [
         ("word-overlap", None, "layers", "an encoder of kind 'letters' is not a transformer"),
-        ("word-overlap", None, "tokens", "an encoder of kind 'letters' is not a transformer"),
-        ("untrained", None, "memory", "nothing was trained"),
         ("simcse", None, "memory", "nothing was trained"),
         ("ct-bert[drawn=20]", 2, "memory", "'ct-bert' does not train on single sentences"),
     ],

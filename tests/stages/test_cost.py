@@ -31,7 +31,6 @@ from bench.stages.cost import (
 )
 from bench.training.context import RunContext
 from bench.training.loop import batches
-from bench.utils.errors import UserError
 from methods.base import Step
 from tests.support.tiny_suite import tiny_run
 
@@ -110,19 +109,6 @@ def test_published_times_are_met_within_a_factor_of_three(name, published, monke
     assert published / 3 < seconds < 3 * published
 
 
-def test_measured_times_are_met_within_a_factor_of_ten(monkeypatch):
-    """The trainings of results/wiki-mini, at the peak rate of their processor."""
-    monkeypatch.setattr(cost, "weights", lambda run: 12 * 6 * 384**2)  # wiki-minilm
-    for path in sorted(Path("results/wiki-mini/scores").glob("simcse*.json")):
-        origin = json.loads(path.read_text())["provenance"]
-        work, recipe = origin["outcome"]["work"], origin["run"]["recipe"]
-        keys = ("sentences", "batch_size", "select_every", "precision")
-        run = run_of(**{key: recipe[key] for key in keys})
-        assert steps(run) == origin["outcome"]["steps"]
-        seconds = estimate(run, "train", (), "test", "cpu")
-        assert work["seconds"] / 10 < seconds < 10 * work["seconds"]
-
-
 def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu():
     """docs/performance.md: 118 s for the seven transfer tasks, at width 384."""
     _, classifier_steps = scoring_work(run_of(), ["transfer"], "test", "cpu")
@@ -141,17 +127,10 @@ def test_steps_of_a_run(text, count):
     assert steps(run_of(text)) == count
 
 
-def test_steps_of_a_corpus_file(tiny_corpus, tmp_path):
+def test_steps_of_a_corpus_file(tiny_corpus):
     lines = len(tiny_corpus.read_text().splitlines())
     assert steps(run_of(corpus=str(tiny_corpus), batch_size=1)) == lines
     assert steps(run_of(corpus=str(tiny_corpus), batch_size=4, sentences=7)) == 2
-    copy = tmp_path / "corpus.txt"
-    copy.write_bytes(tiny_corpus.read_bytes())
-    run = run_of(corpus=str(copy))
-    copy.unlink()
-    message = r"the size of the corpus '.*' is unknown; give a file or one of wiki1m"
-    with pytest.raises(UserError, match=message):
-        steps(run)
 
 
 def test_each_task_is_encoded_once():
@@ -201,20 +180,6 @@ def test_classifiers_take_the_steps_that_were_estimated(task, monkeypatch):
 # The estimate of a plan
 
 
-def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[PlannedRun]]:
-    content = {
-        "suite": "mine",
-        "data": "senteval",
-        "corpus": "wiki1m",
-        "tasks": ["sts", "transfer"],
-        "seeds": list(seeds),
-        "backbones": {"bert-base-uncased": None, "roberta-large": None},
-        "methods": ["simcse", "gs-infonce", "untrained[pooler=avg]", "word-overlap"],
-    }
-    suite = config.validate(content)
-    return suite, config.planned(suite)
-
-
 def test_a_skipped_run_takes_no_time():
     skipped = run_of("sscl[layer=12]")
     assert skipped.skip
@@ -222,8 +187,12 @@ def test_a_skipped_run_takes_no_time():
 
 
 def test_the_printed_table_adds_up():
-    suite, planned = some_plan()
-    printed = report(suite, planned, "h200", 4, Path("nowhere"))
+    content = {"suite": "mine", "data": "senteval", "corpus": "wiki1m", "seeds": [1, 2]}
+    content |= {"tasks": ["sts", "transfer"], "methods": ["simcse", "gs-infonce"]}
+    content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
+    content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
+    suite = config.validate(content)
+    printed = report(suite, config.planned(suite), "h200", 4, Path("nowhere"))
     *rows, total = [line.split() for line in printed.partition("\n\n")[0].splitlines()[1:]]
     runs = {(backbone, stage): int(count) for backbone, stage, count, *_ in rows}
     assert runs == {
@@ -303,17 +272,3 @@ def test_plan_predicts_and_writes_only_what_it_is_told(tmp_path, monkeypatch, ca
     assert not list(tmp_path.iterdir())
     assert main([*words, "--out", "plan.json"]) == 0
     assert json.loads((tmp_path / "plan.json").read_text())["suite"] == "chinese"
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["chinese", "--device", "h2000"], "'h2000' is unknown; did you mean 'h200'?"),
-        (["smoke", "--device", "h200"], "the size of the corpus 'world' is unknown"),
-    ],
-)
-def test_a_mistaken_estimate_is_one_sentence(words, sentence, capsys):
-    assert main(["plan", "--suite", *words]) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert error.count("\n") == 1
