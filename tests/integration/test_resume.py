@@ -288,17 +288,6 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(beside_brok
     assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
 
 
-def test_the_runs_beside_a_failed_one_in_its_job_are_scored(beside_broken, tmp_path):
-    given: dict[str, Any] = {"methods": ["simcse", "broken"], "seeds": [1, 2]}
-    beside_broken(**given, runs_per_job=4)
-    found = status(suite := tmp_path / "results" / "tiny")
-    assert found.done == {"finished": 2}
-    assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2
-    render(suite, tmp_path / "partial", tmp_path / "figures")
-    text = (tmp_path / "partial" / "tables" / "sts.md").read_text()
-    assert "Partial: 2 of 4 runs have been made, 2 failed." in text
-
-
 # What is equal to rounding
 
 

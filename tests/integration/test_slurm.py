@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.cluster import CPUS, NODE, Cluster, missing, until
+from tests.integration.cluster import CPUS, Cluster, missing, until
 from tests.support.tiny_suite import tiny_configuration
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def without_slurm(config: Path) -> Suite:
     """The scores of a suite, of one process without any workflow."""
     folder = config.parent
     bench(folder, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
-    bench(folder, "runs", "--suite", "results/tiny")
+    bench(folder, "job", "--suite", "results/tiny")
     return scores(folder)
 
 
@@ -163,16 +163,6 @@ def pre_empted(cluster: Cluster, job: str) -> None:
     cluster.slurm("sbatch", *words, "--wrap=sleep 1")
 
 
-def declared_down(cluster: Cluster, job: str) -> None:
-    cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=down", "reason=test")
-
-    def queued() -> bool:
-        return "PENDING" in {state for name, state, _ in cluster.jobs() if name == job}
-
-    until(queued, "the job is not queued again")
-    cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=resume")
-
-
 def crashed(cluster: Cluster, job: str) -> None:
     cluster.kill_node()
     until(lambda: cluster.node_state().startswith("down"), "nobody misses the node")
@@ -181,8 +171,7 @@ def crashed(cluster: Cluster, job: str) -> None:
 
 # Where SLURM gives notice, no checkpoint is due but the one on its signal; a crash gives none.
 @pytest.mark.parametrize(
-    ("happens", "checkpoints"),
-    [(cancelled, 3600), (pre_empted, 3600), (declared_down, 3600), (crashed, 0)],
+    ("happens", "checkpoints"), [(cancelled, 3600), (pre_empted, 3600), (crashed, 0)]
 )
 def test_an_interrupted_training_ends_with_the_same_scores(
     happens, checkpoints, cluster, write, undisturbed, tmp_path
@@ -208,5 +197,4 @@ SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
 def test_the_smoke_suite(cluster, tmp_path):
     finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
     reference = str(ROOT / "results" / "reference" / "smoke.json")
-    words = ["--check", "--suite", "results/smoke", "--reference", reference]
-    bench(tmp_path, "reference", *words)
+    bench(tmp_path, "reference", "--suite", "results/smoke", "--reference", reference)

@@ -101,13 +101,8 @@ def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs):
     found = done(programs / "python", "-c", code, cwd=programs)
     assert Path(found.split()[0]).is_relative_to(programs.parent)
     assert found.split()[1] == "None"
+    assert (Path(found.split()[0]).parent / "py.typed").is_file()
     assert done(programs / "sentbench", "--version", cwd=programs) == f"{__version__}\n"
-
-
-def test_it_says_that_it_is_typed(programs):
-    code = "import bench, methods, pathlib as p; print(bench.__file__, methods.__file__)"
-    for name in done(programs / "python", "-c", code, cwd=programs).split():
-        assert (Path(name).parent / "py.typed").is_file()
 
 
 def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path):

@@ -1,6 +1,5 @@
 """docs/your-method.md as it stands: its files are written, its commands run, outputs compared."""
 
-import json
 import os
 import re
 import shlex
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.datasets import labelled
 from bench.datasets.tasks import expand_tasks
 from bench.evaluation.scoring import read_tasks
 from bench.results.records import read_scores
@@ -134,18 +132,3 @@ def test_what_is_no_name_of_a_probing_task_is_refused():
     for name in ("probing:", "probing:../x", "probing:a/b", "probing:.a"):
         with pytest.raises(UserError, match=f"unknown task '{name}'"):
             expand_tasks([name])
-
-
-def test_a_probing_task_that_is_not_as_its_manifest_says_is_refused(tmp_path):
-    write_files(tmp_path)
-    data = tmp_path / "my_data"
-    with pytest.raises(UserError, match="the data set mine has no task probing:colour"):
-        labelled.read("probing:colour", data)
-    manifest = json.loads((data / "manifest.json").read_text())
-    manifest["probing"]["probing:negation"]["test"] = 3
-    (data / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match="2 test samples, the manifest expects 3"):
-        labelled.read("probing:negation", data)
-    (data / "probing" / "negation.txt").unlink()
-    with pytest.raises(UserError, match=r"negation\.txt does not exist; set the data folder"):
-        labelled.read("probing:negation", data)
