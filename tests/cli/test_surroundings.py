@@ -15,9 +15,7 @@ import pytest
 
 from bench.cli import main
 from bench.models.load import load_encoder
-from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
-from tests.support.synthetic_suite import write_suite
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,15 +49,6 @@ def test_a_wrong_folder_of_models_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
         load_encoder("my-bert", pooler="avg")
-
-
-def test_a_folder_in_place_of_scores_is_no_missing_run(tmp_path):
-    suite = write_suite(tmp_path, [{"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}])
-    (scores,) = (suite / "scores").iterdir()
-    scores.unlink()
-    scores.mkdir()
-    with pytest.raises(UserError, match="Is a directory"):
-        read_suite(suite)
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):

@@ -222,7 +222,6 @@ def told(**changes: Any) -> ExportedRun:
     ("changes", "reason"),
     [
         ({}, ""),
-        ({"recipe_changes": {"precision": "bfloat16"}}, ""),
         ({"own_corpus": True, "corpus": "wiki1m_fallback"}, ""),
         ({"backbone": "tiny", "reference": "/nowhere/tiny"}, "on the backbone tiny"),
         ({"corpus": "wiki1m_fallback"}, "trained on wiki1m\\_fallback"),

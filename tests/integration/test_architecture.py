@@ -48,14 +48,9 @@ def found(path: str, name: str) -> ast.AST | None:
 
 
 def definition(path: str, name: str) -> ast.AST:
-    """As `found`, or an AssertionError that says where the document has to point instead."""
-    if node := found(path, name):
-        return node
-    files = [file for folder in ("bench", "methods") for file in (ROOT / folder).rglob("*.py")]
-    places = sorted(str(file.relative_to(ROOT)) for file in files)
-    now = " or ".join(place for place in places if found(place, name))
-    remedy = f"it is now in {now}" if now else "name the function that took its place"
-    raise AssertionError(f"{PAGE} names {path}::{name}, which does not exist; {remedy}")
+    node = found(path, name)
+    assert node, f"{PAGE} names {path}::{name}, which does not exist"
+    return node
 
 
 def imported(path: str) -> set[str]:

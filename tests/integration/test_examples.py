@@ -92,15 +92,8 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     options = {"env": environment, "capture_output": True, "text": True}
     (told,) = re.findall(r"`snakemake (.+?)`", "".join(NOTEBOOK["cells"][0]["source"]))
-    words = [
-        "-m",
-        "snakemake",
-        "--snakefile",
-        ROOT / "Snakefile",
-        *told.split(),
-        "--until",
-        "render",
-    ]
+    words = ["-m", "snakemake", "--snakefile", ROOT / "Snakefile", *told.split()]
+    words += ["--until", "render"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, **options)
     assert done.returncode == 0, done.stderr
 
