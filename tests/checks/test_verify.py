@@ -25,6 +25,7 @@ from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
 from bench.utils.files import read_json, sha256_file, write_json
 from methods.untrained import Untrained
+from tests.support.tiny_suite import job_words
 from tests.support.tiny_tasks import write_tasks
 
 pytestmark = pytest.mark.usefixtures("global_state")
@@ -35,23 +36,26 @@ CELLS = 3 + 2  # three aggregations of STS12; test and dev of STS-B
 
 
 @pytest.fixture(scope="module")
-def words(tiny_bert, tiny_data, tiny_corpus) -> list[str]:
-    """What names a run on the tiny backbone, behind the method."""
-    named = {"--backbone": tiny_bert, "--corpus": tiny_corpus, "--data": tiny_data, "--seed": 1}
-    recipe = ["--recipe", "batch_size=8", "select_every=2"]
-    return [*(str(word) for pair in named.items() for word in pair), *recipe]
+def job(tiny_bert, tiny_data, tiny_corpus) -> Callable[..., Path]:
+    """Run stages of a method on the tiny backbone, by default all; the file of its scores."""
+
+    def run(method: str, suite: Path, *words: str) -> Path:
+        given = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        assert main([*given, "--suite", str(suite), *words]) == 0
+        return next((suite / "scores").glob("*"), suite)
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def kept(words, tmp_path_factory) -> Path:
+def kept(job, tmp_path_factory) -> Path:
     """A suite's folder with one training, scored."""
     suite, threads = tmp_path_factory.mktemp("suite"), torch.get_num_threads()
-    job = ["job", "--run", "simcse", *words, "--suite", str(suite)]
     with torch.random.fork_rng(devices=[]):
-        assert main([*job, "--stages", "train"]) == 0
+        job("simcse", suite, "--stages", "train")
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(threads)
-    assert main([*job, "--tasks", *TASKS]) == 0
+    job("simcse", suite, "--tasks", *TASKS)
     return suite
 
 
@@ -90,14 +94,6 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def scored(method: str, words: list[str], suite: Path, *tasks: str) -> Path:
-    """The file of scores of a run that is not trained."""
-    job = ["job", "--run", method, *words[:-3], "--suite", str(suite), "--tasks", *tasks]
-    assert main(job) == 0
-    (result,) = (suite / "scores").iterdir()
-    return result
-
-
 def lines(printed: str) -> list[str]:
     return [line.strip() for line in printed.splitlines()]
 
@@ -126,9 +122,9 @@ def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_o
     assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
 
 
-def test_scores_say_on_how_many_threads_they_were_made(words, tmp_path):
+def test_scores_say_on_how_many_threads_they_were_made(job, tmp_path):
     torch.set_num_threads(3)
-    result = scored("untrained", words, tmp_path, "STS-B")
+    result = job("untrained", tmp_path, "--tasks", "STS-B")
     assert read_json(result)["provenance"]["device"]["threads"] == 3
 
 
@@ -170,9 +166,9 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothin
 @pytest.mark.parametrize(
     "method", ["untrained[pooler=avg]", "untrained[pooler=avg]+whitening[source=sts]"]
 )
-def test_what_is_not_trained_is_made_again_outside_the_suite(method, words, tmp_path, nothing_left):
+def test_what_is_not_trained_is_made_again_outside_the_suite(method, job, tmp_path, nothing_left):
     suite = tmp_path / "suite"
-    result = scored(method, words, suite, *TASKS)
+    result = job(method, suite, "--tasks", *TASKS)
     shutil.rmtree(suite / "corpora", ignore_errors=True)  # it would be made anew
     before = state(suite)
     found = verify(result)
@@ -335,10 +331,9 @@ def test_a_gpu_that_is_not_there_is_one_sentence(result, monkeypatch, capsys):
     assert "no GPU is visible; leave --device out" in capsys.readouterr().err
 
 
-def test_a_run_without_scores_is_one_sentence(words, tmp_path, capsys):
-    assert main(["job", "--run", "sscl[layer=11]", *words, "--suite", str(tmp_path)]) == 0
+def test_a_run_without_scores_is_one_sentence(job, tmp_path, capsys):
+    result = job("sscl[layer=11]", tmp_path)
     capsys.readouterr()
-    (result,) = (tmp_path / "scores").iterdir()
     told = "holds no scores to verify, since its run was skipped (layer 11 is not an intermediate"
     assert f"{result} {told}" in refused([str(result)], capsys)
 
@@ -357,8 +352,8 @@ def test_what_holds_no_scores_is_one_sentence(text, told, result, capsys):
     assert told in error
 
 
-def test_a_method_that_changed_since_is_one_sentence(words, tmp_path, monkeypatch, capsys):
-    result = scored("untrained", words, tmp_path, "STS-B")
+def test_a_method_that_changed_since_is_one_sentence(job, tmp_path, monkeypatch, capsys):
+    result = job("untrained", tmp_path, "--tasks", "STS-B")
     capsys.readouterr()
     monkeypatch.setattr(Untrained, "version", Untrained.version + 1)
     assert f"{result} is of {result.stem}, which is " in refused([str(result)], capsys)

@@ -3,6 +3,7 @@ sentence."""
 
 import errno
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,20 +14,24 @@ from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
+from methods.simcse import SimCSE
+from tests.support.tiny_suite import job_words
 
 
 @pytest.fixture
-def run_words(tiny_bert, tiny_data, tiny_corpus) -> list[str]:
-    """What names a run on the tiny backbone, behind the method."""
-    words = f"--backbone {tiny_bert} --corpus {tiny_corpus} --data {tiny_data} --seed 1"
-    return [*words.split(), "--recipe", "batch_size=8", "select_every=2"]
+def job(tiny_bert, tiny_data, tiny_corpus, tmp_path) -> Callable[..., int]:
+    """Train and score a method on the tiny backbone, in two jobs; the suite is tmp_path/suite."""
 
+    def run(method: str) -> int:
+        words = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        words += ["--suite", str(tmp_path / "suite"), "--stages"]
+        return main([*words, "train"]) or main([*words, "score"])
 
-Evaluate = Callable[..., int]
+    return run
 
 
 @pytest.fixture
-def evaluate(tiny_bert, tiny_data) -> Evaluate:
+def evaluate(tiny_bert, tiny_data) -> Callable[..., int]:
     """Evaluate the tiny backbone."""
 
     def run(out: Path, *words: str) -> int:
@@ -56,11 +61,9 @@ def test_evaluate_prints_a_table_and_writes_records(evaluate, tmp_path, capsys):
     assert printed[1].split()[2:] == values
 
 
-def test_train_then_score_leaves_whole_files(run_words, tmp_path):
+def test_train_then_score_leaves_whole_files(job, tmp_path):
     suite = tmp_path / "suite"
-    words = ["job", "--run", "gs-infonce+is-cse", *run_words, "--suite", str(suite), "--stages"]
-    assert main([*words, "train"]) == 0
-    assert main([*words, "score"]) == 0
+    assert job("gs-infonce+is-cse") == 0
     (trained,), (scores,) = (suite / "trained").iterdir(), (suite / "scores").iterdir()
     assert trained.name == scores.name
     provenance, records = read_scores(scores)
@@ -68,27 +71,19 @@ def test_train_then_score_leaves_whole_files(run_words, tmp_path):
     assert {record["method"] for record in records} == {"gs-infonce+is-cse"}
     assert {record["seed"] for record in records} == {1}
     assert not list(suite.rglob("*.part"))
-    log = [
-        json.loads(line)
-        for line in (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()
-    ]
+    lines = (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()
+    log = [json.loads(line) for line in lines]
     assert [row["step"] for row in log] == [1, 2, 3, 4, 5, 6]
     assert [bool(row.get("dev")) for row in log] == [False, True] * 3
 
 
-def test_a_diverged_run_is_recorded_and_scored_as_such(run_words, tmp_path, monkeypatch):
-    import torch
+def test_a_diverged_run_is_recorded_and_scored_as_such(job, tmp_path, monkeypatch):
+    def loss(self, views, step):
+        return views.vectors[0].sum() * math.nan
 
-    from methods.simcse import SimCSE
-
-    monkeypatch.setattr(
-        SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
-    )
-    suite = tmp_path / "suite"
-    words = ["job", "--run", "simcse", *run_words, "--suite", str(suite), "--stages"]
-    assert main([*words, "train"]) == 0
-    assert main([*words, "score"]) == 0
-    provenance, records = read_scores(next((suite / "scores").iterdir()))
+    monkeypatch.setattr(SimCSE, "loss", loss)
+    assert job("simcse") == 0
+    provenance, records = read_scores(next((tmp_path / "suite" / "scores").iterdir()))
     assert records == []
     assert provenance["outcome"]["status"] == "diverged"
     assert provenance["outcome"]["step"] == 1
@@ -96,27 +91,21 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(run_words, tmp_path, monk
     assert len(provenance["outcome"]["sentences"]) == 8
 
 
-def test_full_memory_in_a_scoring_is_a_sentence(run_words, tmp_path, monkeypatch, capsys):
+def test_full_memory_in_a_scoring_is_a_sentence(job, monkeypatch, capsys):
     def full(*_: object) -> None:
         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
-    assert main(["job", "--run", "word-overlap", *run_words, "--suite", str(tmp_path)]) == 2
+    assert job("word-overlap") == 2
     said = "memory is full (CUDA out of memory); free some or use a larger device, then run"
     assert f"error: {said} the same command again to continue" in capsys.readouterr().err
 
 
-def test_a_skipped_run_says_why(run_words, tmp_path):
-    suite = tmp_path / "suite"
-    words = ["job", "--run", "sscl[layer=11]", *run_words, "--suite", str(suite), "--stages"]
-    assert main([*words, "train"]) == 0
-    assert main([*words, "score"]) == 0
-    provenance, records = read_scores(next((suite / "scores").iterdir()))
-    assert records == []
-    assert provenance["outcome"] == {
-        "status": "skipped",
-        "reason": "layer 11 is not an intermediate layer of a backbone with 4 layers",
-    }
+def test_a_skipped_run_says_why(job, tmp_path):
+    assert job("sscl[layer=11]") == 0
+    provenance, records = read_scores(next((tmp_path / "suite" / "scores").iterdir()))
+    reason = "layer 11 is not an intermediate layer of a backbone with 4 layers"
+    assert (records, provenance["outcome"]) == ([], {"status": "skipped", "reason": reason})
 
 
 def test_the_bare_command_prints_the_help(capsys):
