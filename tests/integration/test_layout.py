@@ -150,17 +150,6 @@ def test_pre_commit_runs_the_tools_of_make_check_and_fetches_nothing():
 # --- the workflow catalogue
 
 
-def test_the_catalogue_is_told_what_the_rules_can_do():
-    """Keys as https://snakemake.github.io/snakemake-workflow-catalog documents them."""
-    usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
-    rules = "".join((ROOT / name).read_text() for name in SNAKEFILES)
-    conda = bool(re.search("^ *conda:", rules, re.MULTILINE))
-    container = bool(re.search("^ *container:", rules, re.MULTILINE))
-    deployed = {"conda": conda, "apptainer": container, "apptainer+conda": conda and container}
-    assert usage == {"software-stack-deployment": deployed, "report": "report(" in rules}
-    assert (ROOT / "config" / "README.md").exists()
-
-
 def test_the_catalogues_layout_holds_no_second_copy():
     # Snakemake looks for them beside the Snakefile.
     assert (ROOT / "workflow" / "profiles").samefile(ROOT / "profiles")

@@ -88,17 +88,6 @@ def test_a_planned_run_keeps_its_name(make, tmp_path):
     assert paths.result_file(tmp_path, run.id, "train").is_file()
 
 
-@pytest.mark.slow
-def test_the_workflow_keeps_the_name_of_a_run(make, tmp_path):
-    content, run, _ = make(methods=[OWN_VALUE], runs_per_job=1)
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(content))
-    target = f"results/tiny/trained/{run.id}.json"
-    done = snakemake(target, "--configfile", str(file), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert read_trained(tmp_path / target)["outcome"]["status"] == "finished"
-
-
 def test_a_missing_teacher_is_named(make, tmp_path):
     _, teacher, student = make()
     with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
