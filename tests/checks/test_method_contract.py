@@ -73,7 +73,7 @@ class Queue(Contrastive):
 
 
 @pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[None]:
+def forgotten(monkeypatch, global_state) -> Iterator[None]:
     """No test sees another's methods: within a process a file is imported once, as `BENCH_METHODS`
     stays what it is."""
     monkeypatch.setenv("BENCH_METHODS", "")
@@ -88,12 +88,12 @@ def forget(*more: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def suite(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("trial")
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path) -> Callable[..., Path]:
     def written(source: str = SOURCE, name: str = "queue.py") -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,9 +104,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def trial(
-    suite: Path, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Trial]:
+def trial(suite, write, monkeypatch) -> Callable[[str], Trial]:
     plain = sts.read
 
     def few_pairs(*given: Any) -> sts.StsTask:  # no clause looks at the dev score itself
@@ -204,8 +202,6 @@ def loss(after: str) -> list[tuple[str, str]]:
 # at least.
 BREACHES = [
     (table('{"lenght": 6}'), "table_keys", "unknown key 'lenght' of 'queue'; did you mean 'len"),
-    (table('{"length": "long"}'), "table_keys", "'length' should be a valid integer"),
-    (table('{"batch_size": 0}'), "table_keys", "'batch_size' should be greater than 0"),
     ([("    def negatives", CLAMP)], "text",
      r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run"),
     ([("def after_loss", "def wieghts(self):\n        pass\n\n    def after_loss")], "slot_names",
@@ -319,17 +315,6 @@ def test_the_command_names_what_cannot_be_imported(write, capsys):
     assert told in capsys.readouterr().out
 
 
-def test_what_is_no_python_file_is_refused(write, capsys):
-    folder = write().parent
-    for path in (folder, folder / "gone.py", write(SOURCE, "queue.txt")):
-        assert main(["check-method", str(path)]) == 2
-        reason = "does not exist or is no .py file; give a file with a method"
-        assert capsys.readouterr().err == f"error: {path} {reason}\n"
-    registered.add_method_paths([folder / "queue.txt"])
-    with pytest.raises(UserError, match=r"no Python file at .*queue\.txt"):
-        run_of("simcse")
-
-
 def test_an_error_is_placed_in_the_users_own_code():
     """Not in this project, in Python's library or in a package, where the error may come from."""
 
@@ -368,18 +353,13 @@ LENGTH, HYPER = "length: int = Field(4, ge=1)", "Hyper = QueueHyper"
         ("from methods.simcse import SimCSE", "queue.py has no method"),
         (changed(('name = "queue"', 'name = "My Queue"')), "'name' should match pattern"),
         (changed(('    title = "Queue"\n', "")), "class Queue: 'title' is missing"),
-        (changed(('"Queue"', '"Que\\nue"')), "class Queue: 'title' should match"),
-        (changed(('"a test"', "2010")), "'reference' should be a valid string, not 2010"),
-        (changed((HYPER, HYPER + '\n    version = "1"')), "'version' should be a valid integer"),
         (changed(('{"*": {"length": 6}}', '{"length": 6}')), "'paper.length' should be a"),
         (changed((HYPER, "Hyper = dict")), "Hyper is no class that extends"),
         (changed((HYPER, HYPER + '\n    used_if = {"lenght": lambda hyper: True}')),
          "'used_if' names 'lenght'; did you mean 'length'"),
         (changed((LENGTH, "length: int")), "the defaults of QueueHyper are .*'length' is missing"),
         (changed((LENGTH, "length = 4")), r"imported \(PydanticUserError in HERE \d+: A non-annot"),
-        (changed((LENGTH, "length: int = 'long'")), "'length' should be a valid integer"),
         (changed((LENGTH, "length: float = True")), "a number or a text is needed"),
-        (changed((LENGTH, "length: int = Field(0, ge=1)")), "'length' should be greater than"),
         (changed(('"Queue"', '"SimCSE"')), "'queue' in .* has the title of 'simcse'"),
     ],
 )  # fmt: skip
@@ -406,7 +386,6 @@ def test_a_number_is_of_the_type_of_its_field(write):
     ("edits", "said"),
     [
         (table('{"lenght": 6}'), "queue.py: the row '\\*' of 'paper' of Queue is invalid: unk"),
-        (table('{"batch_size": "x"}'), "Queue is invalid: 'batch_size' should be a valid integer"),
         ([(LENGTH, LENGTH + "; epochs: int = 2")], "'epochs' of QueueHyper is a recipe field; use"),
         ([("    def negatives", CLAMP.replace("hyper.length + 1", "1 // 0"))],
          r"^'queue' cannot be run: ZeroDivisionError in .*queue.py, line \d+: .*; fix its code$"),
@@ -419,15 +398,12 @@ def test_mistakes_in_the_values_of_a_method_are_one_sentence(edits, said, write)
     assert "\n" not in str(raised.value)
 
 
-def test_a_method_may_leave_its_reference_out(write):
+def test_a_reference_may_be_left_out_but_the_projects_methods_have_one(write):
+    builtin = registered.method_classes()
+    assert all(cls.reference for cls in builtin.values())
+    assert [fault for cls in builtin.values() for fault in registered.interface_errors(cls)] == []
     registered.add_method_paths([write(changed(('    reference = "a test"\n', "")))])
     assert registered.method_classes()["queue"].reference == ""
-
-
-def test_the_methods_of_the_project_are_whole():
-    for cls in registered.method_classes().values():
-        assert list(registered.interface_errors(cls)) == []
-        assert cls.reference
 
 
 def test_files_and_folders_are_found_and_do_not_clash(write, monkeypatch, tmp_path):
@@ -453,16 +429,6 @@ def test_files_and_folders_are_found_and_do_not_clash(write, monkeypatch, tmp_pa
         registered.method_classes()
 
 
-def test_a_file_cannot_take_the_place_of_a_module(write):
-    import methods.simcse
-
-    json_source = SOURCE.replace('"queue"', '"json"', 1)
-    registered.add_method_paths([write(name="simcse.py"), write(json_source, "json.py")])
-    assert registered.method_class("simcse") is methods.simcse.SimCSE
-    assert registered.method_class("queue").__module__ not in ("simcse", "methods.simcse")
-    assert hasattr(__import__("json"), "dumps")
-
-
 def test_unknown_methods_say_where_ones_own_are_found(write):
     own = "unknown method 'quue'.*for your own methods, set BENCH_METHODS"
     with pytest.raises(UserError, match=own):
@@ -477,8 +443,6 @@ def test_unknown_methods_say_where_ones_own_are_found(write):
     [
         ("raise ValueError('no\\nluck')", "ValueError in HERE: no luck"),
         ("raise SystemExit(0)", "SystemExit in HERE: 0"),
-        ("return self.loss(views, step)", "RecursionError in HERE: maximum recursion"),
-        ("return super().loss(views, step) * torch.ones(3, 3)", "RuntimeError: "),
     ],
 )
 def test_a_method_that_fails_in_training_is_a_sentence(
@@ -540,8 +504,12 @@ def test_an_encoder_that_a_file_brings_is_loaded_again(trial, tmp_path):
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def package(tmp_path, monkeypatch) -> Callable[..., Path]:
     """An installed package whose entry point is `value`."""
+
+    def forget_modules() -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
+            del sys.modules[name]
 
     def installed(value: str, source: str = SOURCE) -> Path:
         folder = tmp_path / "site"
@@ -554,14 +522,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         }.items():
             write_text(folder / file, text)
         monkeypatch.syspath_prepend(str(folder))
-        for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
-            monkeypatch.delitem(sys.modules, name)
+        forget_modules()
         forget()
         return folder / "queues_of_mine"
 
     yield installed
-    for name in [name for name in sys.modules if name.partition(".")[0] == "queues_of_mine"]:
-        del sys.modules[name]
+    forget_modules()
 
 
 @pytest.mark.parametrize("value", ["queues_of_mine.core", "queues_of_mine.core:Queue"])
@@ -581,9 +547,7 @@ def test_an_entry_point_names_a_module_or_a_method(value, package):
     [
         ("queues_of_mine.core", "raise OSError('no net')",
          r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net"),
-        ("queues_of_mine.cor", SOURCE, r"cannot be imported \(ModuleNotFoundError"),
         ("queues_of_mine.table", SOURCE, "has no method; fix its entry point or uninstall it"),
-        ("queues_of_mine.core", changed(('    title = "Queue"\n', "")), "'title' is missing"),
     ],
 )  # fmt: skip
 def test_a_package_that_holds_no_whole_method_is_one_sentence(value, source, said, package):
@@ -614,15 +578,7 @@ def test_a_configuration_names_paths_from_the_working_folder(write, tmp_path, mo
     assert [run.method for run in config.planned(suite)] == ["queue", "other-queue"]
 
 
-@pytest.mark.parametrize(
-    ("paths", "said"),
-    [
-        (["nowhere"], "there is no Python file at .*nowhere; fix BENCH_METHODS or"),
-        ([], "'method_paths' should have at least 1 item"),
-        ("my_methods", "'method_paths' should be a valid list, not 'my_methods'"),
-    ],
-)
-def test_mistaken_paths_are_a_sentence(paths, said):
-    with pytest.raises(UserError, match=said):
-        config.validate(suite_of(method_paths=paths))
+def test_a_path_without_a_python_file_is_a_sentence():
+    with pytest.raises(UserError, match=r"there is no Python file at .*nowhere; fix"):
+        config.validate(suite_of(method_paths=["nowhere"]))
     assert os.environ["BENCH_METHODS"] == ""

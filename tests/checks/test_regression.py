@@ -2,10 +2,9 @@
 and what an update of the reference measures."""
 
 import math
-import random
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,6 @@ from bench.datasets.tasks import PROBING_TASKS, TRANSFER_TASKS
 from bench.results.records import write_scores
 from bench.runs import config
 from bench.runs.plan import Plan, read_plan
-from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.reference import lacking, write
@@ -45,16 +43,6 @@ def test_known_interval():
     assert interval([70.0], widening=0.25) == (69.75, 70.25)
 
 
-def test_one_draw_in_a_thousand_leaves_the_interval():
-    draw = random.Random(0)
-    trials = 4_000
-    left = 0
-    for _ in range(trials):
-        low, high = interval([draw.gauss(70, 2) for _ in range(20)], coverage=0.95)
-        left += not low <= draw.gauss(70, 2) <= high
-    assert left / trials == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / trials))
-
-
 MACHINE = {
     "device": {"name": "Some Processor", "threads": 1},
     "arithmetic": {"cpu_capability": "AVX2"},
@@ -63,61 +51,65 @@ MACHINE = {
 }
 
 
-def write_plan(folder: Path, runs: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write a plan with these runs by id."""
-    common = {"setting": "official", "label": "a method", "backbone": "toy", "tasks": ["STS12"]}
-    common["identity"] = {}
-    entries = [common | {"id": name} | dict(run) for name, run in runs.items()]
-    write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": entries})
+def write_runs(
+    folder: Path,
+    runs: Mapping[str, Sequence[float]],
+    versions: Mapping[str, int] | None = None,
+    commit: str = "abc",
+    status: str = "finished",
+) -> Path:
+    """A suite with one STS12 score for each seed of its methods, or with none, where that is nan.
+
+    The identity of a run is the version of its method, its seed and its threads.
+    """
+    plan = []
+    for method, values in runs.items():
+        for seed, value in enumerate(values):
+            version = (versions or {}).get(method, 1)
+            identity = {"parts": [method, version], "seed": seed, "recipe": {"threads": seed}}
+            entry = {"id": f"{method}_s{seed}", "method": method, "seed": seed, "label": "a method"}
+            entry |= {"setting": "official", "backbone": "toy", "tasks": ["STS12"]}
+            plan.append(entry | {"identity": identity})
+            record = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all"}
+            provenance = {"outcome": {"status": status}, "code": {"commit": commit}, **MACHINE}
+            path = folder / "scores" / f"{entry['id']}.json"
+            if not math.isnan(value):
+                write_scores(path, provenance, [record | {"value": value}])
+    write_json(folder / "plan.json", {"suite": "mine", "data": "world", "runs": plan})
+    return folder
 
 
-def write_score(
-    folder: Path, run: str, task: str, value: float, status: str = "finished", commit: str = "abc"
-) -> None:
-    """Write a file of one score."""
-    record = {"task": task, "split": "test", "metric": "spearman", "aggregation": "all"}
-    provenance = {"outcome": {"status": status}, "code": {"commit": commit}, **MACHINE}
-    write_scores(folder / "scores" / f"{run}.json", provenance, [record | {"value": value}])
+def plan(folder: Path) -> Plan:
+    return read_plan(folder / "plan.json")
 
 
-def planned_run() -> PlannedRun:
-    names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), "x")
-    return PlannedRun(**names, seed=1)
-
-
-def measured(cells: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Any]:
-    return {"cells": cells}
+SIMCSE, SSCL, GLOVE = (f"{name}@official on toy" for name in ("simcse", "sscl", "glove"))
 
 
 def test_a_widening_is_twice_the_movement_of_its_run_or_of_nine_runs_in_ten():
     runs = [f"run {number}" for number in range(11)]
-    plain = {
-        run: {"STS12 spearman": [50.0, 60.0], "STS13 spearman": [40.0, 40.0], "MR accuracy": [80]}
-        for run in runs
-    }
-    other = {
-        run: {cell: list(values) for cell, values in cells.items()} for run, cells in plain.items()
-    }
+    cells = {"STS12 spearman": [50.0, 60.0], "STS13 spearman": [40.0, 40.0], "MR accuracy": [80]}
+    plain = {run: deepcopy(cells) for run in runs}
+    other = {run: deepcopy(cells) for run in runs}
     # In the second seed; holds for all tasks of this metric and run.
     other["run 0"]["STS13 spearman"][1] -= 1.5
     other["run 1"]["STS12 spearman"][0] += 0.1
     other["run 2"]["MR accuracy"] = [83]
-    found = widenings({PLAIN: measured(plain), "same": measured(plain), "other": measured(other)})
+    found = widenings({PLAIN: {"cells": plain}, "same": {"cells": plain}, "x": {"cells": other}})
     assert found["spearman"] == pytest.approx({run: 3.0 if run == "run 0" else 0.2 for run in runs})
     # Nine runs in ten did not move here; two of 150 samples are room for each.
-    assert found["accuracy"] == pytest.approx(
-        {run: 6.0 if run == "run 2" else 200 / 150 for run in runs}
-    )
+    accuracy = {run: 6.0 if run == "run 2" else 200 / 150 for run in runs}
+    assert found["accuracy"] == pytest.approx(accuracy)
 
 
-def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path):
+def test_a_run_is_apart_where_it_differs_more_than_arithmetic_from_the_same_seed():
     # Arithmetic moved run 0 by 0.1, so its limit is ten times that; the others' is that of nine in
     # ten runs, 0.02.
     runs = [f"run {number}" for number in range(21)]
     plain = {run: {"STS12 spearman": [50.0, 60.0], "MR accuracy": [80.0, 80.0]} for run in runs}
     other = {run: {"STS12 spearman": [50.0, 60.02], "MR accuracy": [80.0, 80.0]} for run in runs}
     other["run 0"]["STS12 spearman"] = [50.1, 60.0]
-    arithmetics = {PLAIN: measured(plain), "other": measured(other)}
+    arithmetics = {PLAIN: {"cells": plain}, "other": {"cells": other}}
 
     def apart(**changes: list[float]) -> list[str]:
         cells = {run: {"STS12 spearman": [50.0], "MR accuracy": [70.0]} for run in runs}
@@ -131,26 +123,19 @@ def test_one_run_may_differ_from_the_same_seed_and_two_may_not(tmp_path):
         "run 1, STS12 spearman: 0.21 points from the same seed, more than 0.20",
     ]
     assert apart(run_2=[50, 60, 90]) == []  # a seed that the reference does not have
-    # The whole check: every score within wide intervals, and two runs apart.
-    reference = tmp_path / "reference.json"
-    names = {"simcse": "simcse@official on toy", "esimcse": "esimcse@official on toy"}
-    wide = {name: {"STS12 spearman": [40.0, 50.0, 60.0]} for name in names.values()}
-    narrow = {name: {"STS12 spearman": [50.0]} for name in names.values()}
-    same = {PLAIN: measured(narrow), "other": measured(narrow)}
-    run = {"identity": identity_of(planned_run()), "processor": "Some Processor"}
-    runs = dict.fromkeys(names.values(), run)
-    write_json(reference, {"runs": runs, "cells": wide, "arithmetics": same})
-    for moved, fails in ((["simcse"], False), (["simcse", "esimcse"], True)):
-        folder = tmp_path / "-".join(moved)
-        write_plan(folder, {name: {"method": name, "seed": 1} for name in names})
-        for name in names:
-            write_score(folder, name, "STS12", 50.5 if name in moved else 50.0)
-        if fails:
-            told = r"(?s)2 of 2 runs differ from the same seeds in .*0\.50 points from"
-            with pytest.raises(UserError, match=told):
-                check(folder, reference)
-        else:
-            assert "2 scores" in check(folder, reference)
+
+
+def test_one_run_may_be_apart_and_two_may_not(tmp_path):
+    """Every score is within its wide interval."""
+    reference, wide = tmp_path / "reference.json", [50.0, 40.0, 60.0]
+    seeds = write_runs(tmp_path / PLAIN, {"simcse": wide, "sscl": wide})
+    write(seeds, [seeds], reference)
+    one = write_runs(tmp_path / "one", {"simcse": [50.5], "sscl": [50.0]})
+    assert "2 scores" in check(one, reference)
+    two = write_runs(tmp_path / "two", {"simcse": [50.5], "sscl": [50.5]})
+    told = r"(?s)2 of 2 runs differ from the same seeds in .*0\.50 points from"
+    with pytest.raises(UserError, match=told):
+        check(two, reference)
 
 
 def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_says(world):
@@ -160,23 +145,15 @@ def test_no_test_part_of_the_world_has_fewer_samples_than_the_least_widening_say
     assert LEAST["accuracy"] == LEAST["accuracy_mlp"] == LEAST["f1"] == 2 * 100 / fewest
 
 
-def suite(folder: Path, values: Mapping[int, float], status: str = "finished") -> Path:
-    names = {f"simcse_s{seed}": seed for seed in values}
-    write_plan(folder, {name: {"method": "simcse", "seed": seed} for name, seed in names.items()})
-    for name, seed in names.items():
-        write_score(folder, name, "Avg", values[seed], status)
-    return folder
-
-
 @pytest.fixture
-def reference(tmp_path: Path) -> Path:
+def reference(tmp_path) -> Path:
     """Twenty seeds from 70 to 71.9, and one of them under two arithmetics that are 0.25 points
     apart."""
     arithmetics = [
-        suite(tmp_path / "arithmetics" / name, {1: value})
+        write_runs(tmp_path / "arithmetics" / name, {"simcse": [value]})
         for name, value in {PLAIN: 70.0, "oldest": 70.25}.items()
     ]
-    seeds = suite(tmp_path / "many", {seed: 70 + seed / 10 for seed in range(20)})
+    seeds = write_runs(tmp_path / "many", {"simcse": [70 + seed / 10 for seed in range(20)]})
     write(seeds, arithmetics, tmp_path / "reference.json")
     return tmp_path / "reference.json"
 
@@ -185,54 +162,32 @@ def test_a_score_outside_fails_and_one_inside_passes(reference, tmp_path):
     # Mean 70.95, s^2 = 0.35; t(0.9995, 19) = 3.8834 (tables); widened by twice 0.25.
     half = 3.8834 * math.sqrt(0.35 * 1.05) + 0.5
     inside, outside = 70.95 + half - 0.01, 70.95 + half + 0.01
-    assert "1 scores" in check(suite(tmp_path / "good", {1: inside}), reference)
+    assert "1 scores" in check(write_runs(tmp_path / "good", {"simcse": [inside]}), reference)
     with pytest.raises(UserError) as caught:
-        check(suite(tmp_path / "bad", {1: outside, 2: 90.0}), reference)
+        check(write_runs(tmp_path / "bad", {"simcse": [outside, 90.0]}), reference)
     first, worst, nearest, *rest = str(caught.value).splitlines()
     assert first == f"2 of 2 scores are outside their intervals of {reference}:"
-    name, ends = "  simcse@official on toy, Avg spearman", "outside 68.10 to 73.80"
+    name, ends = "  simcse@official on toy, STS12 spearman", "outside 68.10 to 73.80"
     assert worst == f"{name}: 90.00 is {90 - 70.95 - half:.2f} {ends}"
     assert nearest == f"{name}: 73.81 is 0.01 {ends}"
     assert "made on Some Processor (AVX2, 1 thread)" in rest[0]
     assert "make reference" in rest[1]
+    diverged = write_runs(tmp_path / "diverged", {"simcse": [71.0]}, status="diverged")
     with pytest.raises(UserError, match="did not finish"):
-        check(suite(tmp_path / "diverged", {1: 71.0}, status="diverged"), reference)
+        check(diverged, reference)
 
 
 def test_what_the_reference_lacks_is_named(reference, tmp_path):
     content = read_json(reference)
     write_json(reference, content | {"cells": {}})
-    told = "no Avg spearman of simcse@official on toy; update it with make reference"
+    told = "no STS12 spearman of simcse@official on toy; update it with make reference"
     with pytest.raises(UserError, match=told):
-        check(suite(tmp_path / "suite", {1: 71.0}), reference)
+        check(write_runs(tmp_path / "suite", {"simcse": [71.0]}), reference)
     with pytest.raises(UserError, match="has no arithmetic 'plain'"):
         write(tmp_path / "many", [tmp_path / "nowhere"], reference)
 
 
 # Updates
-
-SIMCSE, SSCL, GLOVE = (f"{name}@official on toy" for name in ("simcse", "sscl", "glove"))
-
-
-def measure(
-    folder: Path, commit: str, scored: Sequence[str] | None = None, **versions: int
-) -> Path:
-    """A suite with two seeds of each method, of which `scored` have scores; all by default.
-
-    Their identities are their versions, which are also their scores: 70.1, 70.2 of the first.
-    """
-    runs = {
-        f"{method}_s{seed}": {"method": method, "seed": seed}
-        | {"identity": {"parts": [method, version], "seed": seed, "recipe": {"threads": seed}}}
-        for method, version in versions.items()
-        for seed in (1, 2)
-    }
-    write_plan(folder, runs)
-    for name, run in runs.items():
-        if scored is None or run["method"] in scored:
-            value = 60 + 10 * versions[run["method"]] + run["seed"] / 10
-            write_score(folder, name, "STS12", value, commit=commit)
-    return folder
 
 
 def values_in(reference: Path) -> list[dict[str, list[float]]]:
@@ -249,53 +204,57 @@ def commits_in(reference: Path) -> dict[str, str]:
     return {run: made["code"]["commit"] for run, made in read_json(reference)["runs"].items()}
 
 
+KEPT, CHANGED, NONE = [70.1, 70.2], [80.1, 80.2], [math.nan, math.nan]
+
+
 def test_an_update_measures_what_changed_and_keeps_the_rest(tmp_path):
     reference = tmp_path / "reference.json"
 
-    first = measure(tmp_path / "first" / PLAIN, "one", simcse=1, sscl=1)
+    runs = {"simcse": KEPT, "sscl": KEPT}
+    first = write_runs(tmp_path / "first" / PLAIN, runs, commit="one")
     assert lacking(plan(first), reference) == {SIMCSE, SSCL}
     write(first, [first], reference)
     assert lacking(plan(first), reference) == set()
-    assert values_in(reference) == [{SIMCSE: [70.1, 70.2], SSCL: [70.1, 70.2]}] * 2
+    assert values_in(reference) == [{SIMCSE: KEPT, SSCL: KEPT}] * 2
 
     # SSCL has a new version, GloVe is new; nothing else has scores.
-    new = {"simcse": 1, "sscl": 2, "glove": 1}
-    second = measure(tmp_path / "second" / PLAIN, "two", ["sscl", "glove"], **new)
+    runs = {"simcse": NONE, "sscl": CHANGED, "glove": KEPT}
+    second = write_runs(tmp_path / "second" / PLAIN, runs, {"sscl": 2}, commit="two")
     assert lacking(plan(second), reference) == {SSCL, GLOVE}
     write(second, [second], reference)
-    kept, changed = [70.1, 70.2], [80.1, 80.2]
-    assert values_in(reference) == [{SIMCSE: kept, SSCL: changed, GLOVE: kept}] * 2
+    assert values_in(reference) == [{SIMCSE: KEPT, SSCL: CHANGED, GLOVE: KEPT}] * 2
     assert commits_in(reference) == {SIMCSE: "one", SSCL: "two", GLOVE: "two"}
     made = read_json(reference)["runs"][SSCL]
     assert made["processor"] == "Some Processor (AVX2, 1 thread)"
 
     # SSCL is no longer planned.
-    third = measure(tmp_path / "third" / PLAIN, "three", [], simcse=1, glove=1)
+    third = write_runs(tmp_path / "third" / PLAIN, {"simcse": NONE, "glove": NONE})
     assert lacking(plan(third), reference) == set()
     write(third, [third], reference)
-    assert values_in(reference) == [{SIMCSE: kept, GLOVE: kept}] * 2
+    assert values_in(reference) == [{SIMCSE: KEPT, GLOVE: KEPT}] * 2
     assert commits_in(reference) == {SIMCSE: "one", GLOVE: "two"}
 
 
-def plan(folder: Path) -> Plan:
-    return read_plan(folder / "plan.json")
+@pytest.fixture
+def both(tmp_path) -> Path:
+    """The folder of a suite of two methods, and its reference beside it."""
+    folder = write_runs(tmp_path / PLAIN, {"simcse": KEPT, "sscl": KEPT})
+    write(folder, [folder], tmp_path / "reference.json")
+    return folder
 
 
-def test_other_tasks_or_seeds_are_measured_again(tmp_path):
-    reference, folder = tmp_path / "reference.json", tmp_path / PLAIN
-    write(measure(folder, "one", simcse=1, sscl=1), [folder], reference)
-    made = plan(folder)
+def test_other_tasks_or_seeds_are_measured_again(both, tmp_path):
+    made, reference = plan(both), tmp_path / "reference.json"
     more = [run.model_copy(update={"tasks": ("STS12", "STS-B")}) for run in made.runs[:2]]
     longer = made.model_copy(update={"runs": [*more, *made.runs[2:]]})
     assert lacking(longer, reference) == {SIMCSE}
     assert lacking(made.model_copy(update={"runs": made.runs[:3]}), reference) == {SSCL}
 
 
-def test_a_method_that_was_changed_since_is_not_compared(tmp_path):
-    reference, folder = tmp_path / "reference.json", tmp_path / PLAIN
-    write(measure(folder, "one", simcse=1, sscl=1), [folder], reference)
-    assert "4 scores" in check(folder, reference)
-    changed = measure(tmp_path / "changed", "two", simcse=1, sscl=2)
+def test_a_method_that_was_changed_since_is_not_compared(both, tmp_path):
+    reference = tmp_path / "reference.json"
+    assert "4 scores" in check(both, reference)
+    changed = write_runs(tmp_path / "changed", {"simcse": KEPT, "sscl": KEPT}, {"sscl": 2})
     with pytest.raises(UserError) as caught:
         check(changed, reference)
     head = f"methods or settings changed since {reference} was measured; run make reference:"

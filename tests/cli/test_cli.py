@@ -3,6 +3,7 @@ sentence."""
 
 import errno
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,22 +14,24 @@ from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
 from bench.results.records import read_scores
 from bench.utils.interrupts import Stopped
-
-Patch = pytest.MonkeyPatch
-
-
-@pytest.fixture
-def run_words(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> list[str]:
-    """What names a run on the tiny backbone, behind the method."""
-    words = f"--backbone {tiny_bert} --corpus {tiny_corpus} --data {tiny_data} --seed 1"
-    return [*words.split(), "--recipe", "batch_size=8", "select_every=2"]
-
-
-Evaluate = Callable[..., int]
+from methods.simcse import SimCSE
+from tests.support.tiny_suite import job_words
 
 
 @pytest.fixture
-def evaluate(tiny_bert: Path, tiny_data: Path) -> Evaluate:
+def job(tiny_bert, tiny_data, tiny_corpus, tmp_path) -> Callable[..., int]:
+    """Train and score a method on the tiny backbone, in two jobs; the suite is tmp_path/suite."""
+
+    def run(method: str) -> int:
+        words = job_words(method, tiny_bert, tiny_data, tiny_corpus)
+        words += ["--suite", str(tmp_path / "suite"), "--stages"]
+        return main([*words, "train"]) or main([*words, "score"])
+
+    return run
+
+
+@pytest.fixture
+def evaluate(tiny_bert, tiny_data) -> Callable[..., int]:
     """Evaluate the tiny backbone."""
 
     def run(out: Path, *words: str) -> int:
@@ -38,9 +41,7 @@ def evaluate(tiny_bert: Path, tiny_data: Path) -> Evaluate:
     return run
 
 
-def test_evaluate_prints_a_table_and_writes_records(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_prints_a_table_and_writes_records(evaluate, tmp_path, capsys):
     out = tmp_path / "scores.json"
     assert evaluate(out) == 0
     provenance, records = read_scores(out)
@@ -60,11 +61,9 @@ def test_evaluate_prints_a_table_and_writes_records(
     assert printed[1].split()[2:] == values
 
 
-def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Path) -> None:
+def test_train_then_score_leaves_whole_files(job, tmp_path):
     suite = tmp_path / "suite"
-    words = ["job", "--run", "gs-infonce+is-cse", *run_words, "--suite", str(suite), "--stages"]
-    assert main([*words, "train"]) == 0
-    assert main([*words, "score"]) == 0
+    assert job("gs-infonce+is-cse") == 0
     (trained,), (scores,) = (suite / "trained").iterdir(), (suite / "scores").iterdir()
     assert trained.name == scores.name
     provenance, records = read_scores(scores)
@@ -72,29 +71,19 @@ def test_train_then_score_leaves_whole_files(run_words: list[str], tmp_path: Pat
     assert {record["method"] for record in records} == {"gs-infonce+is-cse"}
     assert {record["seed"] for record in records} == {1}
     assert not list(suite.rglob("*.part"))
-    log = [
-        json.loads(line)
-        for line in (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()
-    ]
+    lines = (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()
+    log = [json.loads(line) for line in lines]
     assert [row["step"] for row in log] == [1, 2, 3, 4, 5, 6]
     assert [bool(row.get("dev")) for row in log] == [False, True] * 3
 
 
-def test_a_diverged_run_is_recorded_and_scored_as_such(
-    run_words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import torch
+def test_a_diverged_run_is_recorded_and_scored_as_such(job, tmp_path, monkeypatch):
+    def loss(self, views, step):
+        return views.vectors[0].sum() * math.nan
 
-    from methods.simcse import SimCSE
-
-    monkeypatch.setattr(
-        SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * torch.nan
-    )
-    suite = tmp_path / "suite"
-    words = ["job", "--run", "simcse", *run_words, "--suite", str(suite), "--stages"]
-    assert main([*words, "train"]) == 0
-    assert main([*words, "score"]) == 0
-    provenance, records = read_scores(next((suite / "scores").iterdir()))
+    monkeypatch.setattr(SimCSE, "loss", loss)
+    assert job("simcse") == 0
+    provenance, records = read_scores(next((tmp_path / "suite" / "scores").iterdir()))
     assert records == []
     assert provenance["outcome"]["status"] == "diverged"
     assert provenance["outcome"]["step"] == 1
@@ -102,52 +91,24 @@ def test_a_diverged_run_is_recorded_and_scored_as_such(
     assert len(provenance["outcome"]["sentences"]) == 8
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (MemoryError(), "memory is full; free some or use a larger device, then run"),
-        (
-            RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
-            "memory is full (CUDA out of memory); free some or use a larger device, then run",
-        ),
-        (RuntimeError("shapes differ"), None),
-    ],
-)
-def test_full_memory_in_a_scoring_is_a_sentence(
-    run_words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: Exception,
-    said: str | None,
-) -> None:
+def test_full_memory_in_a_scoring_is_a_sentence(job, monkeypatch, capsys):
     def full(*_: object) -> None:
-        raise error
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
 
     monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
-    words = ["job", "--run", "word-overlap", *run_words, "--suite", str(tmp_path)]
-    if said is None:
-        with pytest.raises(RuntimeError, match="shapes differ"):
-            main(words)
-        return
-    assert main(words) == 2
+    assert job("word-overlap") == 2
+    said = "memory is full (CUDA out of memory); free some or use a larger device, then run"
     assert f"error: {said} the same command again to continue" in capsys.readouterr().err
 
 
-def test_a_skipped_run_says_why(run_words: list[str], tmp_path: Path) -> None:
-    suite = tmp_path / "suite"
-    words = ["job", "--run", "sscl[layer=11]", *run_words, "--suite", str(suite), "--stages"]
-    assert main([*words, "train"]) == 0
-    assert main([*words, "score"]) == 0
-    provenance, records = read_scores(next((suite / "scores").iterdir()))
-    assert records == []
-    assert provenance["outcome"] == {
-        "status": "skipped",
-        "reason": "layer 11 is not an intermediate layer of a backbone with 4 layers",
-    }
+def test_a_skipped_run_says_why(job, tmp_path):
+    assert job("sscl[layer=11]") == 0
+    provenance, records = read_scores(next((tmp_path / "suite" / "scores").iterdir()))
+    reason = "layer 11 is not an intermediate layer of a backbone with 4 layers"
+    assert (records, provenance["outcome"]) == ([], {"status": "skipped", "reason": reason})
 
 
-def test_the_bare_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bare_command_prints_the_help(capsys):
     assert main([]) == 2
     bare = capsys.readouterr()
     assert bare.out == ""
@@ -157,32 +118,14 @@ def test_the_bare_command_prints_the_help(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_no_permission_is_one_sentence(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_permission_is_one_sentence(evaluate, tmp_path, capsys):
     (tmp_path / "locked").mkdir(mode=0o555)
     out = tmp_path / "locked" / "x.json"
     assert evaluate(out) == 2
     assert "ermission denied" in capsys.readouterr().err
 
 
-def test_output_below_a_file_is_one_sentence(
-    evaluate: Evaluate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "file" / "x.json"
-    assert evaluate(out) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {out}")
-    assert error.endswith("; name another file or folder\n")
-
-
-def test_a_full_disk_is_one_sentence(
-    evaluate: Evaluate,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_full_disk_is_one_sentence(evaluate, tmp_path, capsys, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -194,9 +137,7 @@ def test_a_full_disk_is_one_sentence(
     )
 
 
-def test_a_model_is_looked_for_before_data_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
@@ -209,9 +150,7 @@ def test_a_model_is_looked_for_before_data_are_fetched(
 
 
 @pytest.mark.parametrize(("command", "resumes"), [("job", True), ("render", False)])
-def test_an_interrupt_says_whether_work_is_kept(
-    command: str, resumes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_says_whether_work_is_kept(command, resumes, monkeypatch, capsys):
     def stop(words: list[str]) -> None:
         raise Stopped("SIGTERM")
 

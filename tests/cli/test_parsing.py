@@ -38,27 +38,19 @@ def bench(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         (["job", *RUN], "tasks", ["sts"]),
         (["job", *RUN, "--tasks", "STS12", "TREC", "MR"], "tasks", ["STS12", "TREC", "MR"]),
         (["job", *RUN, "--tasks", "STS12", "TREC", "--mode", "dev"], "tasks", ["STS12", "TREC"]),
-        (["job", *RUN[2:], "--tasks", "STS12", "MR", "--", "id"], "tasks", ["STS12", "MR"]),
         (["job", *RUN, "--tasks=STS12"], "tasks", ["STS12"]),
         (["job", *RUN, "--tasks", "MR", "--tasks", "CR", "TREC"], "tasks", ["MR", "CR", "TREC"]),
         (["job", *RUN, "--tasks", "a b", "", "ö", "x=y"], "tasks", ["a b", "", "ö", "x=y"]),
         (["job", *RUN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
-        (["job", *RUN, "--recipe"], "recipe", []),
         (["job", *RUN, "--recipe", "--seed", "1"], "recipe", []),
         (["fetch", "data", "senteval", "--tasks", *OUT], "tasks", []),
-        (["fetch", "data", "senteval", "--tasks", "sts", *OUT], "tasks", ["sts"]),
-        (["job", *RUN, "--analyses", "memory", "layers"], "analyses", ["memory", "layers"]),
         (["job", "--suite", "s"], "stages", ["train", "score", "analyse"]),
-        (["job", "--stages", "train", "score", "--suite", "s"], "stages", ["train", "score"]),
         (["evaluate", "m", "n", "--out", "o"], "model", ["m", "n"]),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
-        (["verify", "a.json", "--device", "cpu"], "result", [Path("a.json")]),
         (["coverage", "--suite", "a", "b", "--out", "o.md"], "suite", [Path("a"), Path("b")]),
     ],
 )  # fmt: skip
-def test_a_list_option_takes_words_up_to_the_next_option(
-    words: list[str], name: str, values: list[Any]
-) -> None:
+def test_a_list_option_takes_words_up_to_the_next_option(words, name, values):
     assert list(parsed(*words)[name]) == values
 
 
@@ -68,20 +60,18 @@ def test_a_list_option_takes_words_up_to_the_next_option(
         (["--prompt", ""], "prompt", ""),
         (["--prompt="], "prompt", ""),
         (["--prompt=--x"], "prompt", "--x"),
-        (["--prompt", "-"], "prompt", "-"),
-        (["--prompt", "-1"], "prompt", "-1"),
         (["--prompt", "- item"], "prompt", "- item"),
         (["--prompt", "a", "--prompt", "b"], "prompt", "b"),
         (["--normalize"], "normalize", True),
     ],
 )
-def test_an_option_takes_its_value(words: list[str], name: str, value: object) -> None:
+def test_an_option_takes_its_value(words, name, value):
     values = parsed("evaluate", "model", "--out", "o", *words)
     assert values[name] == value
     assert list(values["model"]) == ["model"]
 
 
-def test_the_version_of_both_entry_points(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_of_both_entry_points(capsys):
     (script,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].items()
     for program in (EntryPoint(*script, "console_scripts").load(), main_of_module):
         assert program(["--version"]) == 0
@@ -91,9 +81,7 @@ def test_the_version_of_both_entry_points(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("command", commands().commands)
-def test_the_help_of_a_command_describes_all_parameters(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_help_of_a_command_describes_all_parameters(command, capsys):
     assert main([command, "-h"]) == 0
     assert capsys.readouterr().out.startswith(f"Usage: python -m bench {command} [OPTIONS]")
     assert all(
@@ -101,7 +89,7 @@ def test_the_help_of_a_command_describes_all_parameters(
     )
 
 
-def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_commands_has_whole_sentences(capsys):
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     assert not [name for name, command in commands().commands.items() if command.hidden]
@@ -117,7 +105,7 @@ def test_the_list_of_commands_has_whole_sentences(capsys: pytest.CaptureFixture[
         ("sentbench job --att", ["--attempt"]),
     ],
 )
-def test_shells_complete_commands_options_and_values(line: str, words: list[str]) -> None:
+def test_shells_complete_commands_options_and_values(line, words):
     shell = {"_SENTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": line}
     done = bench(COMP_CWORD=str(line.count(" ")), **shell)
     assert (done.returncode, done.stdout.split()) == (0, words)
@@ -132,9 +120,7 @@ def test_shells_complete_commands_options_and_values(line: str, words: list[str]
         (["job"], set()),
     ],
 )
-def test_the_program_starts_without_loading_heavy_libraries(
-    words: list[str], unwanted: set[str]
-) -> None:
+def test_the_program_starts_without_loading_heavy_libraries(words, unwanted):
     done = bench(*words, PYTHONPROFILEIMPORTTIME="1")
     imported = {
         line.rpartition("|")[2].strip()

@@ -25,7 +25,7 @@ NAME = "gs-infonce-v2-table-2-gs-infonce-m-3x-bert-base-uncased"
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(tmp_path, monkeypatch) -> None:
     """No data, no models, and no hub."""
     monkeypatch.chdir(tmp_path)
     for name in ("BENCH_DATA", "BENCH_MODELS"):
@@ -35,7 +35,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-def test_a_table_before_anything_was_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_before_anything_was_run(capsys):
     assert main(["show", "gs-infonce-v2", "table-2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("Table 2: Spearman x 100, as printed.")
@@ -46,7 +46,7 @@ def test_a_table_before_anything_was_run(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1].endswith("reproduce gs-infonce-v2 'Table 2' --row ROW")
 
 
-def test_a_table_with_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_with_verdicts(tmp_path, capsys):
     rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
     suite = write_suite(tmp_path / "s", seeds("simcse", rows))
     assert main(["show", "gs-infonce-v2", "Table 2", "--suite", str(suite)]) == 0
@@ -57,9 +57,7 @@ def test_a_table_with_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "Bold" not in shown  # nothing is, in a terminal
 
 
-def test_a_suite_of_several_papers_stands_in_all_their_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suite_of_several_papers_stands_in_all_their_tables(tmp_path, monkeypatch):
     """Each table has verdicts for just the rows of which the suite has scores."""
     rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.3)]
     methods = ["simcse", "is-cse", "sscl", "gs-infonce"]
@@ -79,15 +77,13 @@ def test_a_suite_of_several_papers_stands_in_all_their_tables(
     assert with_scores == set(SOURCES)
 
 
-def test_a_table_of_hyper_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_hyper_parameters(capsys):
     assert main(["show", "is-cse", "Table 2"]) == 0
     rows = [line.split()[:5] for line in capsys.readouterr().out.splitlines()]
     assert ["roberta-base", "IS-CSE", "learning", "rate", "1e-5"] in rows
 
 
-def test_a_dry_run_prints_a_configuration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_prints_a_configuration(tmp_path, capsys):
     assert main([*ROW, "--seeds", "2", "--tasks", "STS-B", "--dry-run"]) == 0
     (tmp_path / "one.yaml").write_text(capsys.readouterr().out)
     content = config.load(tmp_path / "one.yaml")
@@ -96,9 +92,7 @@ def test_a_dry_run_prints_a_configuration(
     assert not (tmp_path / "results").exists()
 
 
-def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_workflow_runs_the_configuration_and_the_row_is_shown(tmp_path, monkeypatch, capsys):
     started: list[Any] = []
 
     class Process:
@@ -124,9 +118,7 @@ def test_the_workflow_runs_the_configuration_and_the_row_is_shown(
     assert "SimCSE-BERT_base" not in out
 
 
-def test_a_stopped_or_failed_workflow_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_or_failed_workflow_says_so(monkeypatch, capsys):
     monkeypatch.setattr(workflow, "run_workflow", lambda *_: 1)
     assert main(ROW) == 1
     assert f"python -m bench status --suite results/{NAME}" in capsys.readouterr().err

@@ -15,14 +15,12 @@ import pytest
 
 from bench.cli import main
 from bench.models.load import load_encoder
-from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
-from tests.support.synthetic_suite import write_suite
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_folder_named_methods_hides_nothing(tmp_path: Path) -> None:
+def test_a_folder_named_methods_hides_nothing(tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "__init__.py").write_text("raise SystemExit('not these')\n")
     words = ["plan", "--suite", "smoke", "--out", "plan.json"]
@@ -38,7 +36,7 @@ def test_a_folder_named_methods_hides_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", [None, "active"])
-def test_threads_wait_asleep_unless_the_user_wants_otherwise(own: str | None) -> None:
+def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
     code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
     given = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     given |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": own} if own else {})
@@ -47,22 +45,13 @@ def test_threads_wait_asleep_unless_the_user_wants_otherwise(own: str | None) ->
     assert "torch" not in printed  # which loads OpenMP
 
 
-def test_a_wrong_folder_of_models_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_wrong_folder_of_models_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
         load_encoder("my-bert", pooler="avg")
 
 
-def test_a_folder_in_place_of_scores_is_no_missing_run(tmp_path: Path) -> None:
-    suite = write_suite(tmp_path, [{"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}])
-    (scores,) = (suite / "scores").iterdir()
-    scores.unlink()
-    scores.mkdir()
-    with pytest.raises(UserError, match="Is a directory"):
-        read_suite(suite)
-
-
-def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr("bench.cli.program.run", lambda words: print("± 1 ≈") or 0)
@@ -71,7 +60,7 @@ def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch: pytest.Monk
     assert terminal.buffer.getvalue() == b"\xb1 1 \\u2248\n"
 
 
-def test_a_reader_that_ends_early_is_no_error() -> None:
+def test_a_reader_that_ends_early_is_no_error():
     command = [sys.executable, "-m", "bench", "audit"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, cwd=ROOT, **pipes)

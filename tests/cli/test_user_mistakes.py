@@ -36,15 +36,12 @@ CONFIGURATIONS: list[tuple[Any, ...]] = [
     ({"methods": ["untrained+is-cse"]}, "'untrained' is not trained, so nothing can be added"),
     ({"methods": ["simcse[temprature=1]"]}, "unknown key 'temprature' of", "'temperature'?"),
     ({"methods": ["simcse[temperature=-1]"]}, "temperature", "0", "not '-1'"),
-    ({"methods": ["simcse[temperature=warm]"]}, "'temperature' should be a", "not 'warm'"),
     ({"methods": ["is-cse[group=knnn]"]}, "'group'", "knn", "kmeans", "not 'knnn'"),
     ({"recipe": {"learning_rat": 1}}, "recipe: unknown key 'learning_rat'", "'learning_rate'?"),
-    ({"recipe": {"batch_size": 0}}, "'recipe.batch_size' should be greater than 0, not 0"),
     ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a", "not 'many'"),
     ({"recipe": {"pooler": "cls_mpl"}}, "'recipe.pooler'", "did you mean 'cls_mlp'?"),
     ({"tasks": ["STS17"]}, "unknown task 'STS17'; did you mean 'STS1"),
     ({"seeds": ["one"]}, "'seeds.0'", "integer", "not 'one'"),
-    ({"seeds": [1.0]}, "'seeds.0'", "integer", "not 1.0"),
     ({"seeds": [-1]}, "'seeds.0'", "not -1"),
     ({"backbones": {"bert-base-uncasd": None}}, "unknown backbone", "'bert-base-uncased'?"),
     ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "'toy-brt'", "'toy-bert'?"),
@@ -69,17 +66,16 @@ COMMANDS: list[tuple[Any, ...]] = [
     (["job", "--run", "simcse", *RUN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
     (["job", "--run", "sscl[layer=-1]", *RUN, "--seed", "1"], "layer", "-1"),
     (["job", "--run", "simcse", *RUN, "--tasks"], "--tasks needs a value"),
-    (["job", "--run", "simcse", *RUN, "--tasks", "--mode", "dev"], "--tasks needs a value"),
     (["job", "--run", "simcse", *RUN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
     (["fetch", "corpsu", "x", *OUT], "'corpsu' is unknown; did you mean 'corpus'?"),
     (["plan"], "give exactly one of --config, --suite"),
-    (["plan", "--suite", "paper", "--config", "x.yaml"], "give exactly one of --config, --suite"),
     (["plan", "--config", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
+    (["plan", "--suite", "chinese", "--device", "h2000"], "'h2000' is unknown", "'h200'?"),
+    (["plan", "--suite", "smoke", "--device", "h200"], "the size of the corpus 'world' is unknown"),
     (["plan", "--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?", "--config"),
     (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
     (["job", "--suite", "s", "--share", "3/2"], "s/plan.json does not exist", "snakemake"),
     (["next", "--suite", "s", "--hours", "-3"], "'--hours'", "0"),
-    (["next", "--suite", "s", "--hours", "many"], "'--hours'", "valid number"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "snakemake"),
     (["status", "--suite", "own.py"], "'own.py' is a file"),
     (["reference", "--suite", "results/x"], "results/reference/x.json", "check the path"),
@@ -97,7 +93,7 @@ COMMANDS: list[tuple[Any, ...]] = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch) -> Path:
     """The working folder, with a data folder and a file of methods that have faults."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -120,9 +116,7 @@ def _name(mistake: Any) -> str:
         for mistake, *parts in CONFIGURATIONS + COMMANDS
     ],
 )
-def test_a_mistake_is_one_sentence(
-    mistake: Any, parts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_sentence(mistake, parts, folder, capsys):
     before = sorted(folder.rglob("*"))
     words = mistake
     if not isinstance(mistake, list):
@@ -140,23 +134,3 @@ def test_a_mistake_is_one_sentence(
     assert printed.err.count("\n") == 1
     assert [part for part in parts if part not in printed.err] == [], printed.err
     assert sorted(folder.rglob("*")) == before
-
-
-@pytest.mark.parametrize(
-    ("source", "fault"),
-    [
-        ("class Mine(Method):\n    x = y\n", "NameError in "),
-        (
-            "class Mine(Contrastive):\n    name = 'My Method'\n",
-            "'name' should match pattern",
-        ),
-    ],
-)
-def test_a_fault_of_a_file_of_methods_is_named(
-    source: str, fault: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "own.py").write_text(f"from methods.base import Contrastive, Method\n\n{source}")
-    assert main(["check-method", "own.py"]) == 1
-    printed = capsys.readouterr().out
-    assert fault in printed
-    assert printed.endswith("1 fault\n")

@@ -11,7 +11,7 @@ from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, tar
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def cache(monkeypatch, tmp_path) -> Path:
     """The cache of data; `tmp_path / "pins.json"` holds the pins, of which there are none."""
     (tmp_path / "pins.json").write_text(NO_PINS)
     monkeypatch.setattr(downloads, "PINS", tmp_path / "pins.json")
@@ -20,7 +20,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> Iterator[FakeHub]:
+def hub(monkeypatch, tiny_bert) -> Iterator[FakeHub]:
     """A hub with a data set and a backbone that can be loaded."""
     with fake_hub() as running:
         use_endpoint(monkeypatch, running.endpoint)

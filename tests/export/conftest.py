@@ -9,21 +9,18 @@ import torch
 from bench.__main__ import main
 from bench.export.runs import export
 from tests.support.no_fsync import no_fsync
+from tests.support.tiny_suite import job_words
 
 __all__ = ["no_fsync"]
 
 
 @pytest.fixture(scope="session")
-def trained(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, str]:
+def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, str]:
     """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     suite = tmp_path_factory.mktemp("suite") / "mine"
-    words = ["job", "--run", "simcse", "--backbone", str(tiny_bert), "--corpus", str(tiny_corpus)]
-    words += ["--data", str(tiny_data), "--seed", "1", "--recipe", "batch_size=8", "select_every=2"]
-    words += ["--suite", str(suite), "--tasks", "STS12", "STS-B"]
-    assert main(words) == 0
+    words = job_words("simcse", tiny_bert, tiny_data, tiny_corpus)
+    assert main([*words, "--suite", str(suite), "--tasks", "STS12", "STS-B"]) == 0
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(deterministic)
     (run,) = (suite / "runs").iterdir()
@@ -31,7 +28,7 @@ def trained(
 
 
 @pytest.fixture
-def suite(trained: tuple[Path, str], tmp_path: Path) -> Path:
+def suite(trained, tmp_path) -> Path:
     """A copy that a test may modify."""
     return Path(shutil.copytree(trained[0], tmp_path / "mine"))
 

@@ -1,7 +1,6 @@
 """Scores read by mteb, tables, and the folder that an export replaces."""
 
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.export.conftest import exported
 # mteb
 
 
-def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> None:
+def test_scores_in_mteb_s_shape(trained, tmp_path):
     out = exported(trained[0], tmp_path / "out", "mteb")
     provenance, records = read_scores(paths.result_file(*trained, "score"))
     values = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
@@ -40,7 +39,7 @@ def test_scores_in_mteb_s_shape(trained: tuple[Path, str], tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
+def test_mteb_reads_them(trained, tmp_path):
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     from mteb.cache import ResultCache
     from mteb.results import TaskResult
@@ -60,9 +59,7 @@ def test_mteb_reads_them(trained: tuple[Path, str], tmp_path: Path) -> None:
     assert not names & {task.metadata.name for task in mteb.get_tasks()}
 
 
-def test_other_tasks_in_mteb_s_shape(
-    suite: Path, trained: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_other_tasks_in_mteb_s_shape(suite, trained, tmp_path):
     provenance, records = read_scores(paths.result_file(suite, trained[1], "score"))
     line = records[0] | {"split": "test", "aggregation": "all"}
     added = [
@@ -88,9 +85,7 @@ def test_other_tasks_in_mteb_s_shape(
 # Tables
 
 
-def test_every_record_is_a_row_with_its_provenance(
-    suite: Path, trained: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_every_record_is_a_row_with_its_provenance(suite, trained, tmp_path):
     analysis = {
         "alignment": {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "ok": True},
         "layers": [0.25, None],
@@ -122,7 +117,7 @@ def test_every_record_is_a_row_with_its_provenance(
     assert numbers == {f"{stem}/uniformity": -1.5, f"{stem}/pairs": 12.0, "layers/0": 0.25}
 
 
-def test_runs_without_scores_are_rows_too(tmp_path: Path) -> None:
+def test_runs_without_scores_are_rows_too(tmp_path):
     entry = {"id": "x", "method": "m", "setting": "paper", "label": "M", "backbone": "b"}
     entry |= {"seed": 4, "trained": True}
     write_json(tmp_path / "suite" / "plan.json", {"suite": "s", "data": "d", "runs": [entry]})
@@ -138,7 +133,7 @@ def test_runs_without_scores_are_rows_too(tmp_path: Path) -> None:
 # The folder
 
 
-def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path) -> None:
+def test_an_export_replaces_itself_and_nothing_else(suite, tmp_path):
     out = tmp_path / "out"
     export(suite, "table", out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -153,9 +148,7 @@ def test_an_export_replaces_itself_and_nothing_else(suite: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_folders_that_cannot_be_read_or_written(
-    suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys):
     words = ["export", "--suite", str(suite), "--what", "table"]
     assert main([*words, "--out", str(suite / "scores" / f"{trained[1]}.json")]) == 2
     assert "is a file" in capsys.readouterr().err
@@ -164,9 +157,7 @@ def test_folders_that_cannot_be_read_or_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_need_no_scores_and_no_plan(
-    suite: Path, trained: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_runs_need_no_scores_and_no_plan(suite, trained, tmp_path):
     scores = paths.result_file(suite, trained[1], "score")
     scores.unlink()
     assert read_runs(suite)[0].status == "finished"  # from its training

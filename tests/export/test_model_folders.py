@@ -35,7 +35,7 @@ SENTENCES += ["unknownword ☃ sleeps", "a man"]
 
 
 @pytest.fixture
-def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path]:
+def with_encoder(suite, trained) -> Callable[[Any], Path]:
     """A function that replaces the run's encoder, as if the new one had been scored."""
 
     def put(encoder: Any) -> Path:
@@ -50,7 +50,7 @@ def with_encoder(suite: Path, trained: tuple[Path, str]) -> Callable[[Any], Path
 
 
 @pytest.fixture(scope="module")
-def with_pooler(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def with_pooler(tiny_bert, tmp_path_factory) -> Path:
     return copy_with_pooler(tiny_bert, tmp_path_factory.mktemp("pooler") / "model", 1 / 6)
 
 
@@ -75,7 +75,7 @@ def mapped(base: TransformerEncoder, name: str) -> Any:
 
 
 @pytest.fixture
-def encoder(name: str, tiny_bert: Path, tiny_roberta: Path, with_pooler: Path) -> Any:
+def encoder(name, tiny_bert, tiny_roberta, with_pooler) -> Any:
     backbone, _, pooler = name.partition(" ")
     if backbone in ("bert", "roberta"):
         return transformer(with_pooler if backbone == "bert" else tiny_roberta, pooler)
@@ -98,9 +98,7 @@ QUICK = ("bert avg_first_last", "whitened")
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=SLOW) for name in NAMES]
 )
-def test_a_folders_modules_compute_our_vectors(
-    name: str, encoder: Any, with_encoder: Any, tmp_path: Path
-) -> None:
+def test_a_folders_modules_compute_our_vectors(name, encoder, with_encoder, tmp_path):
     folder = exported(with_encoder(encoder), tmp_path / "out")
     wanted = encoder.encode(SENTENCES)
     np.testing.assert_allclose(literal(folder, SENTENCES), wanted, **CLOSE)
@@ -111,9 +109,7 @@ def test_a_folders_modules_compute_our_vectors(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_the_library_computes_our_vectors(
-    name: str, encoder: Any, with_encoder: Any, tmp_path: Path
-) -> None:
+def test_the_library_computes_our_vectors(name, encoder, with_encoder, tmp_path):
     folder = exported(with_encoder(encoder), tmp_path / "out")
     model = SentenceTransformer(str(folder), device="cpu")
     close = {"atol": 1e-5, "rtol": 1e-5}
@@ -136,17 +132,15 @@ def test_the_library_computes_our_vectors(
     ],
 )
 def test_what_the_library_cannot_express_is_refused(
-    make: Callable[[Any], Any], sentence: str, tiny_bert: Path, with_encoder: Any, tmp_path: Path
-) -> None:
+    make, sentence, tiny_bert, with_encoder, tmp_path
+):
     folder = with_encoder(make(transformer(tiny_bert, "avg")))
     with pytest.raises(UserError, match=sentence):
         export(folder, "sentence-transformers", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_map_that_float32_cannot_carry_is_refused(
-    tiny_bert: Path, with_encoder: Any, tmp_path: Path
-) -> None:
+def test_a_map_that_float32_cannot_carry_is_refused(tiny_bert, with_encoder, tmp_path):
     """A direction in which all sentences agree, scaled by 1e6, so that only rounding remains."""
     base = transformer(tiny_bert, "avg")
     vectors = torch.from_numpy(base.encode(PROBES)).double()
@@ -157,9 +151,7 @@ def test_a_map_that_float32_cannot_carry_is_refused(
         export(with_encoder(narrow), "sentence-transformers", tmp_path / "out")
 
 
-def test_an_encoder_that_changed_after_it_was_scored_is_no_export(
-    suite: Path, trained: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_an_encoder_that_changed_after_it_was_scored_is_no_export(suite, trained, tmp_path):
     path = paths.run_folder(suite, trained[1]) / "encoder" / "model.safetensors"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -169,8 +161,8 @@ def test_an_encoder_that_changed_after_it_was_scored_is_no_export(
 
 
 def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
-    suite: Path, trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    suite, trained, tmp_path, capsys
+):
     plan = {"setting": "paper", "label": "U", "backbone": "b", "method": "untrained"}
     entries = [
         plan | {"id": "untrained_x", "trained": False, "seed": None},
@@ -196,7 +188,7 @@ def test_runs_that_cannot_be_exported_are_left_out_unless_asked_for(
 # Cards
 
 
-def test_a_card_says_where_an_encoder_comes_from(trained: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_card_says_where_an_encoder_comes_from(trained, tmp_path):
     text = (exported(trained[0], tmp_path / "out") / "README.md").read_text()
     provenance, records = read_scores(paths.result_file(*trained, "score"))
     header = text.split("---\n")[1]
@@ -230,7 +222,6 @@ def told(**changes: Any) -> ExportedRun:
     ("changes", "reason"),
     [
         ({}, ""),
-        ({"recipe_changes": {"precision": "bfloat16"}}, ""),
         ({"own_corpus": True, "corpus": "wiki1m_fallback"}, ""),
         ({"backbone": "tiny", "reference": "/nowhere/tiny"}, "on the backbone tiny"),
         ({"corpus": "wiki1m_fallback"}, "trained on wiki1m\\_fallback"),
@@ -238,9 +229,7 @@ def told(**changes: Any) -> ExportedRun:
         ({"data": "world"}, "scored on world"),
     ],
 )
-def test_a_card_says_with_what_scores_cannot_be_compared(
-    changes: dict[str, Any], reason: str
-) -> None:
+def test_a_card_says_with_what_scores_cannot_be_compared(changes, reason):
     text = card(told(**changes), 768, 512)
     assert ("Do not compare them with any paper" in text) == bool(reason)
     assert reason in text
@@ -250,7 +239,7 @@ def test_a_card_says_with_what_scores_cannot_be_compared(
     assert "reproduc" not in text.lower()
 
 
-def test_a_card_escapes_what_stands_in_it() -> None:
+def test_a_card_escapes_what_stands_in_it():
     text = card(told(label="<script>|x|\n# Title"), 768, 512)
     assert "<script>" not in text
     assert "\n# Title" not in text

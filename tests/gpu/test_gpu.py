@@ -54,7 +54,7 @@ DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
 
 
 @pytest.fixture(scope="module")
-def backbone(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backbone(tiny_bert, tmp_path_factory) -> Path:
     """The tiny BERT's shape with a masked-language head, which DiffCSE needs, and without dropout:
     its generator keeps its own whatever the recipe says, and a GPU draws other masks."""
     from transformers import AutoConfig, AutoModelForMaskedLM
@@ -69,7 +69,7 @@ def backbone(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory) -> Path:
     """28 sentences in documents of four."""
     path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
     path.write_text("".join(f"{sentence}\n" for sentence in make_sentences(28, seed=4)))
@@ -79,9 +79,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_of(
-    backbone: Path, tiny_data: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Run]:
+def run_of(backbone, tiny_data, corpus, monkeypatch) -> Callable[[str], Run]:
     """Runs whose numbers are a processor's up to rounding: without dropout and TF32."""
     monkeypatch.setattr(training_context, "TRAINING", "ieee")
 
@@ -95,7 +93,7 @@ def run_of(
 
 
 @pytest.mark.parametrize("text", KINDS)
-def test_a_training_of_each_kind(text: str, run_of: Callable[[str], Run], tmp_path: Path) -> None:
+def test_a_training_of_each_kind(text, run_of, tmp_path):
     """The same bits twice; the first loss, before rounding grows, as on the processor."""
     run = run_of(text)
     places = {"cpu": "cpu", "first": DEVICE, "second": DEVICE}
@@ -117,7 +115,7 @@ def test_a_training_of_each_kind(text: str, run_of: Callable[[str], Run], tmp_pa
 
 
 @pytest.mark.parametrize("first_only", [False, True])
-def test_the_kernel_of_attention_equals_its_fallback(first_only: bool) -> None:
+def test_the_kernel_of_attention_equals_its_fallback(first_only):
     """Vectors and gradients in half precision."""
     draw = torch.Generator().manual_seed(0)
     key_ends = torch.tensor([0, 3, 4, 9], dtype=torch.int32, device=DEVICE)
@@ -138,12 +136,12 @@ def test_the_kernel_of_attention_equals_its_fallback(first_only: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "narrow cone", "copies"])
-def test_neighbours(kind: str) -> None:
+def test_neighbours(kind):
     vectors = test_knn.rows(kind)
     np.testing.assert_array_equal(nearest_rows(vectors, 5, DEVICE), nearest_rows(vectors, 5))
 
 
-def test_a_lease_is_of_a_gpu() -> None:
+def test_a_lease_is_of_a_gpu():
     with lease() as outer, lease() as inner:
         assert outer == inner
         assert torch.zeros(1, device=DEVICE).device == torch.device(outer)
@@ -175,7 +173,7 @@ def seconds(work: Callable[[], object], times: int) -> float:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_times(name: str, tiny_bert: Path, tiny_data: Path, tmp_path: Path) -> None:
+def test_times(name, tiny_bert, tiny_data, tmp_path):
     """SimCSE in mixed precision on random weights, at the published batch sizes."""
     from transformers import BertConfig, BertModel
 

@@ -6,19 +6,17 @@ of the kinds that `says_where` accepts, or is in `ON_THE_PROCESSOR` with the rea
 """
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "methods").rglob("*.py"), *(ROOT / "bench" / "training").rglob("*.py")])
-CONSTRUCTORS = {
-    "tensor", "as_tensor", "scalar_tensor", "from_numpy", "zeros", "ones", "full", "empty", "eye",
-    "arange", "linspace", "logspace", "rand", "randn", "randint", "randperm", "normal",
-    "tril_indices", "triu_indices", "Generator",
-}  # fmt: skip
+CONSTRUCTORS = (
+    "tensor as_tensor scalar_tensor from_numpy zeros ones full empty eye arange linspace "
+)
+CONSTRUCTORS += "logspace rand randn randint randperm normal tril_indices triu_indices Generator"
+CONSTRUCTORS = {f"torch.{name}" for name in CONSTRUCTORS.split()}
 MOVED = {"to", "to_device"}  # the tensor goes to a device in the same expression
 READ = {"tolist", "int"}  # it ends as numbers of the host in the same expression
 # A function that computes on the processor on purpose says so in a comment, with the reason.
@@ -31,32 +29,9 @@ def called(call: ast.Call) -> str:
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
-def constructors(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef, ast.Call, set[str]]]:
-    """Each constructor of torch in a tree: the function that it is in, and what is called with its
-    result, or on it, in the same expression."""
-
-    def visit(
-        node: ast.AST, within: Any, outer: set[str]
-    ) -> Iterator[tuple[ast.FunctionDef, ast.Call, set[str]]]:
-        if isinstance(node, ast.FunctionDef):
-            within = node
-        if isinstance(node, ast.stmt):
-            outer = set()
-        if isinstance(node, ast.Call):
-            function = node.func
-            is_torch = (
-                isinstance(function, ast.Attribute) and ast.unparse(function.value) == "torch"
-            )
-            if is_torch and called(node) in CONSTRUCTORS:
-                yield within, node, outer
-            outer = outer | {called(node)}
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, within, outer)
-
-    yield from visit(tree, None, set())
-
-
 def says_where(call: ast.Call, function: ast.FunctionDef, outer: set[str]) -> bool:
+    """Whether a constructor in a function says where its tensor is; `outer` is what is called with
+    the tensor, or on it, in the same expression."""
     keywords = {keyword.arg for keyword in call.keywords}
     if "device" in keywords or outer & (MOVED | READ):
         return True
@@ -69,12 +44,21 @@ def says_where(call: ast.Call, function: ast.FunctionDef, outer: set[str]) -> bo
 
 def unplaced(source: str) -> list[tuple[ast.FunctionDef, ast.Call, bool]]:
     """Constructors that name no device, the function of each, and whether that is marked."""
-    lines, calls = source.splitlines(), constructors(ast.parse(source))
-    return [
-        (within, call, any(MARK in line for line in lines[within.lineno : within.end_lineno]))
-        for within, call, outer in calls
-        if not says_where(call, within, outer)
-    ]
+    tree, lines, found = ast.parse(source), source.splitlines(), []
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for call in ast.walk(tree):
+        if not (isinstance(call, ast.Call) and ast.unparse(call.func) in CONSTRUCTORS):
+            continue
+        outer, node = set(), parents[call]
+        while not isinstance(node, ast.stmt):
+            outer |= {called(node)} if isinstance(node, ast.Call) else set()
+            node = parents[node]
+        while not isinstance(node, ast.FunctionDef):
+            node = parents[node]
+        if not says_where(call, node, outer):
+            marked = any(MARK in line for line in lines[node.lineno : node.end_lineno])
+            found.append((node, call, marked))
+    return found
 
 
 def faults(source: str, file: str) -> list[str]:
@@ -85,12 +69,12 @@ def faults(source: str, file: str) -> list[str]:
     ]
 
 
-def test_every_constructor_names_its_device() -> None:
+def test_every_constructor_names_its_device():
     found = [fault for file in FILES for fault in faults(file.read_text(), file.name)]
     assert found == [], "\n".join([f"name a device, or write '{MARK}: ...', why not:", *found])
 
 
-def test_every_mark_is_needed() -> None:
+def test_every_mark_is_needed():
     for file in FILES:
         source = file.read_text()
         needed = {within.lineno for within, _, is_marked in unplaced(source) if is_marked}
@@ -112,7 +96,7 @@ def test_every_mark_is_needed() -> None:
         ("order = torch.randperm(9, generator=generator).tolist()", False),
     ],
 )
-def test_a_planted_fault_is_found(line: str, is_fault: bool) -> None:
+def test_a_planted_fault_is_found(line, is_fault):
     """In place of a line of a method that is right."""
     source = (ROOT / "methods" / "contrastive.py").read_text()
     right = "    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))\n"

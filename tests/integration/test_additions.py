@@ -44,7 +44,7 @@ ENTRIES = {
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory) -> Path:
     """A copy of the code with one entry for each addition."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("bench", "methods", "config"):
@@ -74,7 +74,7 @@ def sentbench(tree: Path, *words: str) -> str:
     return ended.stdout
 
 
-def test_a_metric_a_table_and_a_task_are_shown_with_their_verdicts(tree: Path) -> None:
+def test_a_metric_a_table_and_a_task_are_shown_with_their_verdicts(tree):
     shown = sentbench(tree, "show", "sscl", "Table 9", "--suite", "suite")
     assert "Spearman x 100 and the alignment loss of the pairs of STS-B" in shown
     assert "66.10" in shown
@@ -91,7 +91,7 @@ def test_a_metric_a_table_and_a_task_are_shown_with_their_verdicts(tree: Path) -
 
 
 @pytest.mark.slow
-def test_they_are_rendered(tree: Path) -> None:
+def test_they_are_rendered(tree):
     sentbench(tree, "render", "suite", "--out", "out")
     with (tree / "out" / "tables" / "sscl_table-9.csv").open(encoding="utf-8", newline="") as file:
         rows = {row["metric"]: row for row in csv.DictReader(file)}

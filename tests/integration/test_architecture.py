@@ -48,14 +48,9 @@ def found(path: str, name: str) -> ast.AST | None:
 
 
 def definition(path: str, name: str) -> ast.AST:
-    """As `found`, or an AssertionError that says where the document has to point instead."""
-    if node := found(path, name):
-        return node
-    files = [file for folder in ("bench", "methods") for file in (ROOT / folder).rglob("*.py")]
-    places = sorted(str(file.relative_to(ROOT)) for file in files)
-    now = " or ".join(place for place in places if found(place, name))
-    remedy = f"it is now in {now}" if now else "name the function that took its place"
-    raise AssertionError(f"{PAGE} names {path}::{name}, which does not exist; {remedy}")
+    node = found(path, name)
+    assert node, f"{PAGE} names {path}::{name}, which does not exist"
+    return node
 
 
 def imported(path: str) -> set[str]:
@@ -80,11 +75,11 @@ def module_of(path: str) -> str:
 
 
 @pytest.mark.parametrize("reference", sorted(set(re.findall(REFERENCE, TEXT))), ids="::".join)
-def test_functions_exist(reference: tuple[str, str]) -> None:
+def test_functions_exist(reference):
     definition(*reference)
 
 
-def test_the_walk_is_numbered_from_sentence_to_table() -> None:
+def test_the_walk_is_numbered_from_sentence_to_table():
     steps = [step for step, _, _ in WALK]
     assert steps == list(range(1, len(WALK) + 1)), f"{PAGE}: a row of the walk cannot be parsed"
     assert len(WALK) >= 15
@@ -93,7 +88,7 @@ def test_the_walk_is_numbered_from_sentence_to_table() -> None:
 
 
 @pytest.mark.parametrize("row", WALK, ids=lambda row: f"step-{row[0]}")
-def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[str, str]]) -> None:
+def test_each_step_is_called_as_stated(row):
     step, (path, name), (caller_path, caller) = row
     told = f"{PAGE}, step {step}: {caller_path} does not {{}}; name what does"
     calls = name.rpartition(".")[2] in called(definition(caller_path, caller))
@@ -105,7 +100,7 @@ def test_each_step_is_called_as_stated(row: tuple[int, tuple[str, str], tuple[st
         assert module in imported(caller_path), told.format(f"import {module}")
 
 
-def test_every_package_has_its_row_in_the_order_of_the_layers() -> None:
+def test_every_package_has_its_row_in_the_order_of_the_layers():
     (layers,) = [contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"]
     expected = [package.strip() for layer in layers for package in layer.split("|")]
     packages = [path.parent.name for path in (ROOT / "bench").glob("*/__init__.py")]

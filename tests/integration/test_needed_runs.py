@@ -30,7 +30,7 @@ Make = Callable[..., tuple[dict[str, Any], Run, Run]]
 
 
 @pytest.fixture
-def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path) -> Make:
+def make(tiny_bert, tiny_data, tiny_corpus, tmp_path) -> Make:
     """The configuration of a teacher and its student, and both runs; the suite is `tmp_path`."""
 
     def made(**changes: Any) -> tuple[dict[str, Any], Run, Run]:
@@ -51,9 +51,7 @@ def weights(suite: Path, run: Run) -> torch.Tensor:
 
 
 @pytest.mark.usefixtures("global_state")
-def test_teacher_and_student_are_trained_in_order(
-    make: Make, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     """Fails if the student learns from its own backbone, from another encoder, or without one."""
     content, teacher, student = make()
     plan = read_plan(tmp_path / "plan.json")
@@ -74,7 +72,7 @@ def test_teacher_and_student_are_trained_in_order(
 
 
 @pytest.mark.usefixtures("global_state")
-def test_a_planned_run_keeps_its_name(make: Make, tmp_path: Path) -> None:
+def test_a_planned_run_keeps_its_name(make, tmp_path):
     """Fails if a job trains what is not the run that is planned: its results are nobody's then."""
     _, run, _ = make(methods=[OWN_VALUE])
     assert "select-every-125" in run.id
@@ -90,18 +88,7 @@ def test_a_planned_run_keeps_its_name(make: Make, tmp_path: Path) -> None:
     assert paths.result_file(tmp_path, run.id, "train").is_file()
 
 
-@pytest.mark.slow
-def test_the_workflow_keeps_the_name_of_a_run(make: Make, tmp_path: Path) -> None:
-    content, run, _ = make(methods=[OWN_VALUE], runs_per_job=1)
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(content))
-    target = f"results/tiny/trained/{run.id}.json"
-    done = snakemake(target, "--configfile", str(file), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert read_trained(tmp_path / target)["outcome"]["status"] == "finished"
-
-
-def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
+def test_a_missing_teacher_is_named(make, tmp_path):
     _, teacher, student = make()
     with pytest.raises(UserError, match=r"needs the encoder of run:simcse.* train it first"):
         jobs.train_run(student, tmp_path, "cpu")
@@ -112,7 +99,7 @@ def test_a_missing_teacher_is_named(make: Make, tmp_path: Path) -> None:
     assert teacher.id in str(caught.value)
 
 
-def test_the_student_of_a_diverged_teacher_is_skipped(make: Make, tmp_path: Path) -> None:
+def test_the_student_of_a_diverged_teacher_is_skipped(make, tmp_path):
     """It is a result, not a failure: a suite with it comes to its end."""
     _, teacher, student = make()
     ended = {"outcome": {"status": "diverged", "reason": "the loss is nan"}}
@@ -124,7 +111,7 @@ def test_the_student_of_a_diverged_teacher_is_skipped(make: Make, tmp_path: Path
     assert (row.status, row.reason) == ("skipped", why)
 
 
-def test_an_encoder_that_cannot_be_used_is_refused(make: Make, tmp_path: Path) -> None:
+def test_an_encoder_that_cannot_be_used_is_refused(make, tmp_path):
     text = "dclr[phi=2,sentences=28,start=run:simcse[dimension=6,sentences=28]]@paper"
     _, teacher, student = make(methods=[text])
     ended = jobs.train_run(teacher, tmp_path, "cpu")
@@ -135,7 +122,7 @@ def test_an_encoder_that_cannot_be_used_is_refused(make: Make, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("per_job", [1, 2])
-def test_the_workflow_trains_the_teacher_first(make: Make, tmp_path: Path, per_job: int) -> None:
+def test_the_workflow_trains_the_teacher_first(make, tmp_path, per_job):
     """In a job of its own it is an input of the student's; in one job the student follows it."""
     content, teacher, student = make(runs_per_job=per_job)
     file = tmp_path / "config.yaml"

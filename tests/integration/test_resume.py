@@ -41,7 +41,7 @@ Make = Callable[..., Run]
 
 
 @pytest.fixture(scope="module")
-def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
+def make(tiny_bert, tiny_data, tiny_corpus) -> Make:
     return partial(tiny_run, bert=tiny_bert, data=tiny_data, corpus=tiny_corpus)
 
 
@@ -96,9 +96,7 @@ class Victim:
         self.number += 1
 
 
-def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(
-    make: Make, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_killed_anywhere_a_training_ends_as_if_nothing_had_been(make, tmp_path, record_property):
     draw, hit, tries = random.Random(KILLS), Counter[str](), 0
     with Trainings(
         training_words(make("simcse"), tmp_path / "first"), tmp_path / "output.txt"
@@ -150,9 +148,7 @@ def wait_for_checkpoint(process: subprocess.Popen[str], folder: Path, step: int)
     raise AssertionError(f"no checkpoint of step {step} in {folder}")
 
 
-def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(
-    make: Make, tmp_path: Path
-) -> None:
+def test_the_command_line_stops_at_a_signal_and_two_processes_give_equal_bits(make, tmp_path):
     run = make("is-cse[buffer=12,neighbours=3]", epochs=10)
     suites = [tmp_path / "stopped", tmp_path / "whole"]
     folders = [suite / "runs" / run.id for suite in suites]
@@ -199,9 +195,7 @@ def worker_of(folder: Path) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-def test_a_killed_worker_is_retried_and_goes_on(
-    make: Make, tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
-) -> None:
+def test_a_killed_worker_is_retried_and_goes_on(make, tiny_bert, tiny_data, tiny_corpus, tmp_path):
     """While it stands still, a second workflow and a second training of the run are refused."""
     run = make("sscl", epochs=10)
     recipe = {**SMALL, "epochs": 10}
@@ -250,13 +244,7 @@ class Broken(Contrastive):
 
 
 @pytest.fixture
-def beside_broken(
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., str]:
+def beside_broken(tiny_bert, tiny_data, tiny_corpus, tmp_path, monkeypatch) -> Callable[..., str]:
     """Run a tiny suite with the method `broken` to the workflow's failure; return what that said.
 
     It takes Snakemake's further options, and what the configuration has besides.
@@ -276,9 +264,7 @@ def beside_broken(
     return run
 
 
-def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
-    beside_broken: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(beside_broken, tmp_path):
     """Snakemake's retries repeat its message; tables of the other runs can be rendered."""
     said = beside_broken("--keep-incomplete", methods=["broken", "simcse"])
     assert said.count("Trying to restart") == 3
@@ -302,23 +288,10 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     assert re.search(r"\| SimCSE +\|.*\d\d\.\d\d", text)
 
 
-def test_the_runs_beside_a_failed_one_in_its_job_are_scored(
-    beside_broken: Callable[..., str], tmp_path: Path
-) -> None:
-    given: dict[str, Any] = {"methods": ["simcse", "broken"], "seeds": [1, 2]}
-    beside_broken(**given, runs_per_job=4)
-    found = status(suite := tmp_path / "results" / "tiny")
-    assert found.done == {"finished": 2}
-    assert [(run.state, run.stage) for run in found.open] == [("failed", "train")] * 2
-    render(suite, tmp_path / "partial", tmp_path / "figures")
-    text = (tmp_path / "partial" / "tables" / "sts.md").read_text()
-    assert "Partial: 2 of 4 runs have been made, 2 failed." in text
-
-
 # What is equal to rounding
 
 
-def test_other_threads_give_the_same_losses_to_rounding(make: Make, tmp_path: Path) -> None:
+def test_other_threads_give_the_same_losses_to_rounding(make, tmp_path):
     """Without dropout nothing but the order of sums differs."""
     losses = []
     for threads in (1, 2):

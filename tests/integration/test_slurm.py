@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.cluster import CPUS, NODE, Cluster, missing, until
+from tests.integration.cluster import CPUS, Cluster, missing, until
 from tests.support.tiny_suite import tiny_configuration
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ SMALL += ["--default-resources", *RESOURCES, "slurm_extra='--signal=TERM@60'"]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
     assert not missing(), f"apt-get install slurm-wlm munge: {missing()}"
     pytest.importorskip("snakemake_executor_plugin_slurm")
     cluster = Cluster(tmp_path_factory.mktemp("slurm"))
@@ -52,7 +52,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def write(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Write:
+def write(tiny_bert, tiny_data, tiny_corpus) -> Write:
     """A function that writes a suite's configuration into a folder, and returns its path."""
 
     def config(folder: Path, methods: list[str], **recipe: Any) -> Path:
@@ -114,7 +114,7 @@ def steps(folder: Path) -> int:
     return sum(log.read_bytes().count(b"\n") for log in logs)
 
 
-def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path: Path) -> None:
+def test_a_suite_gives_the_same_scores(cluster, write, tmp_path):
     methods = ["word-overlap", "simcse", "gs-infonce[multiple=1]"]
     suite: Suite = {"methods": methods, "select_every": 2}
     there = tmp_path / "there"
@@ -132,9 +132,7 @@ def test_a_suite_gives_the_same_scores(cluster: Cluster, write: Write, tmp_path:
         assert "TresPerJob=gres:gpu:1" in cluster.slurm("scontrol", "show", "job", job)
 
 
-def test_several_runs_in_a_job_take_turns_on_one_gpu(
-    cluster: Cluster, write: Write, tmp_path: Path
-) -> None:
+def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster, write, tmp_path):
     config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
     before = {job for job, *_ in cluster.jobs("all")}
     words = ["--group-components", "run=2", "--until", "score"]
@@ -152,7 +150,7 @@ STEPS = 6 * 200  # of a corpus of 44 sentences in batches of 8
 
 
 @pytest.fixture(scope="module")
-def undisturbed(write: Write, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+def undisturbed(write, tmp_path_factory) -> Suite:
     return without_slurm(write(tmp_path_factory.mktemp("undisturbed"), **LONG))
 
 
@@ -165,16 +163,6 @@ def pre_empted(cluster: Cluster, job: str) -> None:
     cluster.slurm("sbatch", *words, "--wrap=sleep 1")
 
 
-def declared_down(cluster: Cluster, job: str) -> None:
-    cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=down", "reason=test")
-
-    def queued() -> bool:
-        return "PENDING" in {state for name, state, _ in cluster.jobs() if name == job}
-
-    until(queued, "the job is not queued again")
-    cluster.slurm("scontrol", "update", f"nodename={NODE}", "state=resume")
-
-
 def crashed(cluster: Cluster, job: str) -> None:
     cluster.kill_node()
     until(lambda: cluster.node_state().startswith("down"), "nobody misses the node")
@@ -183,17 +171,11 @@ def crashed(cluster: Cluster, job: str) -> None:
 
 # Where SLURM gives notice, no checkpoint is due but the one on its signal; a crash gives none.
 @pytest.mark.parametrize(
-    ("happens", "checkpoints"),
-    [(cancelled, 3600), (pre_empted, 3600), (declared_down, 3600), (crashed, 0)],
+    ("happens", "checkpoints"), [(cancelled, 3600), (pre_empted, 3600), (crashed, 0)]
 )
 def test_an_interrupted_training_ends_with_the_same_scores(
-    happens: Callable[[Cluster, str], None],
-    checkpoints: int,
-    cluster: Cluster,
-    write: Write,
-    undisturbed: Suite,
-    tmp_path: Path,
-) -> None:
+    happens, checkpoints, cluster, write, undisturbed, tmp_path
+):
     config = write(tmp_path, **LONG)
     process = snakemake(cluster, tmp_path, config, "--until", "score", checkpoints=checkpoints)
     until(lambda: steps(tmp_path) > STEPS // 8, "the training does not start", 200)
@@ -212,7 +194,7 @@ SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
 
 
 @pytest.mark.skipif(not SMOKE, reason="SENTBENCH_SLURM=smoke runs the smoke suite")
-def test_the_smoke_suite(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_smoke_suite(cluster, tmp_path):
     finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
     reference = str(ROOT / "results" / "reference" / "smoke.json")
     bench(tmp_path, "reference", "--suite", "results/smoke", "--reference", reference)

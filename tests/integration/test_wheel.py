@@ -38,7 +38,7 @@ def done(*command: object, cwd: Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory) -> Path:
     """The wheel that is built from the source distribution, as package indexes get both."""
     folder = tmp_path_factory.mktemp("build")
     source, out = folder / "source", folder / "dist"
@@ -74,7 +74,7 @@ def needed(requirements: list[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(wheel, tmp_path_factory) -> Path:
     """The folder of programs of an environment with the wheel."""
     base = tmp_path_factory.mktemp("environment")
     done(sys.executable, "-m", "venv", "--without-pip", base, cwd=base)
@@ -96,23 +96,16 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base / "bin"
 
 
-def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs: Path) -> None:
+def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs):
     code = "import bench, importlib.util as u; print(bench.__file__, u.find_spec('hypothesis'))"
     found = done(programs / "python", "-c", code, cwd=programs)
     assert Path(found.split()[0]).is_relative_to(programs.parent)
     assert found.split()[1] == "None"
+    assert (Path(found.split()[0]).parent / "py.typed").is_file()
     assert done(programs / "sentbench", "--version", cwd=programs) == f"{__version__}\n"
 
 
-def test_it_says_that_it_is_typed(programs: Path) -> None:
-    code = "import bench, methods, pathlib as p; print(bench.__file__, methods.__file__)"
-    for name in done(programs / "python", "-c", code, cwd=programs).split():
-        assert (Path(name).parent / "py.typed").is_file()
-
-
-def test_it_scores_as_the_checkout_does(
-    programs: Path, tiny_bert: Path, tiny_data: Path, tmp_path: Path
-) -> None:
+def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path):
     words = ["evaluate", tiny_bert, "--pooler", "avg", "--data", tiny_data, "--out"]
     threads = {"OMP_NUM_THREADS": "1"}
     # Folders of these names are found first where Python is not told otherwise.
@@ -127,13 +120,13 @@ def test_it_scores_as_the_checkout_does(
     assert {row["task"] for row in theirs[1]} >= {"STS12", "STS-B", "SICK-R"}
 
 
-def test_it_checks_a_method(programs: Path, tmp_path: Path) -> None:
+def test_it_checks_a_method(programs, tmp_path):
     shutil.copy(ROOT / "examples" / "spread_out.py", tmp_path)
     said = done(programs / "sentbench", "check-method", "spread_out.py", cwd=tmp_path)
     assert said.splitlines()[-1] == "all hold"
 
 
-def test_it_knows_the_printed_numbers_and_the_suites(programs: Path, tmp_path: Path) -> None:
+def test_it_knows_the_printed_numbers_and_the_suites(programs, tmp_path):
     """The data files of the packages."""
     shown = done(programs / "sentbench", "show", "gs-infonce-v2", "Table 2", cwd=tmp_path)
     assert "GS-InfoNCE" in shown

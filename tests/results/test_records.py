@@ -1,8 +1,6 @@
 """Names, averages and files of records."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench.datasets import tasks
 from bench.datasets.tasks import STS_TASKS, average, expand_tasks
@@ -18,11 +16,6 @@ def test_the_average_is_that_of_the_printed_cells():
     assert round(average(cells), 2) == 76.25
     # Rounding first matters: 0.004 and 0.004 print as 0.00 and 0.00.
     assert average([0.004, 0.004]) == 0.0
-
-
-@given(st.lists(st.floats(-100, 100), min_size=1, max_size=9))
-def test_the_average_is_within_rounding_of_the_mean(values):
-    assert abs(average(values) - sum(values) / len(values)) <= 0.005 + 1e-9
 
 
 def test_task_labels_of_papers_have_one_canonical_name():

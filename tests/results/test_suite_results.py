@@ -61,16 +61,9 @@ def spoil(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     ("change", "message"),
     [
         (lambda c: c.pop("records"), r"is not a scores file \('records' is missing\)"),
-        (lambda c: c.update(provenance=None), "'provenance' should be a valid dictionary"),
-        (lambda c: c["provenance"].update(data="world"), "'provenance.data' should be"),
         (lambda c: c["provenance"]["outcome"].update(status="done"), "not 'done'"),
-        (
-            lambda c: c["provenance"]["outcome"].update(curve=[{"dev": "7"}]),
-            "valid integer, not '7'",
-        ),
         (lambda c: c["records"][0].update(value=101), "'records.0.value' should be less than"),
         (lambda c: c["records"][0].update(value="70"), "valid number, not '70'"),
-        (lambda c: c["records"][0].pop("split"), "'records.0.split' is missing"),
         (lambda c: c["provenance"].pop("run"), "it holds the scores of a model outside the suite"),
         (lambda c: c["provenance"]["run"].update(id="run001"), "holds the scores of run001"),
         (lambda c: c["provenance"]["run"].update(seed=77), "the seed of its run is another"),
@@ -154,7 +147,7 @@ def test_nan_is_rejected(tmp_path):
         read_suite(tmp_path)
 
 
-@pytest.mark.parametrize("content", [[], {"analyses": None}, {"analyses": {"alignment": None}}])
+@pytest.mark.parametrize("content", [[], {"analyses": {"alignment": None}}])
 def test_analyses_that_do_not_fit_are_reported(tmp_path, content):
     path = finished(tmp_path) / "analyses" / "run000.json"
     write_json(path, content)
@@ -167,12 +160,8 @@ def test_analyses_that_do_not_fit_are_reported(tmp_path, content):
     ("change", "message"),
     [
         (lambda plan: plan.update(runs=None), "'runs' should be a valid list"),
-        (lambda plan: plan["runs"][0].pop("label"), "'runs.0.label' is missing"),
-        (lambda plan: plan["runs"][0].update(seed="1"), "'runs.0.seed' should be a valid integer"),
         (lambda plan: plan["runs"][0].update(id="../../x"), "'runs.0.id' should match"),
         (lambda plan: plan["runs"].append(plan["runs"][0]), "'run000' and 'run000' are one"),
-        (lambda plan: plan.update(mode="fast"), "'mode' should be 'test' or 'dev', not 'fast'"),
-        (lambda plan: plan.update(stand_ins=["toy-bert"]), "'stand_ins' should be"),
     ],
 )
 def test_plans_that_do_not_fit_are_reported(tmp_path, change, message):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.checks.verify import verify
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import read_tasks
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("global_state")
 
 
 @pytest.fixture
-def data(tiny_data: Path, tmp_path: Path) -> Path:
+def data(tiny_data, tmp_path) -> Path:
     """A data folder to change, which is called "tiny" in its manifest."""
     return Path(shutil.copytree(tiny_data, tmp_path / "mine"))
 
@@ -52,18 +51,6 @@ def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_
     assert described["data"] == {"name": "tiny", **paths.data_sums(data)}
     assert described["data"]["sha256"] != stamp["sha256"]
     assert described["tasks"] == task_sums(read_tasks(["STS-B"], data))
-
-
-def test_a_result_on_own_data_is_confirmed_until_they_change(
-    tiny_bert, data, tiny_corpus, tmp_path
-):
-    run, suite = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path / "suite"
-    write_json(suite / "inputs" / "data.json", paths.describe_input("data", str(data), suite))
-    out = paths.result_file(suite, run.id, "score")
-    score_run(run, suite, ["STS-B"], "test", out, "cpu")
-    assert verify(out).confirmed
-    change(data, "test")
-    assert verify(out).faults == [f"the data changed since (STS-B in {data})"]
 
 
 def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_corpus, tmp_path):

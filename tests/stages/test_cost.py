@@ -31,7 +31,6 @@ from bench.stages.cost import (
 )
 from bench.training.context import RunContext
 from bench.training.loop import batches
-from bench.utils.errors import UserError
 from methods.base import Step
 from tests.support.tiny_suite import tiny_run
 
@@ -39,7 +38,7 @@ NOTHING = Measured(Path("nowhere"), "h200")
 
 
 @pytest.fixture(autouse=True)
-def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_local_data(monkeypatch) -> None:
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
@@ -62,15 +61,13 @@ def run_of(
         ("roberta-large", 355_359_744 - 1024 * 1025, 50_265 + 514 + 1),
     ],
 )
-def test_weights_of_known_backbones(name: str, published: int, embedded: int) -> None:
+def test_weights_of_known_backbones(name, published, embedded):
     run = run_of(name=name)
     width = run.shape.width  # biases and norms are not counted
     assert cost.weights(run) == pytest.approx(published - embedded * width, rel=0.002)
 
 
-def test_a_training_does_the_work_that_was_estimated(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
-) -> None:
+def test_a_training_does_the_work_that_was_estimated(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     recipe = {"sentences": None, "max_length": 12, "pooler": "avg"}
     run = tiny_run("simcse", tiny_bert, tiny_data, tiny_corpus, **recipe)
     context = RunContext(run, tmp_path, "cpu")
@@ -85,7 +82,7 @@ def test_a_training_does_the_work_that_was_estimated(
     assert counted / 3 < flop < 3 * counted  # sentences are shorter than 12 tokens
 
 
-def test_flop_of_bert_base_on_a_million_sentences_by_hand() -> None:
+def test_flop_of_bert_base_on_a_million_sentences_by_hand():
     run = run_of()
     assert (run.recipe.batch_size, run.recipe.select_every, steps(run)) == (64, 125, 15_625)
     weights = 12 * (4 * 768**2 + 2 * 768 * 3072)
@@ -105,29 +102,14 @@ def test_flop_of_bert_base_on_a_million_sentences_by_hand() -> None:
         ("bert-large-uncased", 9226),
     ],  # seconds in the logs that SimCSE's authors released
 )
-def test_published_times_are_met_within_a_factor_of_three(
-    name: str, published: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_times_are_met_within_a_factor_of_three(name, published, monkeypatch):
     # NVIDIA's data sheet of the RTX 3090: dense float16 with float32 accumulation, TF32, float32.
     monkeypatch.setitem(PEAKS, "rtx3090", (71e12, 35.6e12, 35.6e12))
     seconds = estimate(run_of(name=name), "train", (), "test", "rtx3090")
     assert published / 3 < seconds < 3 * published
 
 
-def test_measured_times_are_met_within_a_factor_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trainings of results/wiki-mini, at the peak rate of their processor."""
-    monkeypatch.setattr(cost, "weights", lambda run: 12 * 6 * 384**2)  # wiki-minilm
-    for path in sorted(Path("results/wiki-mini/scores").glob("simcse*.json")):
-        origin = json.loads(path.read_text())["provenance"]
-        work, recipe = origin["outcome"]["work"], origin["run"]["recipe"]
-        keys = ("sentences", "batch_size", "select_every", "precision")
-        run = run_of(**{key: recipe[key] for key in keys})
-        assert steps(run) == origin["outcome"]["steps"]
-        seconds = estimate(run, "train", (), "test", "cpu")
-        assert work["seconds"] / 10 < seconds < 10 * work["seconds"]
-
-
-def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu() -> None:
+def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu():
     """docs/performance.md: 118 s for the seven transfer tasks, at width 384."""
     _, classifier_steps = scoring_work(run_of(), ["transfer"], "test", "cpu")
     assert classifier_steps * cost.CPU_CLASSIFIER_STEP == pytest.approx(118, rel=0.1)
@@ -141,24 +123,17 @@ def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu() -> None:
         ("simcse[batch_size=3,drop_last=true,sentences=11]", 3),
     ],
 )
-def test_steps_of_a_run(text: str, count: int) -> None:
+def test_steps_of_a_run(text, count):
     assert steps(run_of(text)) == count
 
 
-def test_steps_of_a_corpus_file(tiny_corpus: Path, tmp_path: Path) -> None:
+def test_steps_of_a_corpus_file(tiny_corpus):
     lines = len(tiny_corpus.read_text().splitlines())
     assert steps(run_of(corpus=str(tiny_corpus), batch_size=1)) == lines
     assert steps(run_of(corpus=str(tiny_corpus), batch_size=4, sentences=7)) == 2
-    copy = tmp_path / "corpus.txt"
-    copy.write_bytes(tiny_corpus.read_bytes())
-    run = run_of(corpus=str(copy))
-    copy.unlink()
-    message = r"the size of the corpus '.*' is unknown; give a file or one of wiki1m"
-    with pytest.raises(UserError, match=message):
-        steps(run)
 
 
-def test_each_task_is_encoded_once() -> None:
+def test_each_task_is_encoded_once():
     weights = 12 * 12 * 768**2
     assert scoring_work(run_of(), ["MR"], "test", "cpu")[0] == 2 * weights * 16 * 10_662
     assert scoring_work(run_of(), ["STS13"], "test", "cpu") == (2 * weights * 16 * 2 * 1500, 0)
@@ -169,9 +144,7 @@ def test_each_task_is_encoded_once() -> None:
 
 
 @pytest.mark.parametrize("task", ["MR", "TREC", "Length"])
-def test_classifiers_take_the_steps_that_were_estimated(
-    task: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classifiers_take_the_steps_that_were_estimated(task, monkeypatch):
     """On separable samples, which every head classifies correctly at the first check, so that it
     stops early."""
     settings, taken = classifier.MODES["test"], 0
@@ -207,29 +180,19 @@ def test_classifiers_take_the_steps_that_were_estimated(
 # The estimate of a plan
 
 
-def some_plan(seeds: Sequence[int] = (1, 2)) -> tuple[dict[str, Any], list[PlannedRun]]:
-    content = {
-        "suite": "mine",
-        "data": "senteval",
-        "corpus": "wiki1m",
-        "tasks": ["sts", "transfer"],
-        "seeds": list(seeds),
-        "backbones": {"bert-base-uncased": None, "roberta-large": None},
-        "methods": ["simcse", "gs-infonce", "untrained[pooler=avg]", "word-overlap"],
-    }
-    suite = config.validate(content)
-    return suite, config.planned(suite)
-
-
-def test_a_skipped_run_takes_no_time() -> None:
+def test_a_skipped_run_takes_no_time():
     skipped = run_of("sscl[layer=12]")
     assert skipped.skip
     assert predict([PlannedRun(**dict(skipped), tasks=("sts",))], "test", "h200", NOTHING).empty
 
 
-def test_the_printed_table_adds_up() -> None:
-    suite, planned = some_plan()
-    printed = report(suite, planned, "h200", 4, Path("nowhere"))
+def test_the_printed_table_adds_up():
+    content = {"suite": "mine", "data": "senteval", "corpus": "wiki1m", "seeds": [1, 2]}
+    content |= {"tasks": ["sts", "transfer"], "methods": ["simcse", "gs-infonce"]}
+    content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
+    content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
+    suite = config.validate(content)
+    printed = report(suite, config.planned(suite), "h200", 4, Path("nowhere"))
     *rows, total = [line.split() for line in printed.partition("\n\n")[0].splitlines()[1:]]
     runs = {(backbone, stage): int(count) for backbone, stage, count, *_ in rows}
     assert runs == {
@@ -244,7 +207,7 @@ def test_the_printed_table_adds_up() -> None:
     assert float(total[4]) == pytest.approx(float(total[3]) / 4, abs=0.01)
 
 
-def test_the_paper_suite_takes_at_most_40_hours_of_an_h200() -> None:
+def test_the_paper_suite_takes_at_most_40_hours_of_an_h200():
     content = config.load(config.PAPERS[0])
     planned = config.planned(content)
     tables = {name: predict(planned, "test", name, NOTHING) for name in PEAKS}
@@ -270,7 +233,7 @@ def leave(
     return path
 
 
-def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
+def test_times_come_from_the_device_asked_for(tmp_path):
     leave(tmp_path, run_of(), "NVIDIA H200", 300.0)
     leave(tmp_path, run_of("gs-infonce", sentences=6400), "NVIDIA H200", 500.0)
     leave(tmp_path, run_of("is-cse"), "NVIDIA A100-SXM4-80GB", 900.0)
@@ -301,9 +264,7 @@ def test_times_come_from_the_device_asked_for(tmp_path: Path) -> None:
 # The command
 
 
-def test_plan_predicts_and_writes_only_what_it_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_predicts_and_writes_only_what_it_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["plan", "--suite", "chinese", "--device", "h200", "--gpus", "2"]
     assert main(words) == 0
@@ -311,19 +272,3 @@ def test_plan_predicts_and_writes_only_what_it_is_told(
     assert not list(tmp_path.iterdir())
     assert main([*words, "--out", "plan.json"]) == 0
     assert json.loads((tmp_path / "plan.json").read_text())["suite"] == "chinese"
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["chinese", "--device", "h2000"], "'h2000' is unknown; did you mean 'h200'?"),
-        (["smoke", "--device", "h200"], "the size of the corpus 'world' is unknown"),
-    ],
-)
-def test_a_mistaken_estimate_is_one_sentence(
-    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", "--suite", *words]) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert error.count("\n") == 1

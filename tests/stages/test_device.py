@@ -24,7 +24,7 @@ with FileLock(sys.argv[1]):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch) -> Path:
     """The folder of leases of a machine with two GPUs."""
     monkeypatch.setenv("SENTBENCH_LEASES", str(tmp_path / "leases"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -36,14 +36,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "leases"
 
 
-def test_without_a_gpu_nothing_is_locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_nothing_is_locked(folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with lease() as device:
         assert device == "cpu"
     assert not folder.exists()
 
 
-def test_the_first_that_no_process_holds(folder: Path) -> None:
+def test_the_first_that_no_process_holds(folder):
     with lease() as device:
         assert device == "cuda:0"
     with FileLock(folder / "GPU-a"), lease() as device:
@@ -54,9 +54,7 @@ def test_the_first_that_no_process_holds(folder: Path) -> None:
         assert device == "cuda:0"
 
 
-def test_waits_until_one_is_free(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_waits_until_one_is_free(folder, monkeypatch, capsys):
     folder.mkdir()
     with ExitStack() as others:
         first, second = (others.enter_context(FileLock(folder / uuid)) for uuid in UUIDS)
@@ -66,7 +64,7 @@ def test_waits_until_one_is_free(
     assert capsys.readouterr().err == "waiting for a GPU: all 2 are leased\n"
 
 
-def test_a_killed_process_holds_nothing(folder: Path) -> None:
+def test_a_killed_process_holds_nothing(folder):
     folder.mkdir()
     command = [sys.executable, "-c", HOLD, str(folder / "GPU-a")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -79,7 +77,7 @@ def test_a_killed_process_holds_nothing(folder: Path) -> None:
         assert device == "cuda:0"
 
 
-def test_an_error_in_the_block_is_its_own_and_frees_the_gpu(folder: Path) -> None:
+def test_an_error_in_the_block_is_its_own_and_frees_the_gpu(folder):
     with pytest.raises(TimeoutError, match="a download"), lease():
         raise TimeoutError("a download")
     with lease() as device:

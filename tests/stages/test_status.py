@@ -37,7 +37,7 @@ TRAINING, SCORING = 7200.0, 1800.0  # seconds
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Path:
+def suite(tmp_path) -> Path:
     """A suite of six seeds: 1 is done, 2 trains at half its steps, the training of 3 failed, the
     scoring of 4 was killed, 5 was stopped, and 6 is untouched."""
     content: dict[str, Any] = {
@@ -76,7 +76,7 @@ def seeds(runs: list[Any]) -> list[str]:
     return [run.id.split("_")[3] for run in runs]
 
 
-def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
+def test_each_run_is_counted_once_and_says_what_is_wrong(suite):
     second = read_plan(suite / "plan.json").runs[1].id
     with working(suite, second, "train"):
         suite_status = status(suite)
@@ -98,7 +98,7 @@ def test_each_run_is_counted_once_and_says_what_is_wrong(suite: Path) -> None:
     assert suite_status.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
-def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> None:
+def test_damaged_scores_and_those_of_another_run_are_not_done(suite):
     first, second = (run.id for run in read_plan(suite / "plan.json").runs[:2])
     shutil.copy(paths.result_file(suite, first, "score"), paths.result_file(suite, second, "score"))
     write_text(paths.result_file(suite, first, "score"), '{"provenance": {"run"')
@@ -110,7 +110,7 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite: Path) -> No
     assert f"it holds the scores of {first}" in copied.failure.error
 
 
-def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_text_and_json(suite, capsys):
     write_text(
         suite / "logs" / "corpus-wiki1m.log", "Traceback (most recent call last):\nOSError: x"
     )
@@ -125,7 +125,7 @@ def test_the_command_prints_text_and_json(suite: Path, capsys: pytest.CaptureFix
     assert content["steps"] == {f"{suite}/logs/corpus-wiki1m.log": "OSError: x"}
 
 
-def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
+def test_a_job_that_fails_before_its_run_is_seen(suite):
     last = read_plan(suite / "plan.json").runs[-1].id
     log = suite / "logs" / "train" / f"{last}.log"
     write_text(log, "waiting for a GPU\n")
@@ -136,16 +136,14 @@ def test_a_job_that_fails_before_its_run_is_seen(suite: Path) -> None:
     assert failure.error == "nvidia-smi fails; repair it"
 
 
-def test_nothing_is_measured_yet(suite: Path) -> None:
+def test_nothing_is_measured_yet(suite):
     first = read_plan(suite / "plan.json").runs[0].id
     paths.result_file(suite, first, "score").unlink()
     assert status(suite).device == ""
     assert "hours left: unknown until a run is done" in report(status(suite))
 
 
-def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(
-    suite: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(suite, monkeypatch):
     monkeypatch.setattr(activity, "LOOK", 0.1)
     name = read_plan(suite / "plan.json").runs[0].id
     with working(suite, name, "score"):
@@ -165,7 +163,7 @@ def failure(suite: Path, name: str) -> Failure:
     return last
 
 
-def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Path) -> None:
+def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite):
     third = read_plan(suite / "plan.json").runs[2].id
     assert failure(suite, third).error == "memory is full; use less"
     with working(suite, third, "train"):
@@ -175,7 +173,7 @@ def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite: Pa
     assert (failure(suite, third).attempts, failure(suite, third).final) == (1, True)
 
 
-def test_a_killed_attempt_and_an_error_in_the_code(suite: Path) -> None:
+def test_a_killed_attempt_and_an_error_in_the_code(suite):
     last = read_plan(suite / "plan.json").runs[-1].id
     write_text(paths.run_folder(suite, last) / LOCK, "train")  # as SIGKILL leaves it
     assert failure(suite, last).error == KILLED
@@ -192,23 +190,19 @@ def test_a_killed_attempt_and_an_error_in_the_code(suite: Path) -> None:
         (UserError("'sscl' cannot be trained: 'layer' is 9"), False),
         (write_error(Path("log.jsonl"), errno.ENAMETOOLONG), False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied (8x64 and 32x64)"), False),
-        (KeyError("projector"), False),
         (write_error(Path("log.jsonl"), errno.ENOSPC), True),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
         (RuntimeError("CUDA error: unspecified launch failure"), True),
-        (MemoryError(), True),
         (OSError(errno.EIO, "Input/output error"), True),
     ],
     ids=str,
 )
-def test_what_another_attempt_may_not_meet_again(error: Exception, transient: bool) -> None:
+def test_what_another_attempt_may_not_meet_again(error, transient):
     assert is_transient(error) == transient
 
 
 @pytest.fixture
-def of_seeds(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path
-) -> Callable[[list[int]], Path]:
+def of_seeds(tiny_bert, tiny_data, tiny_corpus, tmp_path) -> Callable[[list[int]], Path]:
     """Plan a suite of one small training for each seed."""
 
     def make(seeds: list[int]) -> Path:
@@ -233,12 +227,7 @@ def failing(seed: int, error: Exception) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
-def test_a_failed_run_does_not_stop_the_others(
-    error: Exception,
-    of_seeds: Callable[[list[int]], Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failed_run_does_not_stop_the_others(error, of_seeds, monkeypatch, capsys):
     suite, train = of_seeds([1, 2]), jobs.train_run
     monkeypatch.setattr(jobs, "train_run", failing(1, error))
     assert main(["job", "--suite", str(suite)]) == 2
@@ -265,9 +254,7 @@ def test_a_failed_run_does_not_stop_the_others(
     assert status(suite).done == {"finished": 2}
 
 
-def test_a_job_scores_what_it_trained_beside_a_failed_run(
-    of_seeds: Callable[[list[int]], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_scores_what_it_trained_beside_a_failed_run(of_seeds, monkeypatch):
     """The workflow starts no scoring after a training job that failed."""
     suite = of_seeds([1, 2, 3])
     ids = [run.id for run in read_plan(suite / "plan.json").runs]

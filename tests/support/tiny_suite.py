@@ -18,6 +18,13 @@ def tiny_run(
     return resolve(text, **places, seed=seed, recipe=named)
 
 
+def job_words(method: str, bert: Path, data: Path, corpus: Path) -> list[str]:
+    """The command that trains and scores a method with seed 1, without the suite's folder."""
+    places = ["--backbone", str(bert), "--corpus", str(corpus), "--data", str(data)]
+    recipe = ["--recipe", "batch_size=8", "select_every=2"]
+    return ["job", "--run", method, *places, "--seed", "1", *recipe]
+
+
 def tiny_configuration(bert: Path, data: Path, corpus: Path, /, **content: Any) -> dict[str, Any]:
     """A suite of one seed on one backbone; `content` has its methods and may change the rest."""
     own = {"suite": "tiny", "data": str(data), "corpus": str(corpus), "tasks": ["sts"]}

@@ -1,7 +1,6 @@
 """tools/world makes the files that bench/world has."""
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from tools.world.data import VERSION, build, in_chinese
 from tools.world.language import FACTORS, RELATED, ROLES, change, sample_meaning, similarity
 
 
-def test_the_generator_makes_the_shipped_files(world: Path, tmp_path: Path) -> None:
+def test_the_generator_makes_the_shipped_files(world, tmp_path):
     """Other files change every number of the smoke suite: increment VERSION and TOY_VERSION."""
     build(tmp_path)
     made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
@@ -30,7 +29,7 @@ SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("roberta", "chin
 
 @pytest.mark.parametrize("kind", ["bert", *SLOW])
 @pytest.mark.usefixtures("global_state")
-def test_a_short_pretraining_writes_a_backbone(kind: str, tmp_path: Path) -> None:
+def test_a_short_pretraining_writes_a_backbone(kind, tmp_path):
     pretrain(kind, 0, tmp_path, sentences()[:1200], steps=2)
     shipped = TOY_FOLDER / f"toy-{kind}"
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in shipped.iterdir()}
@@ -39,7 +38,7 @@ def test_a_short_pretraining_writes_a_backbone(kind: str, tmp_path: Path) -> Non
 
 
 @given(st.integers(0, 2**32), st.sampled_from([*ROLES, *FACTORS]))
-def test_each_changed_role_costs_what_it_is_worth(seed: int, role: str) -> None:
+def test_each_changed_role_costs_what_it_is_worth(seed, role):
     rng = random.Random(seed)
     meaning = sample_meaning(rng, 1.0)
     other = change(meaning, role, rng)
@@ -60,6 +59,6 @@ WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
 
 
 @given(WORDS, WORDS)
-def test_only_equal_words_are_written_alike_in_chinese(one: str, other: str) -> None:
+def test_only_equal_words_are_written_alike_in_chinese(one, other):
     assert (in_chinese(one) == in_chinese(other)) == (one == other)
     assert all("\u4e00" <= character <= "\u9fff" for character in in_chinese(one))

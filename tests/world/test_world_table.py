@@ -25,17 +25,17 @@ def transfer(run: str) -> float:
     return fmean(mean(run, f"{task} accuracy") for task in TRANSFER)
 
 
-def test_word_overlap_and_raw_vectors_are_at_the_bottom() -> None:
+def test_word_overlap_and_raw_vectors_are_at_the_bottom():
     bottom = max(map(mean, [BAGS[0], *RAW]))
     assert bottom < min(map(mean, [BAGS[1], *MAPPED])) - 5
 
 
-def test_contrastive_methods_are_at_the_top() -> None:
+def test_contrastive_methods_are_at_the_top():
     between = max(map(mean, [BAGS[1], *MAPPED]))
     for run in CONTRASTIVE:
         assert mean(run) > between, run
 
 
-def test_training_loses_nothing_on_transfer() -> None:
+def test_training_loses_nothing_on_transfer():
     for run in CONTRASTIVE:
         assert transfer(run) > transfer(RAW[0]) - 1, run
