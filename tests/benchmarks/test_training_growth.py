@@ -2,7 +2,7 @@
 
 Backbones have random weights. The floor is that of the matrix products alone, at the rate of a
 product that does nothing else; it and the ratio are in processor's seconds, which other programs
-hardly change. Written to results/benchmarks/, and as a figure to figures/benchmarks/.
+hardly change. Written to results/benchmarks/.
 """
 
 import os
@@ -47,40 +47,6 @@ def report() -> Iterator[None]:
     for line in ("", *table.splitlines()):
         print("".join(f"{cell:>13}" for cell in line.split(",")))
     print(f"threads {THREADS}, load {os.getloadavg()[0]:.1f}; beside the axis: {BASE}")
-    if len(ROWS) == len(POINTS):
-        draw()
-
-
-def draw() -> None:
-    import matplotlib as mpl
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import LogLocator
-
-    from bench.report.figures import style
-
-    frame = pd.DataFrame(ROWS)
-    kinds = [("processor_ms", "step, processor", 0), ("floor_ms", "its floor", 1)]
-    looks = [{"marker": style.MARKS[i], **style.LINES[i]} for *_, i in kinds]
-    pairs = list(zip(kinds, looks, strict=True))
-    handles = [Line2D([], [], label=label, **look) for (_, label, _), look in pairs]
-    beside = ", ".join(f"{v} {k}" for k, v in BASE.items())
-    note = (
-        f"Processor's time, {THREADS} threads; random weights, float32; beside the axis: {beside}"
-    )
-    title = "What a step of a training costs"
-    with mpl.rc_context(style.STYLE):
-        figure, axes = style.grid(title, note, handles, count=4, columns=2, height=1.7)
-        for panel, axis in zip(axes, CURVES, strict=True):
-            rows = frame[frame.axis == axis]
-            for (column, *_), look in pairs:
-                panel.plot(rows.value, rows[column], ms=4, **look)
-            unit = "ms" if axis in ("sentences", "layers") else None
-            panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=unit)
-            panel.set_xticks(CURVES[axis], [str(value) for value in CURVES[axis]])
-            panel.minorticks_off()
-            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            panel.yaxis.set_major_formatter("{x:g}")
-        style.save(figure, ROOT / "figures" / "benchmarks" / "training-growth", frame)
 
 
 def backbone(folder: Path, layers: int, width: int) -> Any:

@@ -34,25 +34,15 @@ def write(path: Path, content: str | bytes) -> Path:
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_lines_are_sentences_and_an_empty_one_is_a_space(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / name, "Größe .\n\n  indented\t\nlast without end".encode())
-    assert corpora.read_sentences(path) == ["Größe .", " ", "  indented\t", "last without end"]
-    assert corpora.read_sentences(path, limit=2) == ["Größe .", " "]
-    assert corpora.corpus_identity(path) == {
-        "name": "a",
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "rows": 4,
-    }
-
-
-def test_windows_line_ends_and_byte_order_mark(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo\r\n\xef\xbb\xbfthree\r\n")
-    assert corpora.read_sentences(path) == ["one", "two", "\ufeffthree"]
-
-
-def test_other_separators_are_text(tmp_path: Path) -> None:
-    """str.splitlines would break at each of these, and every later row would shift."""
-    text = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
-    assert corpora.read_sentences(write(tmp_path / "a.txt", text.encode() + b"\n")) == [text]
+    """str.splitlines would break at the separators in the third, and shift all later rows."""
+    separators = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
+    text = f"\ufeffGröße .\r\n\n{separators}\n  indented\t\n\ufefflast without end"
+    path = write(tmp_path / name, text.encode())
+    rows = ["Größe .", " ", separators, "  indented\t", "\ufefflast without end"]
+    assert corpora.read_sentences(path) == rows
+    assert corpora.read_sentences(path, limit=2) == rows[:2]
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert corpora.corpus_identity(path) == {"name": "a", "sha256": digest, "rows": 5}
 
 
 @given(lines=LINES, compress=st.booleans())
@@ -74,7 +64,7 @@ def test_bad_bytes_are_named_with_their_line(tmp_path: Path) -> None:
     assert list(read_lines(path, "latin-1"))[2] == "cliché"
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b" \n\t\n"])
+@pytest.mark.parametrize("content", [b"", b" \n\t\n"])
 def test_an_empty_corpus_is_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="contains no sentence"):
         corpora.read_sentences(write(tmp_path / "a.txt", content))
@@ -83,14 +73,14 @@ def test_an_empty_corpus_is_refused(content: bytes, tmp_path: Path) -> None:
 def test_damaged_files(tmp_path: Path) -> None:
     whole = gzip.compress(os.urandom(4000).hex().encode() + b"\n")
     altered = whole[:500] + b"\0\0\0" + whole[503:]
-    for name, content in {"cut": whole[:900], "altered": altered, "plain": b"text\n"}.items():
+    for name, content in {"cut": whole[:900], "altered": altered}.items():
         (tmp_path / f"{name}.txt.gz").write_bytes(content)
         with pytest.raises(UserError, match=f"{name}.txt.gz cannot be read beyond line"):
             corpora.read_sentences(tmp_path / f"{name}.txt.gz")
     with pytest.raises(UserError, match=r"missing.txt does not exist"):
         corpora.read_sentences(tmp_path / "missing.txt")
-    with pytest.raises(UserError, match="cannot be read"):
-        corpora.read_sentences(tmp_path)
+    with pytest.raises(UserError, match=r"no list of documents; add a.docs.tsv"):
+        corpora.read_documents(tmp_path / "a.txt.gz", 100)
 
 
 def test_a_corpus_is_found_by_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,14 +141,13 @@ DOCUMENTS = (
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_documents_are_ranges_of_rows(suffix: str, tmp_path: Path) -> None:
     write(tmp_path / f"a.docs.tsv{suffix}", DOCUMENTS.encode())
-    for corpus in ("a.txt", "a.txt.gz"):
-        for length, expected in [
-            (9, [range(0, 3), range(3, 4), range(5, 9)]),
-            (6, [range(0, 3), range(3, 4), range(5, 6)]),
-            (5, [range(0, 3), range(3, 4)]),
-            (2, [range(0, 2)]),
-        ]:
-            assert corpora.read_documents(tmp_path / corpus, length) == expected
+    for length, expected in [
+        (9, [range(0, 3), range(3, 4), range(5, 9)]),
+        (6, [range(0, 3), range(3, 4), range(5, 6)]),
+        (5, [range(0, 3), range(3, 4)]),
+        (2, [range(0, 2)]),
+    ]:
+        assert corpora.read_documents(tmp_path / f"a.txt{suffix}", length) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,11 +158,6 @@ def test_wrong_documents_are_refused(line: str, problem: str, tmp_path: Path) ->
     write(tmp_path / "a.docs.tsv", f"first_line\tlines\n1\t3\n{line}\n".encode())
     with pytest.raises(UserError, match=problem):
         corpora.read_documents(tmp_path / "a.txt", 100)
-
-
-def test_a_corpus_without_documents(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no list of documents; add a.docs.tsv"):
-        corpora.read_documents(tmp_path / "a.txt.gz", 100)
 
 
 # The sentences of nli_for_simcse.csv.
@@ -192,6 +176,8 @@ def test_an_nli_table_is_read_row_by_row(name: str, tmp_path: Path) -> None:
         assert download.corpus_path(known, tmp_path) == path
     assert corpora.read_sentences(path) == SENTENCES
     assert corpora.read_sentences(path, 2) == SENTENCES[:2]
+    windows = write(tmp_path / "a.csv", "\ufeff" + TABLE.replace("\n", "\r\n"))
+    assert corpora.read_sentences(windows) == SENTENCES
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert corpora.corpus_identity(path) == {"name": "nli_for_simcse", "sha256": digest, "rows": 5}
 
@@ -207,24 +193,13 @@ def test_triples_are_rows_of_the_sentences(tmp_path: Path) -> None:
         corpora.read_triples(tmp_path / "b.txt", SENTENCES)
 
 
-def test_lines_of_an_nli_table_may_end_as_on_windows(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "\ufeff" + TABLE.replace("\n", "\r\n"))
-    assert corpora.read_sentences(path) == SENTENCES
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "line 0: the header is not sent0,sent1,hard_neg"),
-        (
-            "premise,b\na,b\n",
-            "the header is not sent0,sent1,hard_neg; fetch it again, or name a .txt",
-        ),
+        ("premise,b\na,b\n", "the header is not sent0,sent1,hard_neg; fetch it again, or name"),
         (HEADER, "contains no sentence"),
         (HEADER + "a,b\n", "line 2: 2 columns, not 3; fetch it again"),
-        (HEADER + "a,b,c\n\n", "line 3: 0 columns, not 3"),
         (HEADER + 'a,b,c\na,"b,c\n', "line 3: unexpected end of data; fetch it again"),
-        (HEADER + 'a,"b"b,c\n', "line 2: ',' expected after '\"'"),
     ],
 )
 def test_what_is_no_nli_table_is_one_sentence(content: str, problem: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bench.datasets import labelled
 from bench.datasets.labelled import Samples
 from bench.datasets.manifest import manifest
-from bench.datasets.tasks import GROUPS, PROBING_TASKS, TASKS, XPROBE_TASKS
+from bench.datasets.tasks import GROUPS, PROBING_TASKS, XPROBE_TASKS
 from bench.utils.errors import UserError
 from bench.utils.files import write_json
 from tests.datasets.files import cases, put
@@ -75,11 +75,7 @@ def test_xprobe_depth_has_one_part(folder: Path) -> None:
 
 
 def test_the_two_sources_share_no_name_and_no_file(folder: Path) -> None:
-    assert len(PROBING_TASKS) == 10
-    assert len(XPROBE_TASKS) == 9
     assert not set(XPROBE_TASKS) & set(GROUPS["all"])
-    assert len(TASKS) == 34
-    assert len({TASKS[name].path for name in PROBING_TASKS}) == 10
     (folder / "probing" / "tree_depth.txt").unlink()
     with pytest.raises(UserError, match=r"probing/tree_depth\.txt does not exist"):
         labelled.read("Depth", folder)
@@ -90,20 +86,13 @@ SENTEVAL, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/
 WRONG: dict[tuple[str, str], list[tuple[str | bytes, str]]] = {
     ("Depth", SENTEVAL): [
         (DEPTH + "tr\t5\tx\n", "tree_depth.txt: 5 train samples, the manifest expects 4"),
-        (DEPTH.replace("va\t10\te\n", ""), "1 dev samples, the manifest expects 2"),
-        (DEPTH + "te\t5\tx\n", "3 test samples, the manifest expects 2"),
         (DEPTH + "xx\t5\tx\n", "tree_depth.txt, line 9: split 'xx' is not tr, va or te"),
-        (DEPTH + "\n", "line 9: 1 tab-separated fields, expected 3 or more"),
         ("tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
         ("tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
-        ("tr\t\ta\n" + DEPTH, "line 1: no gold score or label; fix it or fetch it again"),
         (DEPTH.replace("te\t9", "te\t11"), "tree_depth.txt, line 6: unknown label '11'"),
     ],
     ("xprobe-Length", XPROBE): [
-        ("a\t0\n", "va.txt.gz: 1 train samples, the manifest expects 3"),
         ("a\t0\nb\nc\t1\n", "va.txt.gz, line 2: 1 tab-separated fields, expected 2"),
-        ("a\t0\nb\t\nc\t1\n", "va.txt.gz, line 2: no gold score or label"),
-        ("a\t0\n\t1\nc\t1\n", "va.txt.gz, line 2: no sentence"),
         ("a\t0\nb\t0\nc\t0\n", "te.txt.gz, line 1: unknown label '1' (known: 0)"),
     ],
 }
@@ -123,8 +112,7 @@ def test_wrong_files_are_named(
 
 
 def test_the_shipped_manifest_is_that_of_the_paper() -> None:
-    """100k, 10k and 10k sentences a task (Conneau et al., 2018); X-Probe's sizes are those of its
-    files."""
+    """100k, 10k and 10k sentences a task (Conneau et al., 2018)."""
     listed = manifest(Path("nowhere")).probing
     assert tuple(listed) == (*PROBING_TASKS, *XPROBE_TASKS)
     expected = {"train": 100_000, "dev": 10_000, "test": 10_000}

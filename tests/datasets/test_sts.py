@@ -113,19 +113,15 @@ SIZES = st.lists(st.integers(4, 12), min_size=1, max_size=3)
 MADE = st.builds(make_task, SIZES, SEEDS).filter(scorable)
 
 
-@given(made=MADE)
-def test_scores_equal_the_oracle(made: Made) -> None:
+@given(made=MADE, seed=SEEDS, real=st.booleans())
+def test_scores_equal_the_oracle(made: Made, seed: int, real: bool) -> None:
     task, table = made
+    if real:
+        draw = np.random.default_rng(seed)
+        table = {text: draw.normal(size=48).astype(np.float32) for text in table}
     expected = oracle(task, table)
     assert list(values(task, table)) == list(expected)
     assert values(task, table) == pytest.approx(expected, abs=1e-9)
-
-
-def test_scores_equal_the_oracle_on_real_valued_vectors() -> None:
-    task, _ = make_task([40, 25], seed=1)
-    generator = np.random.default_rng(0)
-    table = {text: generator.normal(size=48).astype(np.float32) for text in sentences([task])}
-    assert values(task, table) == pytest.approx(oracle(task, table), abs=1e-9)
 
 
 @given(made=MADE, shuffle=SEEDS)
@@ -182,9 +178,7 @@ def subset_of(name: str, golds: dict[str, float]) -> sts.Subset:
 def test_known_answers_of_the_three_aggregations() -> None:
     """Each subset is in perfect order by itself, but that says nothing about all pairs together.
 
-    By similarity c d e b a; by gold a b of the first subset 5 4, c d e of the second 1 2 3: ranks
-    of similarity
-    a 1, b 2, c 5, d 4, e 3 and of gold a 5, b 4, c 1, d 2, e 3: opposite, so all = -100.
+    Ranks of similarity are a 1, b 2, c 5, d 4, e 3 and of gold a 5, b 4, c 1, d 2, e 3: opposite.
     """
     table = angles({"a": 80, "b": 70, "c": 10, "d": 20, "e": 30})
     first, second = subset_of("one", {"a": 5, "b": 4}), subset_of("two", {"c": 1, "d": 2, "e": 3})
@@ -236,21 +230,12 @@ def test_close_pairs_are_told_apart() -> None:
     assert values(task, table) == pytest.approx({"all": 100})
 
 
-def test_vectors_of_another_precision_give_the_same_score() -> None:
-    task, table = make_task([10, 10], seed=5)
-    # Small whole numbers are exact.
-    half = {text: vector.astype(np.float16) for text, vector in table.items()}
-    assert values(task, half) == values(task, table)
-
-
 @pytest.mark.parametrize(
     ("vectors", "problem"),
     [
         (lambda texts: np.ones((len(texts), 4)), "STS14: all similarities are equal"),
         (lambda texts: np.full((len(texts), 4), np.nan), "STS14 one: .*not finite"),
-        (lambda texts: np.full((len(texts), 4), np.inf), "STS14 one: .*not finite"),
         (lambda texts: np.ones((len(texts) + 1, 4)), r"shape \(3, 4\) for 2 sentences"),
-        (lambda texts: np.ones(len(texts)), r"shape \(2,\)"),
         (lambda texts: np.ones((len(texts), 3 if "a" in texts else 4)), r"shape \(2, 4\)"),
     ],
 )

@@ -100,25 +100,19 @@ WRONG: dict[tuple[str, str], list[tuple[str | bytes | None, str]]] = {
         (None, "STS.gs.MSRpar.txt does not exist"),
         ("1\n2\n\n", "STS.input.MSRpar.txt: 2 pairs with a gold score, the manifest expects 3"),
         ("1\ntwo\n3\n", "STS.gs.MSRpar.txt, line 2: gold score 'two' is not a number from 0 to 5"),
-        ("1\nnan\n3\n", "line 2: gold score 'nan' is not a number"),
         ("1\n5.5\n3\n", "line 2: gold score '5.5' is not a number from 0 to 5"),
     ],
     ("STS12", TEXTS): [
         ("a\tb\n", "STS.input.MSRpar.txt has 1 lines but STS.gs.MSRpar.txt has 3"),
         ("a\tb\n\td\ne\tf\n", "STS.gs.MSRpar.txt, line 2: no sentence"),
-        ("a\tb\nc d\ne\tf\n", "line 2: 1 tab-separated fields, expected 2"),
     ],
     ("SICK-R", SICK): [
-        ("header\n", "0 pairs with a gold score, the manifest expects 3"),
         ("h\n" + "1\ta\tb\t\tN\n" * 3, "line 2: no gold score or label"),
     ],
     ("STS-B", "downstream/STS/STSBenchmark/sts-test.csv"): [
         ("g\tf\ty\t1\t5\ta\n" * 2, "line 1: 6 tab-separated")
     ],
     ("STS12", "manifest.json"): [
-        ('{"name": "x"}', "data set x has no task STS12"),
-        ('{"sts": {"STS12": {"a": 1}}}', "'name' is missing"),
-        ('{"name": "x", "sts": {"STS12": {"MSRpar": 0}}}', "'sts.STS12.MSRpar' should be greater"),
         ("{", "not a readable JSON file"),
         ('{"name": "x", "sts": {"STS13": {"a": 1}}}', "data set x has no task STS12"),
     ],

@@ -35,12 +35,6 @@ def part(features: np.ndarray, labels: np.ndarray, dtype: torch.dtype = torch.fl
     return Part(torch.from_numpy(features).to(dtype), torch.from_numpy(labels))
 
 
-def small(
-    mode: Settings, other: literal.Settings, folds: int = 3
-) -> tuple[Settings, literal.Settings]:
-    return replace(mode, folds=folds), replace(other, folds=folds)
-
-
 @pytest.mark.parametrize(
     ("width", "classes", "hidden"), [(7, 2, 0), (16, 6, 0), (5, 3, 50), (9, 2, 200)]
 )
@@ -67,12 +61,8 @@ def test_permutations_are_bit_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = data(0, 61, 4, 2)
     head = literal.Head(4, 2, 1e-3, literal.TEST_MODE, torch.float64)
     head.fit(features, labels)
-    fit(
-        torch.from_numpy(features).double(),
-        torch.from_numpy(labels),
-        [Fold(np.arange(61), None, (Head(1e-3),), 2)],
-        MODES["test"],
-    )
+    fold = Fold(np.arange(61), None, (Head(1e-3),), 2)
+    fit(torch.from_numpy(features).double(), torch.from_numpy(labels), [fold], MODES["test"])
     assert len(drawn) == len(head.permutations) > 24
     for ours, theirs in zip(drawn, head.permutations, strict=True):
         assert np.array_equal(ours, theirs)
@@ -81,7 +71,7 @@ def test_permutations_are_bit_equal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("modes", PROTOCOL_MODES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nested(modes: tuple[Settings, literal.Settings], seed: int) -> None:
-    ours, theirs = small(*modes)
+    ours, theirs = (replace(settings, folds=3) for settings in modes)
     features, labels = data(seed, 101, 6, 2)
     found = protocols.nested(part(features, labels), 2, ours)
     assert (found.dev, found.test) == literal.nested(features, labels, 2, theirs, torch.float64)
@@ -90,7 +80,7 @@ def test_nested(modes: tuple[Settings, literal.Settings], seed: int) -> None:
 @pytest.mark.parametrize("modes", PROTOCOL_MODES)
 @pytest.mark.parametrize("classes", [2, 6])
 def test_kfold(modes: tuple[Settings, literal.Settings], classes: int) -> None:
-    ours, theirs = small(*modes, folds=4)
+    ours, theirs = (replace(settings, folds=4) for settings in modes)
     features, labels = data(3, 150, 8, classes)
     test_features, test_labels = data(4, 50, 8, classes)
     found = protocols.kfold(part(features, labels), part(test_features, test_labels), classes, ours)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -29,7 +30,6 @@ def draw(seed: int, *shape: int) -> Tensor:
 
 
 # --- the definitions, in loops
-# ----------------------------------------------------------------------------------------
 
 
 def norm(vector: Vector) -> float:
@@ -47,26 +47,23 @@ def cosine(left: Vector, right: Vector) -> float:
 
 
 def alignment_by_loop(first: list[Vector], second: list[Vector], gold: list[float]) -> float:
-    distances = [
-        squared_distance(a, b) for a, b, score in zip(first, second, gold, strict=True) if score > 4
-    ]
+    rows = zip(first, second, gold, strict=True)
+    distances = [squared_distance(a, b) for a, b, score in rows if score > 4]
     return math.fsum(distances) / len(distances)
 
 
 def uniformity_by_loop(vectors: list[Vector]) -> float:
-    found = [
-        math.exp(-2 * squared_distance(a, b)) for i, a in enumerate(vectors) for b in vectors[:i]
-    ]
+    pairs = combinations(vectors, 2)
+    found = [math.exp(-2 * squared_distance(a, b)) for a, b in pairs]
     return math.log(math.fsum(found) / len(found))
 
 
 def token_similarity_by_loop(tokens: list[Vector]) -> float:
-    found = [cosine(a, b) for u, a in enumerate(tokens) for v, b in enumerate(tokens) if u != v]
+    found = [cosine(a, b) for a, b in permutations(tokens, 2)]
     return math.fsum(found) / len(found)
 
 
 # --- alignment and uniformity
-# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,30 +116,23 @@ def test_dclr_averages_batches_with_positive_pairs() -> None:
     gold = torch.arange(300, dtype=torch.float64) % 6
     gold[128:256] = 3.9  # nothing in the second batch
     gold[0] = 4.0
-    parts = [slice(0, 128), slice(128, 256), slice(256, 300)]
-    rows = {side: tensor.tolist() for side, tensor in (("first", first), ("second", second))}
     # A score of 4 is positive here, so it is raised above the loop's own bound.
-    raised = [score + 0.5 if score == 4 else score for score in gold.tolist()]
-    near = [
-        alignment_by_loop(rows["first"][part], rows["second"][part], raised[part])
-        for part in parts[::2]
-    ]
-    even = [uniformity_by_loop(rows["first"][part] + rows["second"][part]) for part in parts]
-    found = in_batches(first, second, gold)
-    assert found == (
-        pytest.approx(sum(near) / 2, abs=1e-13),
-        pytest.approx(sum(even) / 3, abs=1e-13),
-    )
-    assert in_batches(first, second, torch.zeros(300)) == (
-        None,
-        pytest.approx(sum(even) / 3, abs=1e-13),
-    )
+    raised = torch.where(gold == 4, 4.5, gold).tolist()
+    rows, others = first.tolist(), second.tolist()
+    parts = [slice(0, 128), slice(128, 256), slice(256, 300)]
+    near = [alignment_by_loop(rows[part], others[part], raised[part]) for part in parts[::2]]
+    even = [uniformity_by_loop(rows[part] + others[part]) for part in parts]
+    uniform = pytest.approx(sum(even) / 3, abs=1e-13)
+    aligned = pytest.approx(sum(near) / 2, abs=1e-13)
+    assert in_batches(first, second, gold) == (aligned, uniform)
+    assert in_batches(first, second, torch.zeros(300)) == (None, uniform)
 
 
 @given(seed=st.integers(0, 10_000), width=st.integers(2, 12), count=st.integers(2, 20))
 def test_rotations_lengths_and_order_change_nothing(seed: int, width: int, count: int) -> None:
     first, second = draw(seed, count, width), draw(seed + 1, count, width)
     gold = torch.full((count,), 5.0)
+    near, even = alignment(first, second, gold), uniformity(torch.cat([first, second]))
     rotation = torch.linalg.qr(draw(seed + 2, width, width)).Q
     lengths = draw(seed + 3, count, 1).mul(6).exp()
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
@@ -151,16 +141,12 @@ def test_rotations_lengths_and_order_change_nothing(seed: int, width: int, count
         (first * lengths, second / lengths),
         (first[order], second[order]),
     ):
-        assert alignment(one, other, gold) == pytest.approx(
-            alignment(first, second, gold), abs=1e-12
-        )
-        expected = uniformity(torch.cat([first, second]))
-        assert uniformity(torch.cat([one, other])) == pytest.approx(expected, abs=1e-12)
-        assert -8 <= expected <= 0
+        assert alignment(one, other, gold) == pytest.approx(near, abs=1e-12)
+        assert uniformity(torch.cat([one, other])) == pytest.approx(even, abs=1e-12)
+    assert -8 <= even <= 0
 
 
 # --- a batch, layers and tokens
-# ---------------------------------------------------------------------------------------
 
 
 def test_largest_similarities_equal_the_loop() -> None:
@@ -178,17 +164,11 @@ def test_largest_similarities_equal_the_loop() -> None:
 
 
 def test_token_similarity_equals_the_loop() -> None:
-    states, mask = (
-        draw(9, 3, 6, 4),
-        torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]]),
-    )
-    expected = [
-        token_similarity_by_loop(
-            [row for row, counts in zip(sentence, marks, strict=True) if counts]
-        )
-        for sentence, marks in zip(states.tolist(), mask.tolist(), strict=True)
-    ]
-    assert token_similarity(states, mask).tolist() == pytest.approx(expected, abs=1e-13)
+    states = draw(9, 3, 6, 4)
+    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
+    for row, value in enumerate(token_similarity(states, mask).tolist()):
+        tokens = states[row][mask[row].bool()].tolist()
+        assert value == pytest.approx(token_similarity_by_loop(tokens), abs=1e-13)
 
 
 def test_limits_of_token_similarity() -> None:

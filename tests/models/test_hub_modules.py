@@ -13,11 +13,9 @@ from bench.utils.errors import UserError
 from tests.models.test_sentence_transformers import (
     MEAN,
     SENTENCES,
-    TABLE,
     dense,
     pooling,
     prompts,
-    static,
     write,
 )
 from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
@@ -63,12 +61,3 @@ def test_modules_and_prompts_of_a_hub_model(hub: FakeHub, tiny_bert: Path, tmp_p
     path.resolve().write_bytes(content[:-4] + b"\0\0\0\1")
     with pytest.raises(UserError, match=r"2_Dense/model\.safetensors"):
         load_encoder(NAME)
-
-
-def test_static_model_of_the_hub(hub: FakeHub, tmp_path: Path) -> None:
-    folder = static(tmp_path / "local", {"embedding.weight": TABLE})
-    (folder / "config.json").write_text("{}")
-    put(hub, folder)
-    assert np.array_equal(
-        load_encoder(NAME).encode(["a red dog"]), load_encoder(folder).encode(["a red dog"])
-    )

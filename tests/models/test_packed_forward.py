@@ -332,33 +332,12 @@ def test_a_batch_is_padded_on_the_right(tokens: list[list[int]], pad_id: int) ->
         assert own == row + [pad_id] * (longest - len(row))
         assert seen == [1] * len(row) + [0] * (longest - len(row))
     assert batch.lengths.tolist() == [len(row) for row in tokens]
-    places = [i * longest + j for i, row in enumerate(tokens) for j in range(len(row))]
-    assert (batch.packed is None) == (len(places) == len(tokens) * longest)
-    if batch.packed is not None:
-        assert batch.packed.index.tolist() == places
-        assert batch.packed.zero is None
-    assert batch.firsts.tolist() == [sum(map(len, tokens[:i])) for i in range(len(tokens))]
-    assert batch.ends.tolist() == [*batch.firsts.tolist(), len(places)]
-    assert max(map(len, tokens)) <= batch.longest < max(map(len, tokens)) + 8
-    assert batch.longest % 8 == 0
-
     padded = torch.stack([batch.ids, batch.ids + 100], dim=2).float()
     rows = batch.pack(padded)
     assert rows.tolist() == [[token, token + 100] for row in tokens for token in row]
     assert torch.equal(batch.pad(rows), padded * batch.mask[..., None])
     assert torch.equal(batch.pack(batch.pad(rows)), rows)
     assert batch.first(rows).tolist() == [[row[0], row[0] + 100] for row in tokens]
-
-
-@pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES)
-def test_gradients_through_packing_and_padding(lengths: list[int]) -> None:
-    batch = batch_of(lengths)
-    generator, count = torch.Generator().manual_seed(1), sum(lengths)
-    drawn: dict[str, Any] = {"dtype": torch.float64, "requires_grad": True, "generator": generator}
-    padded, rows = torch.randn(*batch.ids.shape, 2, **drawn), torch.randn(count, 2, **drawn)
-    assert torch.autograd.gradcheck(batch.pack, padded)
-    assert torch.autograd.gradcheck(batch.pad, rows)
-    assert torch.autograd.gradcheck(batch.first, rows)
 
 
 def test_states_are_a_sequence_of_layers(bert: Any) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,28 +51,16 @@ def simcse(**keys: Any) -> dict[str, Any]:
     ("changes", "message"),
     [
         ({"suite": None}, "'suite' is missing"),
-        ({"bakbones": {"toy-bert": None}}, "unknown key 'bakbones'; did you mean 'backbones'?"),
         ({"suite": "My Suite"}, "'My Suite' is no name of a suite; use small letters, digits and"),
-        ({"suite": "a" * 81}, "at most 80"),
-        ({"suite": "reference"}, "'reference' is no name of a suite"),
         ({"tasks": ["sts", "TREC", "sts"]}, "tasks: 'sts' is listed twice; keep one"),
         ({"mode": "tset"}, "'mode' should be 'test' or 'dev', not 'tset'"),
         ({"seeds": [1, 1]}, "seeds: 1 is listed twice; keep one"),
-        ({"seeds": [1, -1]}, "'seeds.1' should be greater than or equal to 0, not -1"),
         ({"seeds": [2**63]}, "'seeds.0' should be less than 9223372036854775808"),
-        ({"seeds": [1.0]}, "'seeds.0' should be a valid integer, not 1.0"),
-        ({"seeds": [True]}, "'seeds.0' should be a valid integer, not True"),
         (simcse(seeds=[-1]), "'methods.0.seeds.0' should be greater than or equal to 0, not -1"),
         ({"backbones": {}}, "'backbones' should have at least 1 item"),
-        ({"backbones": {"toy-bert": {"seed": [1]}}}, "backbones.toy-bert: unknown key 'seed'; did"),
-        ({"methods": [{"seeds": [1]}]}, "'methods.0.method' is missing"),
-        (simcse(sweeps={}), "methods.0: unknown key 'sweeps'; did you mean 'sweep'?"),
         (simcse(sweep={"x": [1, 1]}), "methods.0.sweep.x: 1 is listed twice; keep one"),
         (simcse(settings=["offical"]), "'methods.0.settings.0' should be 'paper' or 'official', n"),
-        (simcse(analyses=["layer"]), "not 'layer'; did you mean 'layers'"),
         ({"recipe": {"batch_sise": 3}}, "recipe: unknown key 'batch_sise'; did you mean 'batch_si"),
-        ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a valid integer, not "),
-        ({"compare": {"basline": "simcse"}}, "compare: unknown key 'basline'; did you mean 'basel"),
         ({"stand_ins": {"toy-bart": "roberta-base"}}, "'toy-bart' in 'stand_ins' is not in"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
         ({"stand_ins": {"toy-bert": [LARGE], "toy-roberta": LARGE}}, "stand_ins: 'roberta-large'"),
@@ -94,32 +83,22 @@ def test_errors_of_a_file_name_the_key(changes: Any, message: str, tmp_path: Pat
         ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
         (simcse(backbones=["toy-brt"]), "did you mean 'toy-bert'?"),
         ({"methods": ["sscl[stack={n}]"]}, "'{n}' must be both in 'sscl[stack={n}]' and in its"),
-        (simcse(sweep={"t": [1]}), "'{t}' must be both in"),
         ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
         ({"compare": {"baseline": "simsce"}}, "'compare.baseline': 'simsce' is not planned; did"),
-        ({"compare": {"baseline": "simcse@paper"}}, "'simcse@paper' is not planned"),
-        ({"compare": {"baseline": "simcse[layers=99]"}}, "did you mean 'simcse'"),
         ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "unknown setting"),
         ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}},
          "did you mean 'simcse[dropout=0.2]"),
         ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
         ({"methods": ["simcse[corpus=text.txt]"]}, "a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
-        ({"methods": [{"method": "glove", "backbones": ["toy-bert"]}]}, "is a transformer"),
-        *(
-            ({"methods": [name], "corpus": "wiki1m"},
-             f"'{name}' cannot be trained: corpus wiki1m has no list of documents; add wiki1m.docs")
-            for name in ("cropping", "declutr", "skip-thought")
-        ),
+        ({"methods": ["declutr"], "corpus": "wiki1m"}, "corpus wiki1m has no list of documents"),
         ({"methods": ["sup-simcse[corpus=world]"]}, "corpus world has no labelled triples; use"),
         ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        (simcse(tasks=["TRECC"]), "unknown task 'TRECC'; did you mean 'TREC'?"),
         ({"tasks": ["sts", "xprobe"]}, "has no task xprobe-Length; choose another task or"),
         ({"data": "/nowhere"}, "data folder /nowhere does not exist; name a folder in"),
         ({"tasks": ["sts:nope"]}, "'sts:nope' is a set of a data folder of your own"),
         ({"methods": ["simcse[select_on=sts:nope]"]}, "and 'data' is 'world'; set 'data' to the"),
         ({"data": "{data}", "tasks": ["STS-B", "MR"]}, "has no task MR; choose another task or"),
-        ({"data": "{data}", "tasks": ["sts:other"]}, "has no task sts:other; choose another"),
     ],
 )  # fmt: skip
 def test_errors_of_runs_name_the_key(
@@ -139,10 +118,6 @@ def test_errors_of_runs_name_the_key(
         (b"suite: a\n\tb: c", "is not YAML .*; indent with spaces, not tabs"),
         (b"suite: caf\xe9", "is not YAML .*; fix it"),
         (b"suite: !!python/object/apply:os.mkdir ['ran']", "is not YAML"),
-        (
-            b"suite: mine\nseeds: [1]\nseeds: [3]",
-            r"\.yaml: line 3: duplicate key 'seeds'; keep one",
-        ),
         (b"a: &a {x: 1}\nb: {<<: *a, y: 2, y: 3}", r"\.yaml: line 2: duplicate key 'y'; keep one"),
     ],
 )
@@ -168,9 +143,8 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(
     own = {"methods": ["cropping"], "corpus": "mine"}
     (tmp_path / "mine.txt").write_text("one\ntwo\n")
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
-    for changes in (own, own | {"corpus": str(tmp_path / "mine.txt")}):
-        with pytest.raises(UserError, match="corpus mine has no list of documents"):
-            runs(**changes)
+    with pytest.raises(UserError, match="corpus mine has no list of documents"):
+        runs(**own)
     (tmp_path / "mine.docs.tsv").write_text("first\tlines\n1\t2\n")
     assert runs(**own)
     monkeypatch.delenv("BENCH_DATA")
@@ -216,16 +190,11 @@ def test_sweeps_expand_to_every_combination() -> None:
     sweep = {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]}
     entry = {"method": "is-cse[alpha={alpha},buffer={buffer}]", "sweep": sweep, "seeds": [1]}
     entry |= {"settings": ["paper", "official"], "backbones": ["toy-bert"]}
-    combinations = {
+    found = [
         (run.setting, run.parts[0][2]["alpha"], run.parts[0][2]["buffer"])
         for run in runs(methods=[entry])
-    }
-    assert combinations == {
-        (setting, alpha, buffer)
-        for setting in ("paper", "official")
-        for alpha in sweep["alpha"]
-        for buffer in sweep["buffer"]
-    }
+    ]
+    assert sorted(found) == sorted(product(("paper", "official"), *sweep.values()))
 
 
 def test_the_recipe_of_a_suite_applies_to_every_run() -> None:
@@ -260,15 +229,12 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
 
 
 def test_a_plan_is_json_serialisable() -> None:
-    made = suite(
-        stand_ins={"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", LARGE]}
-    )
-    plan = suites.plan(made)
+    stand_ins = {"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", LARGE]}
+    plan = suites.plan(suite(stand_ins=stand_ins))
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
     assert plan.stand_ins == {
         "bert-base-uncased": "toy-bert", "roberta-base": "toy-roberta", LARGE: "toy-roberta",
     }  # fmt: skip
-    assert [run.id for run in plan.runs] == [run.id for run in suites.planned(made)]
 
 
 @pytest.mark.parametrize(
@@ -324,39 +290,28 @@ def test_shipped_suites_resolve_without_network(
 
 def test_the_paper_suite_covers_the_papers() -> None:
     planned = suites.planned(suites.load(suites.PAPERS[0]))
-    per_row = Counter((run.text, run.backbone) for run in planned if run.trained)
+    assert not any(run.recipe_changes for run in planned)  # its runs are the papers', unchanged
+    seeds = Counter((run.text, run.backbone) for run in planned if run.trained)
+    backbones: dict[str, set[str]] = {}
+    for text, backbone in seeds:
+        backbones.setdefault(text, set()).add(backbone)
+    for text in ("simcse", "gs-infonce", "is-cse"):
+        assert backbones[f"{text}@official"] == backbones[f"{text}@paper"] == set(SEEDS)
+    sscl = {name for text, name in seeds if text.startswith("sscl")}
+    assert sscl == {"bert-base-uncased", "bert-large-uncased"}
+    for text in ("simcse", "gs-infonce", "is-cse", "sscl", "sscl[positive=self]"):
+        judged = sscl if text.startswith("sscl") else SEEDS
+        assert all(seeds[f"{text}@official", name] >= SEEDS[name] for name in judged)
     # IS-CSE, Figure 5
     ten = {(f"{name}@official", LARGE) for name in ("simcse", "dclr", "is-cse")}
-    assert {row for row, count in per_row.items() if count == 10} == ten
-    assert all(count in (3, 10, SEEDS[row[1]]) for row, count in per_row.items())
-    for text in ("simcse", "gs-infonce", "is-cse", "sscl", "sscl[positive=self]"):
-        judged = list(SEEDS)[:2] if text.startswith("sscl") else SEEDS  # BERT's
-        assert all(per_row[f"{text}@official", name] >= SEEDS[name] for name in judged)
-    rows = {text: set[str]() for text, _ in per_row}
-    for text, name in per_row:
-        rows[text].add(name)
-    for text in ("simcse", "gs-infonce", "is-cse"):
-        assert rows[f"{text}@official"] == rows[f"{text}@paper"] == set(SEEDS)
-    sscl = {name for text, name in per_row if text.startswith("sscl")}
-    assert sscl == {"bert-base-uncased", "bert-large-uncased"}
-    multiples = {
-        run.parts[0][2]["multiple"]
-        for run in planned
-        if run.parts[0][0] == "gs-infonce" and run.setting == "official"
-    }
-    assert multiples == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
-    texts = {
-        run.method
-        for run in planned
-        if (run.setting, run.backbone, run.trained) == ("official", "bert-base-uncased", True)
-    }
+    assert {row for row, count in seeds.items() if count == 10} == ten
+    official = [run for run in planned if run.setting == "official"]
+    noisy = [run.parts[0][2]["multiple"] for run in official if run.parts[0][0] == "gs-infonce"]
+    assert set(noisy) == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
+    texts = {run.method for run in official if run.backbone == "bert-base-uncased"}
     # Figures 3a and 3b of SSCL; 0 of either is SimCSE, a stack of 1 is layer 11, of 2 the default.
-    layers = {f"sscl[layer={layer}]" for layer in range(1, 12)}
-    assert texts >= layers | {f"sscl[stack={count}]" for count in range(3, 12)}
-    assert not texts & {"sscl[layer=0]", "sscl[stack=0]", "sscl[stack=1]", "sscl[stack=2]"}
-    assert not any(run.recipe_changes for run in planned)  # its runs are the papers', unchanged
-    corpora = {(run.own_corpus, run.corpus) for run in planned if run.trained}
-    assert corpora == {(False, "wiki1m"), (True, "nli"), (True, "sts")}  # IS-BERT, ConSERT
+    assert texts >= {f"sscl[layer={layer}]" for layer in range(1, 12)}
+    assert texts >= {f"sscl[stack={count}]" for count in range(3, 12)}
 
 
 def test_the_smoke_suite_has_every_method_on_toys() -> None:
@@ -370,12 +325,7 @@ def test_the_smoke_suite_has_every_method_on_toys() -> None:
     # The last two are made of the world.
     corpora = {run.corpus for run in planned if run.trained}
     assert corpora == {"world", "world-nli", "sts", "cnsd"}
-    methods = {name for run in planned for name, _, _ in run.parts}
     # What others trained cannot be made here.
+    methods = {name for run in planned for name, _, _ in run.parts}
     assert methods == set(method_classes()) - {"published"}
-    names = ["+".join(name for name, _, _ in run.parts) for run in planned]
-    assert {name for name in names if "+" in name} == {
-        "gs-infonce+is-cse", "is-cse+simcse-plus-plus", "gs-infonce+sscl", "is-cse+sscl",
-        "dclr+is-cse", "cards+is-cse", "simcse+cards", "untrained+whitening", "untrained+flow",
-        "untrained+projection",
-    }  # fmt: skip
+    assert any(len(run.parts) > 1 for run in planned)

@@ -129,24 +129,12 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
          "'b (outside encoder)' is the same as 'a (outside encoder)'; remove one"),
         ([{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
          "'SimCSE' has the name of a method; give it another 'label'"),
-        ([{"model": "{model}", "pooler": "mean"}], "'pooler' should be 'cls', "),
         ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
          "has no prompts, or 'pooler' leaves them out; omit 'prompt'"),
         (["bert-base-uncasd"], "did you mean 'bert-base-uncased'"),
         (["run:simcse"], "'run:simcse' is neither a folder, a model of the hub"),
-        (["{parent}/none"], "model folder {parent}/none does not exist"),
-        (["{model}/config.json"], "model folder {model}/config.json does not exist"),
-        (["{parent}/empty"], "{parent}/empty holds no config.json; give a folder"),
-        ([{"model": "{parent}/pickled", "pooler": "avg"}],
-         "holds only pickled weights (model.bin), which can run code; convert them"),
-        ([{"model": "{parent}/modular", "prompt": "quary"}],
+        ([{"model": "{model}", "prompt": "quary"}],
          "has no prompt 'quary'; did you mean 'query'? (known: query); an empty 'prompt' uses"),
-        (["{parent}/broken"], "modules.json is not a readable JSON file"),
-        ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("A", "a")],
-         "'a' is listed twice; give each a 'label' of its own"),
-        ([{"model": "{model}", "pooler": "avg", "label": "simcse@official"}],
-         "'simcse@official' has the name of a method"),
-        ([{"model": "a/b", "label": "a" * 61}], "'encoders.0.label' should have at most 60 char"),
         ([{"label": "a"}], "'encoders.0.model' is missing"),
         ([{"model": "a/b", "poler": "avg"}], "encoders.0: unknown key 'poler'; did you mean 'pool"),
     ],
@@ -154,21 +142,11 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model: Path, tmp_path: Path)
 def test_mistakes_are_one_sentence(
     content: Content, model: Path, encoders: list[Any], message: str
 ) -> None:
-    parent = model.parent
-    (parent / "empty").mkdir()
-    for name in ("pickled", "modular", "broken"):
-        shutil.copytree(model, parent / name)
-    (parent / "pickled" / "model.safetensors").rename(parent / "pickled" / "model.bin")
-    (parent / "broken" / "modules.json").write_text("{")
-    make_modular(parent / "modular")
-
-    def filled(text: str) -> str:
-        return text.replace("{model}", str(model)).replace("{parent}", str(parent))
-
-    text = filled(json.dumps(encoders))
+    if "quary" in str(encoders):
+        make_modular(model)
     with pytest.raises(UserError) as caught:
-        planned(content(*json.loads(text)))
-    assert filled(message) in str(caught.value)
+        planned(content(*json.loads(json.dumps(encoders).replace("{model}", str(model)))))
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.registry import backbones
 from bench.registry.methods import method_classes
-from bench.runs.resolve import parse, resolve, suite_recipe
+from bench.runs.resolve import resolve, suite_recipe
 from bench.runs.run import LATER, Recipe, Run, identity_of
 from bench.utils.errors import UserError
 
@@ -41,20 +41,16 @@ def run(
         ("sscl+gs-infonce", "sscl+gs-infonce"),  # the first part stays first
         ("gs-infonce+sscl[stack=3]+is-cse[buffer=256]",
          "gs-infonce+is-cse[buffer=256]+sscl[stack=3]"),
-        ("sscl[average=TRUE]", "sscl"),
         ("sscl[average=false]", "sscl[average=false]"),
         ("sscl[average=false,positive=self]", "sscl[positive=self]"),  # one loss anyway
         ("sscl[stack=99]", "sscl[stack=11]"),  # as many as the backbone has
-        ("simcse[batch_size=128]", "simcse[batch_size=128]"),
         ("simcse[batch_size=64]", "simcse"),
         ("simcse[select_on=STS-B+SICK-R]", "simcse[select_on=STS-B+SICK-R]"),
         ("is-cse[alpha_start=none]", "is-cse"),
         ("untrained[pooler=avg_embedding_last]", "untrained"),
         ("simcse[scored_layers=10,layers=10]", "simcse[layers=10]"),
         ("simcse[layers=12]", "simcse"),  # all there are
-        ("simcse[layers=none,scored_layers=12]", "simcse"),
         ("simcse[dimension=768]", "simcse[dimension=768]"),  # the same width, scored with the head
-        ("sscl[layers=3]", "sscl[layers=3]"),
         ("sscl[layers=3,stack=9]", "sscl[layers=3]"),  # as many as the cut backbone has
         ("skip-thought[dimension=9,layers=2,scored_layers=1]", "skip-thought"),  # no transformer
         ("untrained+projection[kind=random,source=wiki1m]", "untrained+projection[kind=random]"),
@@ -64,19 +60,6 @@ def test_one_spelling(text: str, canonical: str) -> None:
     assert run(text).method == canonical
 
 
-@pytest.mark.parametrize(
-    ("text", "parts", "setting"),
-    [
-        ("simcse", [("simcse", {})], None),
-        ("a[x=1,y=b+c]+d@paper", [("a", {"x": "1", "y": "b+c"}), ("d", {})], "paper"),
-        ("a[x=b@c+d]+e[y=f@g]@official", [("a", {"x": "b@c+d"}), ("e", {"y": "f@g"})], "official"),
-        ("a[x=b@c]", [("a", {"x": "b@c"})], None),
-    ],
-)
-def test_parts_and_setting_are_parsed(text: str, parts: Any, setting: str | None) -> None:
-    assert parse(text) == (parts, setting)
-
-
 def test_a_checkpoint_name_may_contain_a_revision() -> None:
     named = run("published[model=a/b@refs/pr/1,pooler=avg]@paper", "none")
     hyper = {"model": "a/b@refs/pr/1", "pooler": "avg"}  # as before there were others
@@ -84,21 +67,6 @@ def test_a_checkpoint_name_may_contain_a_revision() -> None:
     assert named.text == "published[model=a/b@refs/pr/1,pooler=avg]@paper"
     assert run(named.text, "none").id == named.id
     assert run("published[model=a/b,pooler=avg]", "none").id != named.id
-
-
-def test_a_map_after_an_untrained_encoder_may_have_either_setting() -> None:
-    flows = [run(f"untrained+flow@{setting}").parts[1][2] for setting in ("official", "paper")]
-    names = ("levels", "permutation", "start")
-    assert [[flow[name] for name in names] for flow in flows] == [
-        [3, "reversal", "uniform"],
-        [2, "random", "data"],
-    ]
-    assert run("untrained+flow").setting == "paper"
-
-
-def test_the_default_setting_depends_on_released_code() -> None:
-    assert run("gs-infonce+sscl").setting == "official"
-    assert run("untrained").setting == run("word-overlap").setting == "paper"  # nothing released
 
 
 def test_the_suite_overrides_the_method_and_the_text_overrides_both() -> None:
@@ -145,8 +113,9 @@ def test_untrained_encoders_have_no_seed_and_word_overlap_no_backbone() -> None:
 @pytest.mark.parametrize(
     ("pooler", "scored"),
     [
-        *((name, "cls_before_pooler") for name in ("cls_mlp", "cls_pooler", "cls_pooler_mlp")),
-        *((name, name) for name in ("avg", "avg_top2")),
+        ("cls_mlp", "cls_before_pooler"),
+        ("cls_pooler", "cls_before_pooler"),
+        ("avg_top2", "avg_top2"),
     ],
 )
 def test_the_training_head_is_dropped_for_scoring(pooler: str, scored: str) -> None:
@@ -377,38 +346,26 @@ def test_a_run_resolves_from_its_own_text_and_from_its_data(
     ("text", "message"),
     [
         ("simsce", "unknown method 'simsce'; did you mean 'simcse'?"),
-        ("simcse+gs-infonse", "unknown method 'gs-infonse'; did you mean 'gs-infonce'?"),
         ("simcse@oficial", "unknown setting 'oficial' in 'simcse@oficial'; did you mean 'off"),
         ("", "cannot read ''"),
         ("simcse[temperature=0.1", "'simcse[temperature=0.1' has an unmatched bracket; write"),
-        ("published[model=a/b@c]@papr", "unknown setting 'papr'"),
         ("simcse[temperature]", "cannot read 'temperature' in 'simcse[temperature]'; write key="),
         ("simcse[temperature=0.1,temperature=0.2]", "'temperature' is given twice"),
         ("simcse[temprature=0.1]", "'temprature' of 'simcse'; did you mean 'temperature'?"),
-        ("simcse[bach_size=3]", "did you mean 'batch_size'?"),
-        ("simcse[temperature=hot]", "'temperature' should be a"),
-        ("simcse[temperature=0]", "temperature"),
         ("simcse[batch_size=many]", "'batch_size' should be a valid integer, not 'many'"),
-        ("sscl[positive=random]", "'positive'"),
         ("is-cse[neighbours=2000]", "'neighbours' should be above 0 and below 'buffer'"),
         ("gs-infonce+simcse", "'simcse' adds nothing to another method"),
         ("untrained+gs-infonce", "'untrained' is not trained"),
         ("gs-infonce+sscl+sscl", "'sscl' appears twice"),
-        ("simcse+whitening[source=target]+whitening[source=world]", "appears twice"),
         ("gs-infonce+sscl[positive=self]", "only be written first"),
         ("sscl[positive=self]+is-cse", "needs the dropout positive"),
-        ("simcse[delete_word=true]+is-cse", "needs the dropout positive"),
         ("gs-infonce+is-cse[temperature=0.1]", "set by the method written first, 'gs-infonce'"),
         ("gs-infonce+sscl[batch_size=32]", "is a recipe field, which only the first method may"),
-        ("untrained[batch_size=32]", "unknown key 'batch_size' of 'untrained'"),
         ("untrained@official", "has no released code"),
         ("simcse[layers=13]", "'layers' is 13, but 'bert-base-uncased' has 12; omit it to keep"),
-        ("simcse[scored_layers=13]", "'scored_layers' is 13, but only 12 are trained"),
         ("simcse[layers=9,scored_layers=10]", "'scored_layers' is 10, but only 9 are trained"),
-        ("simcse[dimension=0]", "'dimension' should be greater than 0, not '0'"),
         ("is-bert[dimension=128]", "the training head of pooler 'cls_mlp', not 'avg'"),
         ("promptbert[dimension=128]", "builds its own encoder, which 'dimension' does not affect"),
-        ("ct-bert[scored_layers=3]", "its own encoder, which 'scored_layers' does not affect"),
         ("untrained+projection[source=target]", "a projection is one map for all tasks; name a"),
     ],
 )  # fmt: skip
@@ -425,18 +382,13 @@ def test_errors_in_a_text_are_reported(text: str, message: str) -> None:
         ({"batchsize": 3}, "unknown key 'batchsize'; did you mean 'batch_size'?"),
         ({"batch_size": 0}, "'batch_size' should be greater than 0, not 0"),
         ({"batch_size": 1.5}, "'batch_size' should be a valid integer, got a number with a fract"),
-        ({"batch_size": True}, "batch_size: a number or a text is needed, not True"),
-        ({"batch_size": "none"}, "'batch_size' should be a valid integer, not 'none'"),
-        ({"max_length": 2}, "'max_length' should be greater than or equal to 3, not 2"),
         ({"max_length": 65, "pooler": "avg_first_last_64"},
          "'max_length' should be at most 64 for pooler 'avg_first_last_64', not 65"),
-        ({"learning_rate": -1e-5}, "'learning_rate' should be greater than or equal to 0"),
         ({"dropout": 1.0}, "'dropout' should be less than 1, not 1.0"),
         ({"precision": "fp16"}, "'precision' should be 'mixed', 'bfloat16' or 'float32', not 'fp1"),
         ({"schedule": "liner"}, "unknown schedule 'liner'; did you mean 'linear'?"),
         ({"schedule": "0.4+0.2"}, "give rising shares of the steps, such as 0.2+0.4"),
         ({"select_on": "STS-C"}, "cannot select on 'STS-C'; did you mean 'STS-B'?"),
-        ({"select_on": "STS-B+STS12"}, "cannot select on 'STS12'"),
     ],
 )  # fmt: skip
 def test_errors_in_a_recipe_are_reported(recipe: dict[str, Any], message: str) -> None:

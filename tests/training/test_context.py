@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
-from bench.models.packed_forward import POOLERS, Batch
 from bench.runs.resolve import resolve
 from bench.training.context import RunContext
 from tests.conftest import CLOSE
+from tests.oracles.poolers import FIXED, POOLED
 
 Context = Callable[..., RunContext]
 
@@ -62,39 +62,29 @@ def test_views_are_one_interleaved_forward_pass(
             torch.testing.assert_close(vector, context.head(alone)[0], **CLOSE)
 
 
-@pytest.mark.parametrize("pooler", ["cls_mlp", *POOLERS])
+@pytest.mark.parametrize("pooler", ["cls_mlp", *POOLED])
 def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
     context_of: Context, pooler: str
 ) -> None:
     context = context_of(pooler=pooler)
-    tokenizer = context.tokenizer
-    tokens = tokenizer(["a man sleeps", "the old dog sees two birds"])["input_ids"]
+    texts = ["a man sleeps", "the old dog sees two birds"]
+    tokens = context.tokenize(texts)
     views = context.embed([tokens, tokens])
-    positions = 64 if pooler == "avg_first_last_64" else None
-    batch = Batch.of(tokens, tokenizer.pad_token_id, positions=positions)
-    assert batch.ids.shape[1] == (positions or max(map(len, tokens)))
-    states = context.backbone(
-        input_ids=batch.ids, attention_mask=batch.mask, output_hidden_states=True
-    ).hidden_states
-    assert len(states) == 5
-    for layer in (1, 2, 3, 4):
-        for i in range(2):
-            words = slice(0, len(tokens[i]))
-            state, below = states[layer][i], states[layer - 1][i]
-            expected = {
-                "cls_mlp": torch.tanh(F.linear(state[0], *context.training_head.parameters()))
-                if pooler == "cls_mlp"
-                else None,
-                "cls_before_pooler": state[0],
-                "avg": state[words].mean(0),
-                "avg_top2": (state + below)[words].mean(0) / 2,
-                "avg_first_last": (state + states[1][i])[words].mean(0) / 2,
-                "avg_first_last_64": (state + states[1][i]).mean(0) / 2,
-                "avg_embedding_last": (state + states[0][i])[words].mean(0) / 2,
-            }[pooler]
+    for place, text in enumerate(texts):
+        fixed = {"padding": "max_length", "max_length": FIXED.get(pooler)}
+        inputs = context.tokenizer(text, return_tensors="pt", **(fixed if pooler in FIXED else {}))
+        states = context.backbone(**inputs, output_hidden_states=True).hidden_states
+        assert len(states) == 5
+        for layer in (1, 2, 3, 4):
+            if pooler == "cls_mlp":
+                head = context.training_head.parameters()
+                expected = torch.tanh(F.linear(states[layer][0, 0], *head))
+            else:
+                below = [state[0].tolist() for state in states[: layer + 1]]
+                expected = torch.tensor(POOLED[pooler](below))
             for view in views.at_layer(layer):
-                torch.testing.assert_close(view[i], expected, **CLOSE)
-    assert all(torch.equal(a, b) for a, b in zip(views.at_layer(4), views.vectors, strict=True))
+                torch.testing.assert_close(view[place], expected, **CLOSE)
+    assert all(map(torch.equal, views.at_layer(4), views.vectors))
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -144,24 +134,17 @@ def test_loss_is_computed_in_float32_under_bfloat16(context_of: Context) -> None
 
 def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Context) -> None:
     context = context_of()
-    rows = [
+    a, b, c, d = (
         context.tokenize([text, f"{text} again"])
         for text in ("a man", "the dog sleeps", "a cat", "two birds")
-    ]
-    views = context.embed(rows[:2], {"one": [rows[2]], "none": [], "other": [rows[3], rows[0]]})
-    assert [len(views.vectors), *((name, len(found)) for name, found in views.extras.items())] == [
-        2,
-        ("one", 1),
-        ("none", 0),
-        ("other", 2),
-    ]
-    expected = [context.embed([row]).vectors[0] for row in rows]
-    for found, wanted in zip(
-        [*views.vectors, *views.extras["one"], *views.extras["other"]],
-        [*expected, expected[0]],
-        strict=True,
-    ):
-        torch.testing.assert_close(found, wanted, **CLOSE)
+    )
+    views = context.embed([a, b], {"one": [c], "none": [], "other": [d, a]})
+    assert {name: len(found) for name, found in views.extras.items()} == {
+        "one": 1, "none": 0, "other": 2,
+    }  # fmt: skip
+    found = [*views.vectors, *views.extras["one"], *views.extras["other"]]
+    for vectors, rows in zip(found, (a, b, c, d, a), strict=True):
+        torch.testing.assert_close(vectors, context.embed([rows]).vectors[0], **CLOSE)
     assert len(views.at_layer(2)) == 2
 
 
@@ -187,21 +170,16 @@ def test_a_pass_without_dropout(context_of: Context) -> None:
 
 def test_a_second_backbone(context_of: Context) -> None:
     context = context_of(dropout=0.3)
-    same, fresh, again = (
-        context.copy_backbone(),
-        context.copy_backbone("other"),
-        context.copy_backbone("other"),
-    )
+    same = context.copy_backbone()
+    fresh, again = (context.copy_backbone("other") for _ in range(2))
     tokens = context.tokenize(["a man sleeps"])
     with torch.no_grad():
-        plain = context.embed([tokens]).vectors[0]
-        assert torch.equal(context.embed([tokens], model=same).vectors[0], plain)
-        assert not torch.allclose(
-            context.embed([tokens], model=fresh.eval()).vectors[0], plain, atol=1e-2
+        plain, copied, other = (
+            context.embed([tokens], model=model).vectors[0] for model in (None, same, fresh.eval())
         )
-    assert all(
-        torch.equal(a, b) for a, b in zip(fresh.parameters(), again.parameters(), strict=True)
-    )
+    assert torch.equal(copied, plain)
+    assert not torch.allclose(other, plain, atol=1e-2)
+    assert all(map(torch.equal, fresh.parameters(), again.parameters()))
     assert fresh.config.hidden_dropout_prob == 0.3
     next(same.parameters()).data.zero_()
     assert next(context.backbone.parameters()).any()  # a copy is independent

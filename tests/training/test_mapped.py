@@ -14,7 +14,7 @@ from bench.datasets import sts
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.datasets.manifest import Vectors
 from bench.datasets.tasks import SPLIT
-from bench.evaluation.scoring import read_tasks, score, score_tasks, sentences
+from bench.evaluation.scoring import read_tasks, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
 from bench.runs.resolve import resolve
@@ -65,14 +65,10 @@ TEXTS = [
     "untrained[pooler=avg]+whitening[dimensions=5,source=target]",
     "untrained[pooler=avg]+flow[source=CORPUS]",
     "untrained[pooler=avg]+flow[source=target]",
-    "untrained[pooler=avg]+flow[source=CORPUS]+whitening[source=CORPUS]",
-    "untrained[pooler=avg]+flow[source=CORPUS]+whitening[dimensions=5,source=target]",
     "untrained[pooler=avg]+flow[source=target]+whitening[dimensions=5,source=target]",
     "untrained[pooler=avg]+flow[source=target]+whitening[source=CORPUS]",
     "word-overlap[width=64]+whitening[source=CORPUS]",
     "untrained[pooler=avg]+projection[centred=true,dimensions=5,source=CORPUS]",
-    "untrained[pooler=avg]+projection[dimensions=5,kind=random]",
-    "untrained[pooler=avg]+flow[source=target]+projection[dimensions=5,source=CORPUS]",
     "word-overlap[width=64]+projection[dimensions=5,kind=random]",
 ]
 
@@ -92,21 +88,7 @@ def test_saved_and_loaded_it_is_the_same(
     assert (adaptation(loaded) is None) == ("target" not in text)
     records = score_tasks(encoder, tasks)
     assert score_tasks(loaded, tasks) == records
-    # The store encodes in an order of its own; with the last bits, now and then two pairs change
-    # their ranks.
-    stored = score_encoder(encoder, tasks, "test", "cpu", tmp_path / "own")
-    assert score_encoder(loaded, tasks, "test", "cpu", tmp_path / "work") == stored
     assert records != score_tasks(encoder.base, tasks)
-    assert not list((tmp_path / "encoder").rglob("*.bin")) + list(
-        (tmp_path / "encoder").rglob("*.npz")
-    )
-
-
-def cosines(
-    vectors: Callable[[Sequence[str]], np.ndarray], first: Sequence[str], second: Sequence[str]
-) -> np.ndarray:
-    one, other = vectors(first).astype(np.float64), vectors(second).astype(np.float64)
-    return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
 
 
 @pytest.mark.parametrize(("name", "count"), [("STS12", 48), ("STS-B", 72), ("SICK-R", 72)])
@@ -121,19 +103,15 @@ def test_target_whitening_by_hand(
     assert len(set(texts)) < len(texts) == count
     rows = encoder_of("untrained[pooler=avg]").encode(texts).astype(np.float64)
     values, directions = np.linalg.eigh(np.cov(rows.T))
-    matrix = (directions / np.sqrt(values))[:, ::-1][:, :5]
-    table = dict(zip(texts, (rows - rows.mean(0)) @ matrix, strict=True))
-    first, second = (
-        [text for subset in task.subsets for text in getattr(subset, side)]
-        for side in ("first", "second")
-    )
-    expected = cosines(lambda names: np.stack([table[text] for text in names]), first, second)
+    white = (rows - rows.mean(0)) @ (directions / np.sqrt(values))[:, ::-1][:, :5]
+    unit = white / np.linalg.norm(white, axis=1, keepdims=True)
+    table = dict(zip(texts, unit, strict=True))
+    pairs = [pair for one in task.subsets for pair in zip(one.first, one.second, strict=True)]
+    cosines = [table[first] @ table[second] for first, second in pairs]
     gold = np.concatenate([subset.gold for subset in task.subsets])
-    records = score_tasks(encoder_of(TEXTS[1]), [task])
-    (found,) = [
-        r["value"] for r in records if (r["metric"], r["aggregation"]) == ("spearman", "all")
-    ]
-    assert found == pytest.approx(100 * spearmanr(expected, gold).statistic, abs=0.01)
+    found = score_tasks(encoder_of(TEXTS[1]), [task])[0]
+    assert (found["metric"], found["aggregation"]) == ("spearman", "all")
+    assert found["value"] == pytest.approx(100 * spearmanr(cosines, gold).statistic, abs=0.01)
 
 
 class Counting:
@@ -193,14 +171,6 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     assert encoder.adapted[len(TASKS) + 1 :] == whole[: len(TASKS)]
 
 
-def test_without_adaptation_scores_are_what_they_were(tiny_data: Path) -> None:
-    tasks = read_tasks(TASKS, tiny_data)
-    encoder = Counting()
-    identity = score(tasks, encoder.encode, adapt=lambda _, vectors: vectors)
-    assert identity == score(tasks, encoder.encode)
-    assert identity != score(tasks, encoder.encode, adapt=encoder.adapt)
-
-
 @pytest.mark.parametrize(
     "transform", ["whitening[source=CORPUS]", "flow[source=CORPUS]", "whitening[source=target]"]
 )
@@ -220,12 +190,8 @@ def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
     assert encoder.base.identity == plain.identity
     assert encoder.identity == load_encoder(again).identity
     dev = [sts.read("STS-B", tiny_data, "dev")]
-    (best,) = [
-        r["value"]
-        for r in score_tasks(encoder.base, dev)
-        if (r["metric"], r["aggregation"]) == ("spearman", "all")
-    ]
-    assert best == read_json(folder / "outcome.json")["outcome"]["best_dev"]
+    (best,) = score_tasks(encoder.base, dev)
+    assert best["value"] == read_json(folder / "outcome.json")["outcome"]["best_dev"]
     assert score_tasks(encoder, dev) != score_tasks(plain, dev)
 
 
@@ -256,8 +222,3 @@ def test_classifiers_see_the_mapped_vectors() -> None:
     for split, samples in task.splits.items():
         expected = encoder.encode(samples.columns[0]) - everything.mean(0)
         np.testing.assert_allclose(task.features(split, own), expected, rtol=0, atol=1e-6)
-
-
-def test_the_pairs_of_a_classification_task_are_fitted_on_pair_by_pair() -> None:
-    parts = {name: Samples((("a", "b"), ("c", "d")), np.array([0, 1])) for name in ("train", "dev")}
-    assert list(LabelledTask("MRPC", SPLIT, 2, parts).target()) == 2 * ["a", "c", "b", "d"]

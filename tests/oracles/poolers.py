@@ -1,0 +1,26 @@
+"""The vector of one sentence from its hidden states, by plain loops (docs/methods.md#vectors)."""
+
+from collections.abc import Callable
+
+Layer = list[list[float]]  # [token][dimension], special tokens included
+
+
+def mean(rows: Layer) -> list[float]:
+    return [sum(row[k] for row in rows) / len(rows) for k in range(len(rows[0]))]
+
+
+def half(left: Layer, right: Layer) -> Layer:
+    rows = zip(left, right, strict=True)
+    return [[(a + b) / 2 for a, b in zip(u, v, strict=True)] for u, v in rows]
+
+
+# Of the states of the sentence alone; with padding where `FIXED` has the pooler's length.
+FIXED = {"avg_first_last_64": 64}
+POOLED: dict[str, Callable[[list[Layer]], list[float]]] = {
+    "cls_before_pooler": lambda layers: layers[-1][0],
+    "avg": lambda layers: mean(layers[-1]),
+    "avg_top2": lambda layers: mean(half(layers[-1], layers[-2])),
+    "avg_first_last": lambda layers: mean(half(layers[1], layers[-1])),
+    "avg_first_last_64": lambda layers: mean(half(layers[1], layers[-1])),
+    "avg_embedding_last": lambda layers: mean(half(layers[0], layers[-1])),
+}
