@@ -26,7 +26,7 @@ from bench.stages.jobs import run_plan
 from bench.training import context
 from bench.utils.errors import UserError
 from tests.methods.outside import Patch
-from tests.oracles.mutations import MUTATIONS
+from tests.methods.test_mutations import MUTATIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("global_state")]
 
