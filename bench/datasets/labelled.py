@@ -1,5 +1,5 @@
 """Labelled sentences: the transfer and the probing tasks, in SentEval's order and with its quirks
-(docs/methods.md#data-files).
+(docs/protocol.md#data-files).
 
 `bench.datasets.tasks` describes the files, the manifest of the data folder their sizes.
 """

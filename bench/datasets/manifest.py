@@ -187,7 +187,7 @@ def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def clean(sentence: str) -> str:
-    """Words joined by single spaces, as in SentEval (docs/methods.md#data-files)."""
+    """Words joined by single spaces, as in SentEval (docs/protocol.md#data-files)."""
     return " ".join(sentence.split())
 
 

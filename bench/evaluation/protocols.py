@@ -1,4 +1,4 @@
-"""SentEval's three protocols (docs/methods.md#protocols): which parts train, select and test."""
+"""SentEval's three protocols (docs/protocol.md#protocols): which parts train, select and test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:
 def best_on_dev(
     tasks: Sequence[Split], grids: Sequence[tuple[Head, ...]], settings: Settings
 ) -> list[list[Result]]:
-    """Of each task and grid, the result of the head that is best on dev (docs/methods.md#probing).
+    """Of each task and grid, the result of the head that is best on dev (docs/protocol.md#probing).
 
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.

@@ -47,7 +47,7 @@ from methods.projection import Affine
 
 QUERIES, KEYS = 1024, 8192  # rows of a block of products: 64 MB
 LEAST = torch.iinfo(torch.int64).min
-DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/methods.md#sts-scores)
+DECIMALS = 12  # equal vectors have equal cosines on every machine (docs/protocol.md#sts)
 
 
 def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.ndarray:

@@ -28,7 +28,7 @@ def tasks(world: Path) -> list[sts.StsTask]:
 def as_senteval(encoder: TransformerEncoder, tasks: list[sts.StsTask]) -> np.ndarray:
     """Both sides of every pair in file order, batches of 128, padded to the longest of each.
 
-    Source: docs/methods.md#sts-scores.
+    Source: docs/protocol.md#sts.
     """
     vectors = []
     encoder.model.eval()
