@@ -6,7 +6,7 @@ from operator import attrgetter
 import pytest
 import torch
 
-from methods.base import Shape, info_nce
+from methods.base import Shape, Step, Views, info_nce
 from methods.focal_infonce import FocalInfoNCE
 from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
@@ -77,7 +77,7 @@ def test_order_of_gs_and_is_cse_is_no_matter(dtype):
 
 
 @DTYPES
-def test_the_deviation_of_the_noise_is_no_matter(dtype):
+def test_noise_of_another_power_of_two_has_the_same_bits(dtype):
     """A power of two shifts no bit of a direction (docs/methods.md#gs-infonce)."""
     for std in (0.5, 1024.0):
         assert_same_bits([(GSInfoNCE, {"std": std})], [(GSInfoNCE, {})], dtype)
@@ -131,10 +131,40 @@ def test_simcse_by_hand():
     assert info_nce(vectors, 3 * vectors, 0.5).item() == pytest.approx(expected, rel=1e-14)
 
 
+def test_gs_infonce_in_high_dimension_adds_a_constant():
+    """With d = 768 the mean of e^{cos/t} over Gaussian directions is e^{1 / (2 d t^2)} = 1.297."""
+    method = build((GSInfoNCE, {"multiple": 20.0}), shape=Shape(768, 12))
+    anchors = torch.randn(4, 768, generator=torch.Generator().manual_seed(0))
+    (noise,) = method.negatives(anchors, None, Step(0, 1, 256, 1))
+    # 20,480 draws of standard deviation 1.
+    assert noise.logits(anchors, 0.05).exp().mean().item() == pytest.approx(1.297, abs=0.03)
+
+
 def test_drawing_noise_leaves_the_global_generator_alone():
     state = torch.get_rng_state()
     method_step(BY_NAME["gs+is-cse+sscl"].build(), batch("random", 0).leaves(torch.float32), 0)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("n", "fills_at"), [(64, 16), (512, 2)])
+def test_official_is_cse_starts_when_its_memory_of_1024_is_full(n, fills_at):
+    """docs/methods.md#is-cse: from step 16 on with batches of 64, from step 2 on with 512."""
+    method = build((ISCSE, {}), shape=Shape(8, 4))
+    for index in range(fills_at + 1):
+        vectors = torch.randn(n, 8, generator=torch.Generator().manual_seed(index))
+        terms = method.terms(vectors, vectors, 0.05, Step(index, 100, n, 1))
+        assert bool(terms) == (index >= fills_at - 1)
+
+
+def test_attention_of_beta_2_is_nearly_uniform():
+    """docs/methods.md#is-cse: of 16 neighbours of cosine 0.5 and itself, itself has 7.4 %."""
+    axes, height = torch.eye(32), math.sqrt(0.75)
+    method = build((ISCSE, {"buffer": 17, "current_first": False}), shape=Shape(32, 4))
+    method._remember(0.5 * axes[0] + height * axes[1:17])
+    (smoothed,) = method._smooth(axes[:1])
+    # smoothed = a e_1 + (1 - a) mean of neighbours; its parts orthogonal to e_1 are (1 - a)
+    # height / 16
+    assert 1 - smoothed[1].item() * 16 / height == pytest.approx(0.074, abs=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -144,3 +174,20 @@ def test_sscl_stacks_from_the_last_but_one_layer_down(depth, stack, layers):
     """docs/methods.md#sscl: of 12 layers, 11 and 10; a stack ends at layer 1."""
     shape = Shape(WIDTH, depth)
     assert SSCL(SSCL.clamp_to_backbone(SSCL.Hyper(stack=stack), shape), shape).layers == layers
+
+
+@pytest.mark.parametrize(
+    ("negatives", "sides", "shape"),
+    [
+        ("all", "both", (16, WIDTH)),
+        ("all", "one", (8, WIDTH)),
+        ("own", "both", (8, 2, WIDTH)),
+        ("own", "one", (8, 1, WIDTH)),
+    ],
+)
+def test_sscl_negatives_per_anchor_and_layer(negatives, sides, shape):
+    """docs/methods.md#sscl: 2N in the released code, one in the paper."""
+    vectors = torch.randn(2, 8, WIDTH)
+    method = build((SSCL, {"negatives": negatives, "sides": sides}))
+    groups = method.negatives(vectors[0], Views(vectors, lambda layer: vectors), None)
+    assert [group.vectors.shape for group in groups] == [shape, shape]
