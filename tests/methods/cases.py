@@ -16,8 +16,8 @@ from methods.gs_infonce import GSInfoNCE
 from methods.is_cse import ISCSE
 from methods.simcse import SimCSE
 from methods.sscl import SSCL
+from tests.oracles.edits import Mutation
 from tests.oracles.methods import Oracle
-from tests.oracles.mutations import Mutation
 
 N, WIDTH, DEPTH = 4, 3, 4
 BATCH_SIZE = 5  # of a full batch; those below are shorter, as the last one of an epoch is
@@ -114,6 +114,7 @@ CASES = [
     _smoothed("is-cse-from-0", start=0.0),
     _smoothed("is-cse-sharp", beta=0.1, k=5),
     _smoothed("is-cse-cold", t=0.001),
+    _smoothed("is-cse-short", length=3, k=2),  # a memory of less than a batch
     *(
         _sscl(f"sscl-{p}-{n}-{sides}{'-detach' * detach}{'-average' * average}",
               positive=p, negatives=n, sides=sides, detach=detach, average=average)

@@ -14,6 +14,12 @@ def runs(tiny_backbone: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path
     return Runs(tiny_backbone, tiny_corpus, tiny_data, tmp_path)
 
 
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors go through maps seven at a time."""
+    monkeypatch.setattr("methods.contract.CHUNK", 7)
+
+
 @pytest.fixture(scope="session", params=["bert", "roberta"])
 def with_head(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Either tiny backbone with a masked-language head of random weights."""

@@ -99,6 +99,11 @@ class Runs:
         method.begin(context)
         return method, context, torch.nn.ModuleList([*context.modules(), method]).train()
 
+    def first_loss(self, text: str, rows: Sequence[int], **recipe: Any) -> Tensor:
+        method, context, _ = self.start(text, **recipe)
+        torch.manual_seed(0)
+        return method.step_loss(context, step(0, rows))
+
 
 def step(index: int, rows: Sequence[int]) -> Step:
     return Step(index, 10, len(rows), 1, rows)

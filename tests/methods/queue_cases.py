@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from methods.base import Step, Tokens, Views
 from tests.methods.cases import Case
-from tests.oracles.mutations import override
 
 
 class Table(nn.Module):
@@ -76,5 +75,5 @@ class QueueCase(Case):
                 self.after_loss(context, step)
             return value
 
-        override(method, "loss", loss)
+        method.__class__ = type(type(method).__name__, (type(method),), {"loss": loss})
         return method

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from tests.methods import test_dclr, test_esimcse, test_is_cse
-from tests.methods.cases import CASES, DTYPES, HARD, Case, disagreement, tolerance
+from tests.methods import test_dclr, test_esimcse, test_focal_infonce, test_is_cse
+from tests.methods.cases import CASES, DTYPES, HARD, disagreement, tolerance
 
 # Of the 32 combinations of SSCL's switches, the hard tensors see those with at most one switch set.
 SWITCHES = {"self", "own", "one", "detach", "average"}
@@ -22,6 +22,7 @@ PAIRS = [
         ["near-duplicates", "one"],
     ),
     *product([ESIMCSE[name] for name in ("esimcse", "cold", "short")], HARD),
+    *product(test_focal_infonce.CASES, ["random", *HARD]),
     *product(GROUPS.values(), ["random"]),
     *product([GROUPS["kmeans-official"]], ["close", *HARD]),
     *product([GROUPS["both-paper"]], ["close", "near-duplicates"]),
@@ -37,6 +38,6 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("case", "kind"), PARAMETERS)
-def test_equals_oracle(case: Case, kind: str) -> None:
+def test_equals_oracle(case, kind):
     for dtype, difference in disagreement(case, kind, dtypes=DTYPES).items():
         assert difference < tolerance(kind, dtype), dtype

@@ -1,6 +1,5 @@
 """Trainings: the same twice, finished, and with an encoder that scores what the outcome says."""
 
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from bench.datasets import sts
 from bench.evaluation.scoring import score_tasks
 from bench.models.load import load_encoder
-from tests.methods.outside import Runs, Train, of_methods, run_of, some_steps
+from tests.methods.outside import of_methods, run_of, some_steps
 from tests.support.outcomes import timeless
 from tests.training.test_loop import assert_same_training, log_of, outcome_of
 
@@ -23,8 +22,8 @@ for _, trainings in of_methods("TRAININGS"):
 @pytest.mark.parametrize("text", TRAININGS)
 @pytest.mark.usefixtures("global_state")
 def test_a_training_ends_the_same_way_twice_and_scores_what_it_says(
-    text: str, train_tiny: Train, tiny_data: Path, tiny_corpus: Path
-) -> None:
+    text, train_tiny, tiny_data, tiny_corpus
+):
     given, steps = TRAININGS[text]
     given = given | ({"corpus": str(tiny_corpus)} if "corpus" in given else {})
     folder = train_tiny(text, **given)
@@ -54,14 +53,12 @@ SHORT = {"epochs": 1, "select_on": "STS-B", "precision": "float32"}
         ("simcse+rankcse[beta=0,gamma=0]@paper", "simcse@paper", {}),
     ],
 )
-def test_switched_off_it_is_simcse_bit_for_bit(
-    text: str, plain: str, recipe: dict[str, Any], train_tiny: Train
-) -> None:
+def test_switched_off_it_is_simcse_bit_for_bit(text, plain, recipe, train_tiny):
     assert_same_training(train_tiny(text, **recipe), train_tiny(plain, **recipe))
 
 
 @pytest.mark.parametrize("text", ["consert", "ct-bert", "is-bert"])
-def test_state_is_saved_and_restored(text: str, runs: Runs) -> None:
+def test_state_is_saved_and_restored(text, runs):
     """Losses of steps 3 and 4: gone on with, and by a new run given the state after step 2."""
     first, second = runs.start(text), runs.start(text)
     some_steps(*first, [0, 1, 2])

@@ -1,7 +1,3 @@
-"""untrained: what the tests of all methods need to know of it."""
+"""What the tests of all methods need to know of untrained (`outside.of_methods`)."""
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
-
-OUT_OF_LIMITS = {
-    "untrained": "pooler=cls_mlp",
-}
+OUT_OF_LIMITS = {"untrained": "pooler=cls_mlp"}

@@ -1,15 +1,11 @@
 """Hyper-parameters without effect (`Method.used_if`) change no weight and make no other run."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from bench.checks.method_contract import STEPS, Trial
 from bench.checks.verify import computing
 from bench.registry.methods import method_class, method_classes
-from bench.runs.run import Run
 from tests.methods.outside import of_methods
 
 # What switches a hyper-parameter off, and two of its values.
@@ -21,11 +17,11 @@ CASES = {
 class Forced(Trial):
     """A trial whose runs have one hyper-parameter with a value that planning would drop."""
 
-    def __init__(self, name: str, suite: Path, text: str, key: str, value: Any) -> None:
+    def __init__(self, name, suite, text, key, value):
         super().__init__(method_class(name), suite)
         self.forced, self.key, self.value = text, key, value
 
-    def resolve(self, text: str, seed: int = 1) -> Run:
+    def resolve(self, text, seed=1):
         run = super().resolve(self.forced, seed)
         ((name, version, hyper),) = run.parts
         parts = ((name, version, {**hyper, self.key: self.value}),)
@@ -33,18 +29,18 @@ class Forced(Trial):
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def inputs(tmp_path_factory):
     return tmp_path_factory.mktemp("trial")
 
 
-def test_every_entry_has_its_case() -> None:
+def test_every_entry_has_its_case():
     entries = {(name, key) for name, cls in method_classes().items() for key in cls.used_if}
     assert entries == CASES.keys()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "key"), CASES)
-def test_without_effect_it_changes_no_weight(name: str, key: str, inputs: Path) -> None:
+def test_without_effect_it_changes_no_weight(name, key, inputs):
     off, *values = CASES[name, key]
     trials = [Forced(name, inputs, f"{name}[{off}]", key, value) for value in values]
     with computing(1, deterministic=True):
@@ -54,7 +50,7 @@ def test_without_effect_it_changes_no_weight(name: str, key: str, inputs: Path) 
 
 
 @pytest.mark.parametrize(("name", "key"), CASES)
-def test_without_effect_it_makes_no_other_run(name: str, key: str, inputs: Path) -> None:
+def test_without_effect_it_makes_no_other_run(name, key, inputs):
     off, *values = CASES[name, key]
     trial = Trial(method_class(name), inputs)
     words = {"none" if one is None else str(one).lower() for one in values}

@@ -1,7 +1,3 @@
-"""word-overlap: what the tests of all methods need to know of it."""
+"""What the tests of all methods need to know of word-overlap (`outside.of_methods`)."""
 
-# What the tests of all methods need to know of this one (`outside.of_methods`).
-
-OUT_OF_LIMITS = {
-    "word-overlap": "width=0",
-}
+OUT_OF_LIMITS = {"word-overlap": "width=0"}

@@ -72,11 +72,6 @@ def infonce(
     return total / len(h)
 
 
-def simcse(first: Batch, second: Batch, t: float) -> Tensor:
-    """The second dropout view is the positive; one direction only."""
-    return infonce(first, second, t)
-
-
 # GS-InfoNCE
 
 
@@ -92,13 +87,8 @@ def gaussian(count: int, width: int, std: float, generator: torch.Generator) -> 
 
 
 def gs_candidates(n: int, noise: Batch, weight: float) -> list[list[Candidate]]:
-    """All noise vectors for every anchor, each counted lambda times."""
+    """Eq. 2: lambda * sum_k e^{sim(g_k, h_i)/t} joins the denominator of every anchor."""
     return [[(weight, g) for g in noise] for _ in range(n)]
-
-
-def gs_infonce(first: Batch, second: Batch, t: float, noise: Batch, weight: float) -> Tensor:
-    """Eq. 2: lambda * sum_k e^{sim(g_k, h_i)/t} joins the denominator."""
-    return infonce(first, second, t, gs_candidates(len(first), noise, weight))
 
 
 # IS-CSE

@@ -1,10 +1,6 @@
-"""Whitening and Glow as plain loops over scalars; and programmers' mistakes in both."""
+"""Whitening and Glow as plain loops over scalars."""
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +39,7 @@ def jacobi(matrix: list[list[float]]) -> tuple[list[float], list[list[float]]]:
     return [a[k][k] for k in order], [[v[i][k] for k in order] for i in range(d)]
 
 
-def whitened(train: list[list[float]], rows: list[list[float]], k: int) -> list[list[float]]:
+def whitened(train: list[list[float]], rows: list[list[float]], k: int) -> Tensor:
     """(x - mu) U S^(-1/2), its first k columns, of length 1."""
     mean, sigma = covariance(train)
     values, vectors = jacobi(sigma)
@@ -56,15 +52,7 @@ def whitened(train: list[list[float]], rows: list[list[float]], k: int) -> list[
         ]
         length = math.sqrt(sum(x * x for x in z))
         found.append([x / length for x in z])
-    return found
-
-
-def cosines(rows: list[list[float]]) -> list[list[float]]:
-    def cosine(x: list[float], y: list[float]) -> float:
-        dot = sum(a * b for a, b in zip(x, y, strict=True))
-        return dot / math.sqrt(sum(a * a for a in x) * sum(b * b for b in y))
-
-    return [[cosine(x, y) for y in rows] for x in rows]
+    return torch.tensor(found, dtype=torch.float64)
 
 
 # Glow as in bohanli/BERT-flow@7fa8f6d: vectors are lists of scalar tensors, so that gradients come
@@ -187,24 +175,3 @@ def trained_glow(
             update = first[name] / (torch.sqrt(second[name]) + 1e-6)
             state[name] = (state[name] - rate * (update + 0.01 * state[name])).detach()
     return state
-
-
-# Mistakes
-
-
-def mutant(method: str, old: str, new: str, folder: Path) -> Any:
-    """The module `methods.<method>` with one place of its source changed."""
-    source = (Path(__file__).parents[2] / "methods" / f"{method}.py").read_text()
-    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {method}"
-    path = folder / f"mutant_{method}.py"
-    path.write_text(source.replace(old, new))
-    spec = importlib.util.spec_from_file_location(f"mutant_{method}", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up there
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[spec.name]
-    return module
