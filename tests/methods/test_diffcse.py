@@ -56,6 +56,7 @@ def expected_loss(context, method):
 def disagreement(context, method):
     trained = [weight for weight in method.parameters() if weight.requires_grad]
     trained += [weight for module in context.modules() for weight in module.parameters()]
+    assert len({*trained}) == len(trained)  # the discriminator is a copy
     found = gradients(method.step_loss(context, step(0, ROWS)), trained)
     wanted = gradients(expected_loss(context, method), trained)
     return difference(found, wanted, trained, 1e-3, lambda weight: 1.0)

@@ -25,7 +25,7 @@ def case(name, t=0.05, **changes):
     values = {**SMALL, "beta": 2.0, "current_first": True, "gamma": 0.3, **changes}
     options = {NAMES.get(key, key): value for key, value in values.items()}
     part = (ISCSE, {**values, "temperature": t})
-    return Case(name, (part,), lambda: GroupOracle(options, t), t)  # type: ignore[arg-type]
+    return Case(name, (part,), lambda: GroupOracle(options, t), t)
 
 
 CASES = [
