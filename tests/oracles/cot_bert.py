@@ -1,33 +1,20 @@
 """CoT-BERT's loss of a batch (ZBWpro/CoT-BERT@3aa7bb4, models.py), one sentence at a time."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from tests.oracles.spans import log_sum, similarity
 
 
-def last_mask(ids: Sequence[int], mask_id: int) -> int:
-    (place,) = [i for i, one in enumerate(ids) if one == mask_id][-1:]
-    return place
-
-
-def state(model: Any, ids: Sequence[int], mask_id: int, first: int | None = None) -> Tensor:
+def state(model, ids, mask_id, first=None):
     """The last state at the last mask; positions from `first` on, by default the model's own."""
-    given = {}
+    given = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids))}
     if first is not None:
         given["position_ids"] = torch.tensor([[first + i for i in range(len(ids))]])
-    states = model(
-        input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), **given
-    ).last_hidden_state
-    return states[0, last_mask(ids, mask_id)]
+    (place,) = [i for i, one in enumerate(ids) if one == mask_id][-1:]
+    return model(**given).last_hidden_state[0, place]
 
 
-def vector(
-    context: Any, template: str, text: str, longest: int, *, denoise: bool, aligned: bool
-) -> Tensor:
+def vector(context, template, text, longest, *, denoise, aligned):
     """models.py:196-229: the mask's state, less the state around padding, through the head."""
     tokenizer, model = context.tokenizer, context.backbone
     left, right = template.replace("<mask>", tokenizer.mask_token).split("<sentence>")
@@ -43,13 +30,7 @@ def vector(
     return torch.tanh(dense.weight @ found + dense.bias)
 
 
-def loss(
-    anchors: Sequence[Tensor],
-    positives: Sequence[Tensor],
-    negatives: Sequence[Tensor],
-    temperature: float,
-    cross: bool,
-) -> Tensor:
+def loss(anchors, positives, negatives, temperature, cross):
     """models.py:288-334: 3n candidates, the own positive the right one; no negatives: n."""
     total, n = anchors[0].new_zeros(()), len(anchors)
     for i in range(n):

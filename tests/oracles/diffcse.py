@@ -2,11 +2,9 @@
 transformers' own forward passes."""
 
 import copy
-from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tests.oracles.spans import info_nce, log_sum
 
@@ -14,22 +12,22 @@ from tests.oracles.spans import info_nce, log_sum
 class Fixed(nn.Module):
     """In the place of a transformer's embedding layer: it returns what it was given."""
 
-    def __init__(self, output: Tensor) -> None:
+    def __init__(self, output):
         super().__init__()
         self.output = output
 
-    def forward(self, **_: Any) -> Tensor:
+    def forward(self, **_):
         return self.output
 
 
-def normalised(column: Tensor) -> Tensor:
+def normalised(column):
     """Batch normalisation of one feature (m): the batch's mean and biased variance."""
     mean = column.sum() / len(column)
     variance = ((column - mean) ** 2).sum() / len(column)
     return (column - mean) / (variance + 1e-5).sqrt()
 
 
-def projected(vectors: Tensor, first: Tensor, scale: Tensor, shift: Tensor, last: Tensor) -> Tensor:
+def projected(vectors, first, scale, shift, last):
     """diffcse/models.py:35-50, of all 2n rows together."""
     inner = vectors @ first.T
     inner = torch.stack([normalised(column) for column in inner.T], dim=1) * scale + shift
@@ -37,16 +35,7 @@ def projected(vectors: Tensor, first: Tensor, scale: Tensor, shift: Tensor, last
     return torch.stack([normalised(column) for column in outer.T], dim=1)
 
 
-def detection(
-    discriminator: Any,
-    weight: Tensor,
-    bias: Tensor,
-    tokens: Sequence[Sequence[int]],
-    filled: Sequence[Sequence[int]],
-    vectors: Tensor,
-    pad: int,
-    padded: bool,
-) -> Tensor:
+def detection(discriminator, weight, bias, tokens, filled, vectors, pad, padded):
     """models.py:183-200 and 260-273: cross-entropy over all positions, or over words alone."""
     longest = max(map(len, tokens))
     ids = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in filled])
@@ -67,9 +56,7 @@ def detection(
     return total / count
 
 
-def filled_in(
-    generator: Any, masked: Sequence[Sequence[int]], first: Sequence[int]
-) -> list[list[int]]:
+def filled_in(generator, masked, first):
     """models.py:183-187: the most likely token everywhere but at the first place."""
     rows = []
     for row, start in zip(masked, first, strict=True):
@@ -79,6 +66,6 @@ def filled_in(
     return rows
 
 
-def contrast(vectors: Tensor, temperature: float) -> Tensor:
+def contrast(vectors, temperature):
     first, second = vectors.chunk(2)
     return info_nce(list(first), list(second), temperature)

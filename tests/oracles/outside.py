@@ -1,20 +1,15 @@
 """Oracles of the methods outside the formula: plain loops over scalars; see `methods`."""
 
-from collections.abc import Sequence
-
 import torch
-from torch import Tensor
 
-from tests.oracles.methods import Batch, Vector, dot, minus_log_share, named_generator, unit
-
-Sentence = Sequence[Vector]  # one vector a token
+from tests.oracles.methods import dot, minus_log_share, named_generator, unit
 
 
-def zero() -> Tensor:
+def zero():
     return torch.zeros((), dtype=torch.float64)
 
 
-def softplus(x: Tensor) -> Tensor:
+def softplus(x):
     """log(1 + e^x)."""
     return x + (-x).exp().log1p() if x.item() > 0 else x.exp().log1p()
 
@@ -22,17 +17,15 @@ def softplus(x: Tensor) -> Tensor:
 # IS-BERT
 
 
-def convolved(
-    sentence: Sentence, kernels: Sequence[tuple[Tensor, Tensor]], relu: bool
-) -> list[list[Tensor]]:
+def convolved(sentence, kernels, relu):
     """c_l = f(w . [h_{l - k/2} .. h_{l + k/2}] + b) for each window k, concatenated; zeros beyond
     the sentence.
 
     `kernels`: of each window its weights (channels, width, k) and biases (channels).
     """
-    features: list[list[Tensor]] = []
+    features = []
     for place in range(len(sentence)):
-        own: list[Tensor] = []
+        own = []
         for weights, biases in kernels:
             channels, width, window = weights.shape
             for channel in range(channels):
@@ -47,13 +40,11 @@ def convolved(
     return features
 
 
-def mean(rows: Sequence[Vector]) -> list[Tensor]:
+def mean(rows):
     return [sum((row[k] for row in rows), zero()) / len(rows) for k in range(len(rows[0]))]
 
 
-def is_bert(
-    batch: Sequence[Sentence], kernels: Sequence[tuple[Tensor, Tensor]], relu: bool
-) -> Tensor:
+def is_bert(batch, kernels, relu):
     """1/T sum_x sum_{l in x} sp(-c_l . E(x)) + 1/(T (n - 1)) sum_x sum_{l in x} sum_{x' != x}
     sp(c_l . E(x'))."""
     local = [convolved(sentence, kernels, relu) for sentence in batch]
@@ -73,7 +64,7 @@ def is_bert(
 # Contrastive Tension
 
 
-def tension(first: Sequence[Batch], second: Sequence[Batch]) -> Tensor:
+def tension(first, second):
     """Mean of -log sigma(f1 . f2) of the positive pairs and -log(1 - sigma(f1 . f2)) of others."""
     total, pairs = zero(), 0
     for left, right in zip(first, second, strict=True):
@@ -84,9 +75,7 @@ def tension(first: Sequence[Batch], second: Sequence[Batch]) -> Tensor:
     return total / pairs
 
 
-def tension_rows(
-    seed: int, index: int, groups: int, negatives: int, sentences: int, anchored: bool
-) -> list[list[tuple[int, int]]]:
+def tension_rows(seed, index, groups, negatives, sentences, anchored):
     """(row of f1, row of f2) of each pair of each group."""
     draw = named_generator(seed, "ct-bert", index)
     positives = torch.randint(sentences, (groups,), generator=draw).tolist()
@@ -100,15 +89,14 @@ def tension_rows(
     fresh = torch.randint(sentences, (groups * negatives * 2,), generator=draw).tolist()
     found, at = [], 0
     for s in positives:
-        first, second = [s], [s]
-        first += fresh[at : at + negatives]
-        second += fresh[at + negatives : at + negatives * 2]
+        first = fresh[at : at + negatives]
+        second = fresh[at + negatives : at + negatives * 2]
         at += negatives * 2
-        found.append(list(zip(first, second, strict=True)))
+        found.append([(s, s), *zip(first, second, strict=True)])
     return found
 
 
-def tension_rate(step: int) -> float:
+def tension_rate(step):
     """Training.py:13-14: TensorFlow's PiecewiseConstantDecay, which keeps a value up to and with
     its boundary; `step` counts the updates before."""
     boundaries, values = [500, 1000, 1500, 2000], [1e-5, 8e-6, 6e-6, 4e-6, 2e-6]
@@ -121,7 +109,7 @@ def tension_rate(step: int) -> float:
 # ConSERT
 
 
-def nt_xent(first: Batch, second: Batch, t: float) -> Tensor:
+def nt_xent(first, second, t):
     """Mean over 2N vectors of -log( e^{sim(r_i, r_j)/t} / sum_{k != i} e^{sim(r_i, r_k)/t} )."""
     r = [unit(u) for u in (*first, *second)]
     n = len(first)
@@ -133,14 +121,12 @@ def nt_xent(first: Batch, second: Batch, t: float) -> Tensor:
     return total / (2 * n)
 
 
-def permuted(length: int, generator: torch.Generator) -> list[int]:
+def permuted(length, generator):
     """For each place of a sentence, the place whose position it is given."""
     return torch.randperm(length, generator=generator).tolist()
 
 
-def cut_elements(
-    name: str, length: int, width: int, rate: float, generator: torch.Generator
-) -> set[tuple[int, int]]:
+def cut_elements(name, length, width, rate, generator):
     """Elements (token, feature) of a sentence's embeddings that are set to zero."""
     count = {"feature_cutoff": width, "token_cutoff": length, "dropout": length * width}[name]
     gone = torch.randperm(count, generator=generator).tolist()[: int(rate * count)]

@@ -1,22 +1,17 @@
 """RankCSE's terms as loops over scalars: the formulas, and the community code
-(perceptiveshawty/RankCSE@17c5226, rankcse/models.py) where `released`."""
-
-from collections.abc import Sequence
+(perceptiveshawty/RankCSE@17c5226, rankcse/models.py) where the consistency is an entropy."""
 
 import torch
-from torch import Tensor
 
 from tests.oracles.spans import info_nce, log_sum, similarity
 
-Row = Sequence[Tensor]
 
-
-def shares(row: Row) -> list[Tensor]:
+def shares(row):
     total = log_sum(row)
     return [(one - total).exp() for one in row]
 
 
-def consistency(rows: Sequence[Row], columns: Sequence[Row], released: bool) -> Tensor:
+def consistency_of(rows, columns, released):
     """Rows and columns of the cosines over t; models.py:58-61 and 288-291 if `released`."""
     total = rows[0][0].new_zeros(())
     for row, column in zip(rows, columns, strict=True):
@@ -32,7 +27,7 @@ def consistency(rows: Sequence[Row], columns: Sequence[Row], released: bool) -> 
     return total / len(rows)
 
 
-def list_net(found: Sequence[Row], wanted: Sequence[Row]) -> Tensor:
+def list_net(found, wanted):
     """Cross-entropy of the teachers' shares of all other sentences; both over temperatures."""
     total, n = found[0][0].new_zeros(()), len(found)
     for i in range(n):
@@ -45,12 +40,12 @@ def list_net(found: Sequence[Row], wanted: Sequence[Row]) -> Tensor:
     return total / n
 
 
-def list_mle(found: Sequence[Row], wanted: Sequence[Row], epsilon: float) -> Tensor:
+def list_mle(found, wanted, epsilon):
     """models.py:89-109: minus the log of the chance to draw the teachers' order."""
     total, n = found[0][0].new_zeros(()), len(found)
     for i in range(n):
         order = sorted(range(n), key=lambda j, i=i: -float(wanted[i][j]))
-        top = max(found[i], key=float)  # with its gradient, as in the code
+        top = max(found[i], key=lambda one: one.item())  # with its gradient, as in the code
         for rank in range(n):
             rest = found[i][0].new_zeros(())
             for j in order[rank:]:
@@ -60,43 +55,28 @@ def list_mle(found: Sequence[Row], wanted: Sequence[Row], epsilon: float) -> Ten
 
 
 def loss(
-    first: Tensor,
-    second: Tensor,
-    taught: Tensor,
-    *,
-    temperature: float = 0.05,
-    beta: float = 1.0,
-    gamma: float = 1.0,
-    tau2: float = 0.05,
-    tau3: float = 0.025,
-    ranking: str = "listmle",
-    released: bool = False,
-    epsilon: float = 0.0,
-) -> Tensor:
+    first, second, taught, temperature=0.05, beta=1.0, gamma=1.0, tau2=0.05, tau3=0.025,
+    ranking="listmle", consistency="divergence", rank_epsilon=0.0,
+):  # fmt: skip
     n = len(first)
     cosines = [[similarity(first[i], second[j]) for j in range(n)] for i in range(n)]
     rows = [[cosines[i][j] / temperature for j in range(n)] for i in range(n)]
     columns = [[cosines[j][i] / temperature for j in range(n)] for i in range(n)]
     found = [[cosines[i][j] / tau2 for j in range(n)] for i in range(n)]
     wanted = [[taught[i, j] / tau3 for j in range(n)] for i in range(n)]
-    ranked = list_net(found, wanted) if ranking == "listnet" else list_mle(found, wanted, epsilon)
+    if ranking == "listnet":
+        ranked = list_net(found, wanted)
+    else:
+        ranked = list_mle(found, wanted, rank_epsilon)
     plain = info_nce(list(first), list(second), temperature)
-    return plain + beta * consistency(rows, columns, released) + gamma * ranked
+    return plain + beta * consistency_of(rows, columns, consistency == "entropy") + gamma * ranked
 
 
-def taught(teachers: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+def taught(teachers, weights):
     """The weighted mean of the teachers' cosines, (n, n)."""
-    n = len(teachers[0])
-    return torch.tensor(
-        [
-            [
-                sum(
-                    w * float(similarity(t[i], t[j]))
-                    for t, w in zip(teachers, weights, strict=True)
-                )
-                for j in range(n)
-            ]
-            for i in range(n)
-        ],
-        dtype=torch.float64,
-    )
+    n, both = len(teachers[0]), list(zip(teachers, weights, strict=True))
+
+    def mean(i, j):
+        return sum(weight * float(similarity(t[i], t[j])) for t, weight in both)
+
+    return torch.tensor([[mean(i, j) for j in range(n)] for i in range(n)], dtype=torch.float64)

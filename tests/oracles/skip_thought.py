@@ -2,20 +2,16 @@
 float64.
 
 Written from the printed equations, with the released trainer's two variants; it shares nothing with
-`methods/`. The
-gradient is taken by complex steps: f is analytic, so Im f(x + ih) / h is exact for any tiny h.
+`methods/`. The gradient is taken by complex steps: f is analytic, so Im f(x + ih) / h is exact for
+any tiny h.
 """
-
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-Array = np.ndarray
-Weights = Mapping[str, Array]
 TINY = 1e-40
 
 
-def numbers(sentence: str, words: Sequence[str]) -> list[int]:
+def numbers(sentence, words):
     """0 is the end mark, 1 an unknown word, 2 the first word of the vocabulary."""
     pieces: list[str] = []
     inside = False
@@ -29,13 +25,11 @@ def numbers(sentence: str, words: Sequence[str]) -> list[int]:
     return [words.index(piece) + 2 if piece in words else 1 for piece in pieces]
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def next_state(
-    weights: Weights, name: str, x: Array, h: Array, told: Array | None, after: bool
-) -> Array:
+def next_state(weights, name, x, h, told, after):
     """h at the next word: reset gate, update gate, candidate, mixture."""
     units = len(h)
     W, b, U, V = (weights[f"{name}.{part}"] for part in ("words", "bias", "gates", "candidate"))
@@ -48,9 +42,7 @@ def next_state(
     return (1 - z) * h + z * candidate
 
 
-def loss(
-    weights: Weights, triples: Sequence[Sequence[list[int]]], every: bool, after: bool
-) -> complex:
+def loss(weights, triples, every, after):
     """- sum over triples, both neighbours, their words and end marks, of log P."""
     names = ("reader.embedding", "decoders.output", "decoders.bias")
     embedding, V, c = (weights[name] for name in names)
@@ -72,9 +64,7 @@ def loss(
     return total
 
 
-def loss_and_gradient(
-    weights: Weights, triples: Sequence[Sequence[list[int]]], every: bool, after: bool
-) -> tuple[float, dict[str, Array]]:
+def loss_and_gradient(weights, triples, every, after):
     held = {name: array.astype(complex) for name, array in weights.items()}
     gradient = {name: np.zeros(array.shape) for name, array in weights.items()}
     for name, array in held.items():
