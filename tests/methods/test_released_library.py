@@ -40,8 +40,8 @@ def test_a_backbone_with_fewer_positions_cuts_there(tmp_path):
 
 
 STEPS = 40
-# Epsilon (main.py:291 of ConSERT; the library's default), decay and a bound. Ours decays a weight before the update and theirs after it, which is
-# 5e-6 of the change with DeCLUTR's.
+# Epsilon (main.py:291 of ConSERT; the library's default), decay and a bound. Ours decays a weight
+# before the update and theirs after it, which is 5e-6 of the change with DeCLUTR's.
 RELEASED = {
     "consert@official": (1e-6, 0.01, 1e-6),
     "is-bert@official": (1e-7, 0.01, 1e-6),
