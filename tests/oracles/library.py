@@ -1,5 +1,6 @@
 """Sentence-Transformers 0.3 as copied into yanzhangnlp/IS-BERT@ea6622c and yym6472/ConSERT@03c9e8f
-(file and line of the former): how it cuts a batch, and its optimiser. Plain loops."""
+(file and line of the former): how it cuts a batch, and its optimiser, which DeCLUTR's released code
+shares. Plain loops."""
 
 from collections.abc import Sequence
 
@@ -17,11 +18,26 @@ def kept_pieces(lengths: Sequence[int], longest: int, positions: int) -> list[in
     return [min(length + 2, padded) for length in lengths]
 
 
+def slanted_rates(total: int) -> list[float]:
+    """Of AllenNLP's slanted triangle (allennlp@df4b573, slanted_triangular.py:138-165), as
+    training_config/declutr.jsonnet:65-84 of JohnGiorgi/DeCLUTR@b78ac57 has it."""
+    cut, rates = int(total * 0.1), []
+    for step in range(1, total + 1):
+        prop = step / cut if step < cut else 1 - (step - cut) / (total - cut)
+        rates.append(5e-5 * (1 + prop * (32 - 1)) / 32)
+    return rates
+
+
 def trained_weights(
-    name: str, start: Tensor, gradients: Sequence[Tensor], rates: Sequence[float], epsilon: float
+    name: str,
+    start: Tensor,
+    gradients: Sequence[Tensor],
+    rates: Sequence[float],
+    epsilon: float,
+    decay: float,
 ) -> Tensor:
     """SentenceTransformer.py:459-461, 526-534: transformers.AdamW with `correct_bias=False`; decay
-    0.01 after the update, unless the name forbids it."""
+    after the update, unless the name forbids it. declutr.jsonnet:65-84 decays the same weights."""
     weight = start.clone()
     mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
     for gradient, rate in zip(gradients, rates, strict=True):
@@ -29,5 +45,5 @@ def trained_weights(
         square = 0.999 * square + (1 - 0.999) * gradient * gradient
         weight = weight - rate * mean / (square.sqrt() + epsilon)
         if not any(part in name for part in NO_DECAY):
-            weight = weight - rate * 0.01 * weight
+            weight = weight - rate * decay * weight
     return weight

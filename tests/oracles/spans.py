@@ -1,5 +1,5 @@
 """DeCLUTR's and PromptBERT's losses from the printed formulas, as plain loops; DeCLUTR's released
-spans and optimiser (JohnGiorgi/DeCLUTR@b78ac57), restated line by line."""
+spans (JohnGiorgi/DeCLUTR@b78ac57), restated line by line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -93,23 +93,6 @@ def released_ids(tokenizer: Any, span: str, longest: int) -> list[int]:
         text = text.replace(spaced, spaced[1:])
     ids = tokenizer.encode(text, add_special_tokens=False)[: longest - 2]
     return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
-
-
-def released_weights(start: Tensor, gradients: Sequence[Tensor], decay: float) -> Tensor:
-    """training_config/declutr.jsonnet:65-84, decay 0.1, of biases and layer norms 0:
-    transformers.AdamW without bias correction, its decay after the update, at the rates of
-    AllenNLP's slanted triangle (allennlp@df4b573, slanted_triangular.py:138-165)."""
-    weight, total = start.clone(), len(gradients)
-    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
-    cut = int(total * 0.1)
-    for step, gradient in enumerate(gradients, 1):
-        prop = step / cut if step < cut else 1 - (step - cut) / (total - cut)
-        rate = 5e-5 * (1 + prop * (32 - 1)) / 32
-        mean = 0.9 * mean + (1 - 0.9) * gradient
-        square = 0.999 * square + (1 - 0.999) * gradient * gradient
-        weight = weight - rate * mean / (square.sqrt() + 1e-6)
-        weight = weight - rate * decay * weight
-    return weight
 
 
 def info_nce(first: Sequence[Tensor], second: Sequence[Tensor], temperature: float) -> Tensor:
