@@ -11,7 +11,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import huggingface_hub
 import numpy as np
 import pytest
 from huggingface_hub import constants
@@ -24,7 +23,7 @@ from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import TransientError, UserError
 from tests.download.conftest import BERT, CORPUS, DATA, TEXT, tar
-from tests.models.folders import MEAN, dense, pooling, prompts, write
+from tests.models.folders import dense, pooling, prompts, write
 from tests.support.fake_hub import Fault
 
 
@@ -54,13 +53,6 @@ def test_first_download_is_recorded_and_cached(hub, cache):
     asked = len(hub.requests)
     assert download.fetch_corpus("wiki1m") == path
     assert len(hub.requests) == asked
-
-
-def test_recorded_commit_is_requested(hub):
-    lock_file().parent.mkdir()
-    lock_file().write_text(json.dumps({BERT: {"revision": "c" * 40, "files": {}}}))
-    with pytest.raises(UserError, match="no such revision"):
-        fetch_backbone(BERT)
 
 
 def test_other_bytes_than_listed_or_pinned_are_refused(hub):
@@ -196,20 +188,13 @@ def test_local_folder_takes_precedence(hub, monkeypatch, tmp_path):
     assert not hub.requests
 
 
-def test_cache_that_cannot_be_written(hub, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(UserError, match=r"cannot write .*SENTBENCH_CACHE"):
-        download.fetch_senteval()
-
-
 # --- models
 
 
 def test_a_model_with_modules_has_no_pickles_and_no_code(hub, tiny_bert, tmp_path):
     """Every module is downloaded, recorded and verified."""
     local = shutil.copytree(tiny_bert, tmp_path / "local")
-    prompts(write(local, pooling(**MEAN), dense(32, 8, 1)), query="a dog ")
+    prompts(write(local, pooling(), dense(32, 8, 1)), query="a dog ")
     wanted = {path.name for path in local.rglob("*")}
     for name in ("pytorch_model.bin", "model.ckpt", "modeling_evil.py", "2_Dense/evil.py"):
         (local / name).write_text("raise SystemExit")
@@ -236,9 +221,7 @@ def test_a_model_with_modules_has_no_pickles_and_no_code(hub, tiny_bert, tmp_pat
         (f"published[model={BERT},pooler=avg]", "none", {"encoder_commits": {BERT: "COMMIT"}}),
     ],
 )
-def test_scores_name_the_commits_of_downloaded_encoders(
-    text, backbone, commits, hub, tiny_data, tmp_path
-):
+def test_scores_name_the_commits_of_encoders(text, backbone, commits, hub, tiny_data, tmp_path):
     run = resolve(text, backbone_name=backbone, corpus="none", data=str(tiny_data), seed=None)
     score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
     expected = json.loads(json.dumps(commits).replace("COMMIT", hub.commit(BERT)))
@@ -282,9 +265,6 @@ def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert everything() == paths
     assert len(hub.requests) == requests
-    # Other programs find the model, too.
-    options = {"revision": hub.commit(BERT), "cache_dir": tmp_path / "models"}
-    assert huggingface_hub.snapshot_download(BERT, **options) == str(paths[2])
     # A cache that is read-only serves what it holds.
     if os.geteuid():
         cache.chmod(0o555)
@@ -294,17 +274,14 @@ def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
 # --- the pins that are shipped
 
 
-def test_shipped_pins_are_well_formed_and_carry_their_source():
+def test_shipped_pins_are_sums_and_carry_their_source():
     content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
     for key, entry in content["repositories"].items():
         assert entry["source"], key
-        revision = entry["revision"] or "0" * 40
-        assert re.fullmatch(r"[0-9a-f]{40}|refs/pr/\d+", revision), key
+        assert re.fullmatch(r"[0-9a-f]{40}|refs/pr/\d+", entry["revision"] or "0" * 40), key
         for file in entry["files"].values():
-            if "blob" in file:
-                assert len(bytes.fromhex(file["blob"])) == 20, key
-            else:
-                assert file["sha256"] is None or len(bytes.fromhex(file["sha256"])) == 32, key
+            digest = file["blob"] if "blob" in file else file["sha256"] or "0" * 64
+            assert re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", digest), key
     for name, entry in content["corpora"].items():
         assert entry["source"], name
         assert entry["rows"], name

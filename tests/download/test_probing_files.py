@@ -106,18 +106,15 @@ def test_wrong_or_no_content_is_refused(server, fetched):
     assert present(fetched) == []
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["BENCH_DATA", "--data"])
-def test_local_folder_is_never_changed(named, server, fetched, tmp_path, monkeypatch):
-    folder = fetched if named else fetched.rename(tmp_path / "own")
-    if named:
-        monkeypatch.setenv("BENCH_DATA", str(folder))
+def test_local_folder_is_never_changed(server, fetched, tmp_path):
+    folder = fetched.rename(tmp_path / "own")
     path = folder / "probing" / "tree_depth.txt"
     told = f"{path} does not exist; copy data/probing/tree_depth.txt of "
     told += "github.com/facebookresearch/SentEval there, or choose other tasks"
     with pytest.raises(UserError, match=re.escape(told)):
         labelled.read("Depth", folder)
     with pytest.raises(UserError, match=re.escape(told)):
-        paths.describe_input("data", "senteval" if named else str(folder), tmp_path, ["Depth"])
+        paths.describe_input("data", str(folder), tmp_path, ["Depth"])
     path.parent.mkdir()
     path.write_bytes(TEXT)
     assert labelled.read("Depth", folder).classes == 2

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from bench.utils.errors import UserError
 
-MEAN, CLS = {"pooling_mode_mean_tokens": True}, {"pooling_mode_cls_token": True}
-
 
 def refused(action: Callable[[], Any], *words: str) -> None:
     """Check that the action fails with a one-line error that contains these words."""
@@ -50,6 +48,9 @@ def copy_with_pooler(source: Path, target: Path, spread: float = 1.0) -> Path:
 
 
 def pooling(**config: Any) -> dict[str, Any]:
+    """By the mean, unless `config` says otherwise."""
+    if not any(key.startswith("pooling_mode") for key in config):
+        config["pooling_mode_mean_tokens"] = True
     return {"kind": "Pooling", "config": {"word_embedding_dimension": 32} | config}
 
 

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import ModularEncoder, load_encoder
 from tests.conftest import CLOSE
-from tests.models.folders import CLS, MEAN, change, dense, entry, pooling, prompts, write
+from tests.models.folders import change, dense, entry, pooling, prompts, write
 from tests.oracles.literal_modules import literal
 
 SENTENCES = ["", "a", "The old DOG sees two birds", " ".join(20 * ["two small birds"])]
@@ -29,19 +29,19 @@ MIXING = {"word_embedding_dimension": 32, "layer_start": 0, "num_hidden_layers":
 MIXTURE = {"kind": "WeightedLayerPooling", "config": MIXING, "tensors": MIXED}
 # Modules behind a transformer, and what encodes.
 STACKS = {
-    "mean": ([pooling(**MEAN)], TransformerEncoder),
+    "mean": ([pooling()], TransformerEncoder),
     "today's mean": ([pooling(pooling_mode="mean", include_prompt=True)], TransformerEncoder),
     "cls": ([pooling(pooling_mode="cls")], TransformerEncoder),
-    "dense": ([pooling(**MEAN), dense(32, 8, 1)], ModularEncoder),
+    "dense": ([pooling(), dense(32, 8, 1)], ModularEncoder),
     "dense without bias": (
-        [pooling(**CLS), dense(32, 40, 2, tanh=False, bias=False)],
+        [pooling(pooling_mode_cls_token=True), dense(32, 40, 2, tanh=False, bias=False)],
         ModularEncoder,
     ),
     "normalised between": (
-        [pooling(**MEAN), NORMALIZE, dense(32, 8, 3), dense(8, 5, 4, tanh=False)],
+        [pooling(), NORMALIZE, dense(32, 8, 3), dense(8, 5, 4, tanh=False)],
         ModularEncoder,
     ),
-    "a mean of layers": ([MIXTURE, pooling(**MEAN)], ModularEncoder),
+    "a mean of layers": ([MIXTURE, pooling()], ModularEncoder),
 }
 
 
@@ -76,17 +76,16 @@ def test_the_library_pools_what_we_do_not(copy, mode):
 def test_a_plain_folder_is_the_transformer_itself(copy):
     """So that its identity is that of the same transformer with the same pooler."""
     plain = load_encoder(copy, pooler="avg")
-    assert load_encoder(write(copy, pooling(**MEAN), NORMALIZE, NORMALIZE)).identity == (
-        plain.identity
-    )
+    write(copy, pooling(), NORMALIZE, NORMALIZE)
+    assert load_encoder(copy).identity == plain.identity
     assert load_encoder(copy, pooler="avg_top2").pooler == "avg_top2"
 
 
 def test_maximum_length_and_lowercasing_are_the_folders(copy, tiny_roberta, tmp_path):
-    encoder = load_encoder(write(copy, pooling(**MEAN), longest=5))
+    encoder = load_encoder(write(copy, pooling(), longest=5))
     assert len(encoder.tokenize([SENTENCES[3]])[0]) == 5
     cased = shutil.copytree(tiny_roberta, tmp_path / "cased")
-    lowered = load_encoder(write(cased, pooling(**MEAN), do_lower_case=True))
+    lowered = load_encoder(write(cased, pooling(), do_lower_case=True))
     plain, text = load_encoder(tiny_roberta, pooler="avg"), "The old DOG"
     assert np.array_equal(lowered.encode([text]), plain.encode([text.lower()]))
     assert not np.array_equal(plain.encode([text]), plain.encode([text.lower()]))
@@ -94,7 +93,7 @@ def test_maximum_length_and_lowercasing_are_the_folders(copy, tiny_roberta, tmp_
 
 def test_a_prompt_is_prepended_to_each_sentence(copy):
     texts = {"query": "a dog sees ", "document": "the car ", "empty": ""}
-    prompts(write(copy, pooling(**MEAN)), default="query", **texts)
+    prompts(write(copy, pooling()), default="query", **texts)
     identities = set()
     for name, text in {None: "a dog sees ", "": "", **texts}.items():
         encoder = load_encoder(copy, prompt=name)
@@ -106,7 +105,7 @@ def test_a_prompt_is_prepended_to_each_sentence(copy):
 
 def test_a_prompt_excluded_from_pooling(copy):
     """Its three tokens and [CLS] are seen by the others and left out of the mean."""
-    prompts(write(copy, pooling(**MEAN, include_prompt=False)), query="a dog sees ")
+    prompts(write(copy, pooling(include_prompt=False)), query="a dog sees ")
     encoder, own = load_encoder(copy, prompt="query"), load_encoder(copy)
     assert isinstance(encoder, ModularEncoder)
     assert isinstance(own, TransformerEncoder)
@@ -118,11 +117,11 @@ def test_a_prompt_excluded_from_pooling(copy):
 
 
 def test_the_identity_follows_files_that_decide_vectors_and_the_prompt(copy, tmp_path):
-    prompts(write(copy, pooling(**MEAN), dense(32, 8, 1)), query="a ")
+    prompts(write(copy, pooling(), dense(32, 8, 1)), query="a ")
     first, moved = load_encoder(copy).identity, shutil.copytree(copy, tmp_path / "moved")
     (moved / "README.md").write_text("of no consequence")
     assert load_encoder(moved).identity == first
-    write(moved, pooling(**MEAN), dense(32, 8, 2))
+    write(moved, pooling(), dense(32, 8, 2))
     changed, prompted = load_encoder(moved), load_encoder(copy, prompt="query")
     assert len({first, changed.identity, prompted.identity}) == 3
 
