@@ -171,10 +171,7 @@ def test_a_pooler_that_is_not_stored_is_not_needed(folders, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [
-        ("bart", "the bart in"),
-        ("nystromformer", "that depend on padding, and so on the other sentences"),
-    ],
+    [("bart", "the bart in"), ("nystromformer", "that depend on padding, and so on the other")],
 )
 def test_what_cannot_be_scored_is_one_sentence(kind, words, folders):
     folder = folders(kind)

@@ -226,15 +226,8 @@ def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, mo
     assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize(
-    ("out", "again", "said"),
-    [
-        ("out", "{bert}", "would both be written to"),
-        ("x.json", "a/b", "x.json is a file; of several models, name a folder"),
-    ],
-)
-def test_models_that_share_a_file(out, again, said, tiny_bert, evaluate, tmp_path, capsys):
-    words = [again.format(bert=tiny_bert), str(tiny_bert), "--pooler", "avg"]
-    assert evaluate(tmp_path / out, *words) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / out).exists()
+def test_models_that_share_a_file(tiny_bert, evaluate, tmp_path, capsys):
+    out, words = tmp_path / "out", [str(tiny_bert), str(tiny_bert), "--pooler", "avg"]
+    assert evaluate(out, *words) == 2
+    assert "would both be written to" in capsys.readouterr().err
+    assert not out.exists()

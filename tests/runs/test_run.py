@@ -329,15 +329,14 @@ def test_backbones_are_found_by_folder_and_by_name(tiny_bert, monkeypatch):
 
 # Values on the four backbones, of the recipe or the first part.
 SHARED = [(64, 3e-5), (64, 1e-5), (512, 1e-5), (512, 3e-5)]  # docs/methods.md#optimisation
+SIMCSE = "batch_size learning_rate select_every temperature"
 ALPHAS = "alpha alpha_start buffer neighbours beta"  # docs/methods.md#is-cse
 ALPHA_ROWS = [(0.1, None, 1024, 16, 2), (0.05, 0.005, 1024, 16, 2)] * 2
 GS_INFONCE = "batch_size learning_rate dropout std multiple weight"  # docs/methods.md#gs-infonce
 SSCL = "stack layer positive negatives sides detach average"  # docs/methods.md#sscl
 TABLES = [
-    ("simcse@official", "batch_size learning_rate", SHARED),
-    ("simcse@paper", "batch_size learning_rate", SHARED),
-    ("simcse@official", "select_every temperature", [(125, 0.05)] * 4),
-    ("simcse@paper", "select_every temperature", [(250, 0.05)] * 4),
+    ("simcse@official", SIMCSE, [(*row, 125, 0.05) for row in SHARED]),
+    ("simcse@paper", SIMCSE, [(*row, 250, 0.05) for row in SHARED]),
     ("is-cse@official", "batch_size learning_rate", SHARED),
     ("is-cse@paper", "batch_size learning_rate", SHARED),
     ("is-cse@official", ALPHAS, ALPHA_ROWS),
