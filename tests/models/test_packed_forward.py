@@ -3,6 +3,7 @@ work; and the dropout that it draws."""
 
 import copy
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from bench.models.packed_forward import (
     States,
     Work,
     forward,
+    forward_flop,
     is_packed,
 )
 
@@ -152,6 +154,16 @@ def test_gradients_equal_the_padded_model(model, lengths, first_only, drops):
         # A key's bias moves no softmax: its gradient is rounding, measured against the others'.
         size = max(float(own.abs().max()), 1e-3 * largest)
         assert (mine - own).abs().max() <= 1e-9 * size, name
+
+
+@pytest.mark.parametrize("drops", [False, True], ids=["evaluation", "training"])
+@torch.no_grad()
+def test_states_of_padding_are_computed_where_they_are_asked_for(model, drops):
+    batch = Batch.of(drawn_tokens([7, 1, 12]), PAD, positions=12)
+    theirs, ours = padded_states(model, batch), forward(attending(model, drops), batch)
+    assert batch.lengths.tolist() == [12, 12, 12]
+    assert_equal_where_real(ours, theirs, torch.ones_like(batch.mask), 1e-10)
+    assert_close(ours.first(2), theirs[2][:, 0], 1e-10)
 
 
 @torch.no_grad()
@@ -316,3 +328,14 @@ def test_work_equals_the_flop_that_torch_counts(bert, lengths, first_only):
         assert count() == Work(*twice, backwards)
     with torch.inference_mode():  # an Encoder
         assert count() == Work(*twice, backwards, selection=forwards)
+
+
+@torch.inference_mode()
+def test_other_architectures_always_compute_all_tokens():
+    def model(**inputs):
+        return SimpleNamespace(hidden_states=torch.ones(4, 2, 5, 32))
+
+    model.config = SimpleNamespace(model_type="mpnet", hidden_size=32, num_hidden_layers=3)
+    work, batch = Work(), batch_of([5, 2])
+    forward(model, batch, first_only=True, work=work)
+    assert work.selection == forward_flop(model.config, batch.lengths, first_only=False)
