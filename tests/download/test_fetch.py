@@ -89,7 +89,6 @@ GATED = {"status": 403, "headers": {"X-Error-Code": "GatedRepo"}}
     [
         ("*", {"status": 503}, "no answer from .*503", True),
         (CORPUS, {"sent": 400}, "no answer from", True),
-        ("*", {"status": 403}, "answers with status 403", False),
         (CORPUS, GATED, "is gated; accept its terms", False),
         ("", {"served": {CORPUS: TEXT + b"more"}}, "another size than announced; fetch it", False),
         ("", {"repositories": {}}, "the repository does not exist or is private; check", False),
@@ -183,8 +182,6 @@ def test_local_folder_takes_precedence(hub, monkeypatch, tmp_path):
     (own / CORPUS).write_bytes(TEXT)
     assert download.fetch_senteval() == own
     assert download.fetch_corpus("wiki1m") == own / CORPUS
-    with pytest.raises(UserError, match=r"'wiki1n' is not in .*did you mean 'wiki1m'"):
-        download.fetch_corpus("wiki1n")
     assert not hub.requests
 
 
@@ -261,6 +258,7 @@ def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
         return download.fetch_corpus("wiki1m"), download.fetch_senteval(), fetch_backbone(BERT)
 
     paths = everything()
+    assert sorted(recorded()[downloads.DATASET]["files"]) == ["senteval.tar", CORPUS]
     requests = len(hub.requests)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert everything() == paths

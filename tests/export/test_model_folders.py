@@ -1,7 +1,5 @@
 """Model folders against a reference interpreter and the library; their cards."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -152,9 +150,6 @@ def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):
     assert f"note: simcse_x has no encoder in {suite} (missing)" in notes
     assert [path.name for path in (tmp_path / "out").iterdir()] == [trained[1]]
     assert told(2, "--run", "simcse_x").startswith("error: simcse_x has no encoder")
-    assert "has no run 'simcse_y'; did you mean 'simcse_x'?" in told(2, "--run", "simcse_y")
-    shutil.rmtree(suite / "runs")
-    assert "has nothing to export" in told(2)
 
 
 # Cards
@@ -172,7 +167,6 @@ def test_a_card_says_where_an_encoder_comes_from(trained, tmp_path):
     told += [f" {record['value']:.2f} |" for record in records]
     assert [part for part in told if part not in text] == []
     assert "Do not compare them with any paper" in text
-    assert "reproduc" not in text.lower()
 
 
 def card_of(data="senteval", **changes):

@@ -11,7 +11,7 @@ import torch
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from tests.methods.fixed import affine
-from tests.models.folders import change, change_weights, dense, pooling, prompts, refused, write
+from tests.models.folders import change, change_weights, dense, pooling, refused, write
 
 OWN_CODE = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
 
@@ -127,12 +127,6 @@ def test_spoilt_folders_of_sentence_transformers(copy, spoil, words):
     spoil(copy)
     refused(lambda: load_encoder(copy), str(copy), words)
     assert load_encoder(copy, pooler="avg").encode(["a"]).shape == (1, 32)
-
-
-def test_unknown_prompts(copy):
-    prompts(write(copy, pooling()), query="a dog ")
-    words = "has no prompt 'quary'; did you mean 'query'? (known: query); an empty --prompt uses"
-    refused(lambda: load_encoder(copy, prompt="quary"), words)
 
 
 # Saved encoders

@@ -99,7 +99,6 @@ OWN = "has an encoder of its own kind; name another"
         ("rankcse[teacher=run:simcse,teacher_pooler=avg]", "set teacher_pooler=cls_before_pooler"),
         ("dclr[complement=run:simcse]", "with the pooler 'cls', and .*; name another"),
         ("diffcse[generator=run:simcse]", "'generator' in .* needs a masked language model"),
-        ('rankcse[teacher=""]', "holds no config.json"),
         ("published[model=published]", "'published' is neither a folder, a model of the hub nor"),
     ],
 )
