@@ -1,34 +1,45 @@
 """Every test has pins and caches of its own, and no server but a hub on the loopback."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import io
+import json
+import tarfile
 
 import pytest
 
 from bench.download import hub as downloads
-from tests.support.fake_hub import FakeHub, fake_hub, isolate, use_endpoint
-from tests.support.hub_contents import BERT, CORPUS, NO_PINS, TEXT, tar
+from tests.support.fake_hub import fake_hub, isolate, use_endpoint
+
+CORPUS = "wiki1m_for_simcse.txt"
+TEXT = b"".join(b"Sentence number %d of the corpus.\n" % row for row in range(30))
+BERT = "google-bert/bert-base-uncased"
+DATA = {"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}
+
+
+def tar(files):
+    """An archive of files."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path) -> Path:
+def cache(monkeypatch, tmp_path):
     """The cache of data; `tmp_path / "pins.json"` holds the pins, of which there are none."""
-    (tmp_path / "pins.json").write_text(NO_PINS)
+    (tmp_path / "pins.json").write_text(json.dumps({"repositories": {}, "corpora": {}}))
     monkeypatch.setattr(downloads, "PINS", tmp_path / "pins.json")
     isolate(monkeypatch, tmp_path)
     return tmp_path / "cache"
 
 
 @pytest.fixture
-def hub(monkeypatch, tiny_bert) -> Iterator[FakeHub]:
+def hub(monkeypatch, tiny_bert):
     """A hub with a data set and a backbone that can be loaded."""
     with fake_hub() as running:
         use_endpoint(monkeypatch, running.endpoint)
-        running.repositories[downloads.DATASET] = {
-            CORPUS: TEXT,
-            "senteval.tar": tar({"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}),
-        }
-        running.repositories[BERT] = {
-            path.name: path.read_bytes() for path in tiny_bert.iterdir() if path.is_file()
-        }
+        running.repositories[downloads.DATASET] = {CORPUS: TEXT, "senteval.tar": tar(DATA)}
+        running.put(BERT, tiny_bert)
         yield running

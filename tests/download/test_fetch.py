@@ -5,46 +5,40 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
-import huggingface_hub
+import numpy as np
 import pytest
-import tenacity.nap
 from huggingface_hub import constants
 
 from bench import download
 from bench.download import hub as downloads
-from bench.download.hub import fetch_file, lock_file
+from bench.download.hub import fetch_backbone, lock_file
 from bench.models.load import load_encoder
 from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import TransientError, UserError
-from tests.support.fake_hub import FakeHub, Fault, use_endpoint
-from tests.support.hub_contents import BERT, CORPUS, TEXT, tar
+from tests.download.conftest import BERT, CORPUS, DATA, TEXT, tar
+from tests.models.folders import dense, pooling, prompts, write
+from tests.support.fake_hub import Fault
 
 
-def sha256(content: bytes) -> str:
+def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def pin(key: str, **entry: Any) -> None:
+def pin(key, **entry):
     content = json.loads(downloads.PINS.read_text())
     content["repositories"].setdefault(key, {}).update(entry)
     downloads.PINS.write_text(json.dumps(content))
 
 
-def recorded() -> dict[str, Any]:
+def recorded():
     return json.loads(lock_file().read_text())
-
-
-def fetched(hub: FakeHub) -> list[str]:
-    """The names of the files that were transferred."""
-    requests = [request for request in hub.requests if request.startswith("GET")]
-    return [request.rsplit("/", 1)[-1] for request in requests if "/resolve/" in request]
 
 
 # --- the data set
@@ -54,26 +48,14 @@ def test_first_download_is_recorded_and_cached(hub, cache):
     path = download.fetch_corpus("wiki1m")
     assert path.name == CORPUS
     assert path.read_bytes() == TEXT
-    commit = hub.commit(downloads.DATASET)
-    entry = {"revision": commit, "files": {CORPUS: sha256(TEXT)}}
+    entry = {"revision": hub.commit(downloads.DATASET), "files": {CORPUS: sha256(TEXT)}}
     assert json.loads((cache / "pins.lock.json").read_text()) == {downloads.DATASET: entry}
     asked = len(hub.requests)
     assert download.fetch_corpus("wiki1m") == path
     assert len(hub.requests) == asked
-    assert not list(Path(download.__file__).parent.glob("*.lock*"))
 
 
-def test_recorded_commit_is_requested(hub):
-    download.fetch_senteval()
-    hub.repositories[downloads.DATASET]["new.txt"] = b"the branch moved on"
-    with pytest.raises(UserError, match="no such revision"):
-        downloads.fetch_backbone(f"{BERT}@{'c' * 40}")
-    lock_file().write_text(json.dumps({BERT: {"revision": "c" * 40, "files": {}}}))
-    with pytest.raises(UserError, match="no such revision"):
-        downloads.fetch_backbone(BERT)
-
-
-def test_other_bytes_than_listed_are_refused(hub):
+def test_other_bytes_than_listed_or_pinned_are_refused(hub):
     altered = TEXT.replace(b"7", b"8")
     hub.served[CORPUS] = altered
     words = f"{CORPUS} of .* has the SHA-256 {sha256(altered)}, expected {sha256(TEXT)}; fetch it"
@@ -82,9 +64,6 @@ def test_other_bytes_than_listed_are_refused(hub):
     assert not lock_file().exists()
     hub.served.clear()
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT  # nothing wrong is left
-
-
-def test_other_bytes_than_pinned_are_refused(hub):
     pin(downloads.DATASET, files={CORPUS: {"sha256": "0" * 64}})
     words = f"{CORPUS} of .* has the SHA-256 {sha256(TEXT)}, expected {'0' * 64}; fetch it"
     with pytest.raises(UserError, match=words):
@@ -92,13 +71,12 @@ def test_other_bytes_than_pinned_are_refused(hub):
 
 
 def test_altered_file_in_the_cache_is_refused_then_downloaded(hub):
-    folder = downloads.fetch_backbone(BERT)
-    weights = folder / "model.safetensors"
+    weights = fetch_backbone(BERT) / "model.safetensors"
     content = weights.read_bytes()
     weights.resolve().write_bytes(content[:-1] + b"?")
     with pytest.raises(UserError, match=r"model\.safetensors of .* has the SHA-256"):
-        downloads.fetch_backbone(BERT)
-    assert (downloads.fetch_backbone(BERT) / "model.safetensors").read_bytes() == content
+        fetch_backbone(BERT)
+    assert (fetch_backbone(BERT) / "model.safetensors").read_bytes() == content
 
 
 # --- faults of the network
@@ -110,12 +88,10 @@ GATED = {"status": 403, "headers": {"X-Error-Code": "GatedRepo"}}
     ("name", "values", "message", "transient"),
     [
         ("*", {"status": 503}, "no answer from .*503", True),
-        (CORPUS, {"sent": 400, "reset": True}, "no answer from", True),
-        ("*", {"status": 403}, "answers with status 403", False),
+        (CORPUS, {"sent": 400}, "no answer from", True),
         (CORPUS, GATED, "is gated; accept its terms", False),
         ("", {"served": {CORPUS: TEXT + b"more"}}, "another size than announced; fetch it", False),
         ("", {"repositories": {}}, "the repository does not exist or is private; check", False),
-        ("", {"endpoint": "http://127.0.0.1:9"}, "no answer from http://127.0.0.1:9", True),
         ("", {"offline": True}, "not in the cache and HF_HUB_OFFLINE is set", False),
     ],
 )
@@ -124,8 +100,6 @@ def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypa
     with monkeypatch.context() as patch:
         if name:
             patch.setitem(hub.faults, name, Fault(**values))
-        elif "endpoint" in values:
-            use_endpoint(patch, values["endpoint"])
         elif "offline" in values:
             patch.setattr(constants, "HF_HUB_OFFLINE", True)
         else:
@@ -143,29 +117,11 @@ def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypa
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [
-        ("listing", {"status": 503, "times": 2}),
-        (CORPUS, {"status": 503, "times": 4}),
-        (CORPUS, {"sent": 400, "reset": True, "times": 1}),
-    ],
+    [("listing", {"status": 503, "times": 4}), (CORPUS, {"sent": 400, "times": 1})],
 )
 def test_connections_and_server_errors_are_retried(name, values, hub):
     hub.faults[name] = Fault(**values)
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
-
-
-def test_waits_before_retries(hub, monkeypatch):
-    waits: list[float] = []
-    monkeypatch.setattr(tenacity.nap.time, "sleep", waits.append)
-    hub.faults["listing"] = Fault(status=503)
-    with pytest.raises(UserError, match="503"):
-        download.fetch_corpus("wiki1m")
-    assert waits == [1, 2, 4, 8]
-    hub.faults["listing"] = Fault(status=404)
-    requests = len(hub.requests)
-    with pytest.raises(UserError, match="status 404"):
-        download.fetch_corpus("wiki1m")
-    assert (len(hub.requests), waits) == (requests + 1, [1, 2, 4, 8])
 
 
 CODE = """
@@ -177,10 +133,9 @@ hub.PINS = Path(sys.argv[1]); print(download.fetch_senteval())
 def test_concurrent_processes_download_once(hub):
     command = [sys.executable, "-c", CODE, str(downloads.PINS)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    folders = {process.communicate(timeout=120)[0].strip() for process in processes}
-    assert len(folders) == 1
-    assert (Path(folders.pop()) / "downstream" / "SICK" / "b.txt").is_file()
-    assert fetched(hub) == ["senteval.tar"]
+    (folder,) = {process.communicate(timeout=120)[0].strip() for process in processes}
+    assert (Path(folder) / "downstream" / "SICK" / "b.txt").is_file()
+    assert len([request for request in hub.requests if re.search("GET.*/resolve/", request)]) == 1
 
 
 # --- archives
@@ -188,16 +143,14 @@ def test_concurrent_processes_download_once(hub):
 
 @pytest.mark.parametrize("prefix", ["", "downstream/", "./data/downstream/"])
 def test_archive_becomes_a_data_folder(prefix, hub, cache):
-    files = {"STS/STS12-en-test/a.txt": b"one\n", "SICK/b.txt": b"two\n"}
-    packed = {f"{prefix}{name}": content for name, content in files.items()}
+    packed = {f"{prefix}{name}": content for name, content in DATA.items()}
     hub.repositories[downloads.DATASET]["senteval.tar"] = tar(packed)
     left = cache / ".senteval-0.part"  # of a killed process
     left.mkdir(parents=True)
     folder = download.fetch_senteval()
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*.txt")]
-    assert sorted(names) == sorted(f"downstream/{name}" for name in files)
-    assert all((folder / "downstream" / name).read_bytes() == files[name] for name in files)
-    assert [path.name for path in folder.iterdir()] == ["downstream"]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    read = {path.relative_to(folder / "downstream").as_posix(): path.read_bytes() for path in files}
+    assert read == DATA
     assert not left.exists()
     assert download.fetch_senteval() == folder
 
@@ -214,51 +167,48 @@ def test_table_of_an_archive(hub):
     assert len(hub.requests) == asked
 
 
-# --- the local folder
+# --- folders
 
 
 def test_local_folder_takes_precedence(hub, monkeypatch, tmp_path):
-    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "own"))
+    own = tmp_path / "own"
+    monkeypatch.setenv("BENCH_DATA", str(own))
     with pytest.raises(UserError, match="which is not a folder"):
         download.fetch_senteval()
-    (tmp_path / "own").mkdir()
+    own.mkdir()
     with pytest.raises(UserError, match="has no folder downstream/"):
         download.fetch_senteval()
-    (tmp_path / "own" / "downstream").mkdir()
-    (tmp_path / "own" / CORPUS).write_bytes(TEXT)
-    assert download.fetch_senteval() == tmp_path / "own"
-    assert download.fetch_corpus("wiki1m") == tmp_path / "own" / CORPUS
-    with pytest.raises(UserError, match=r"'wiki1n' is not in .*did you mean 'wiki1m'"):
-        download.fetch_corpus("wiki1n")
+    (own / "downstream").mkdir()
+    (own / CORPUS).write_bytes(TEXT)
+    assert download.fetch_senteval() == own
+    assert download.fetch_corpus("wiki1m") == own / CORPUS
     assert not hub.requests
-
-
-def test_unknown_corpus_needs_no_request(hub):
-    with pytest.raises(UserError, match="'wiki2m' is not on the hub; did you mean 'wiki1m'"):
-        download.fetch_corpus("wiki2m")
-    assert not hub.requests
-
-
-def test_cache_that_cannot_be_written(hub, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(UserError, match=r"cannot write .*SENTBENCH_CACHE"):
-        download.fetch_senteval()
 
 
 # --- models
 
 
-def test_backbone_has_no_pickles_and_no_code(hub):
-    expected = set(hub.repositories[BERT])
-    hub.repositories[BERT] |= {"pytorch_model.bin": b"pickle", "modeling_evil.py": b"raise"}
-    folder = downloads.fetch_backbone(BERT)
-    assert {path.name for path in folder.iterdir()} == expected == set(fetched(hub))
-    assert recorded()[BERT]["revision"] == hub.commit(BERT) == folder.name
-    weights = hub.repositories[BERT]["model.safetensors"]
-    assert recorded()[BERT]["files"]["model.safetensors"] == sha256(weights)
+def test_a_model_with_modules_has_no_pickles_and_no_code(hub, tiny_bert, tmp_path):
+    """Every module is downloaded, recorded and verified."""
+    local = shutil.copytree(tiny_bert, tmp_path / "local")
+    prompts(write(local, pooling(), dense(32, 8, 1)), query="a dog ")
+    wanted = {path.name for path in local.rglob("*")}
+    for name in ("pytorch_model.bin", "model.ckpt", "modeling_evil.py", "2_Dense/evil.py"):
+        (local / name).write_text("raise SystemExit")
+    hub.put("a/b", local)
+    texts = ["a", "the dog sees"]
+    expected = load_encoder(local, prompt="query").encode(texts)
+    assert np.array_equal(load_encoder("a/b", prompt="query").encode(texts), expected)
+    folder = fetch_backbone("a/b")
+    assert {path.name for path in folder.rglob("*")} == wanted
+    assert recorded()["a/b"]["revision"] == hub.commit("a/b") == folder.name
+    module = folder / "2_Dense" / "model.safetensors"
+    assert recorded()["a/b"]["files"]["2_Dense/model.safetensors"] == sha256(module.read_bytes())
     (folder / "tokenizer.json").unlink()  # an incomplete snapshot is completed
-    assert (downloads.fetch_backbone(BERT) / "tokenizer.json").is_file()
+    assert (fetch_backbone("a/b") / "tokenizer.json").is_file()
+    module.resolve().write_bytes(module.read_bytes()[:-1] + b"?")
+    with pytest.raises(UserError, match=r"2_Dense/model\.safetensors"):
+        load_encoder("a/b")
 
 
 @pytest.mark.parametrize(
@@ -268,39 +218,21 @@ def test_backbone_has_no_pickles_and_no_code(hub):
         (f"published[model={BERT},pooler=avg]", "none", {"encoder_commits": {BERT: "COMMIT"}}),
     ],
 )
-def test_scores_name_the_commits_of_downloaded_encoders(
-    text, backbone, commits, hub, tiny_data, tmp_path
-):
+def test_scores_name_the_commits_of_encoders(text, backbone, commits, hub, tiny_data, tmp_path):
     run = resolve(text, backbone_name=backbone, corpus="none", data=str(tiny_data), seed=None)
     score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
-    described = (tmp_path / "scores.json").read_text()
     expected = json.loads(json.dumps(commits).replace("COMMIT", hub.commit(BERT)))
-    found = json.loads(described)["provenance"]
+    found = json.loads((tmp_path / "scores.json").read_text())["provenance"]
     assert {key: found[key] for key in found if key.endswith(("commit", "commits"))} == expected
 
 
-def test_only_pickles_are_refused(hub):
+def test_only_pickles_and_no_name_of_a_repository_are_refused(hub):
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     with pytest.raises(UserError, match=r"only pickled weights, .*\(google-bert/.*@REVISION\)"):
-        downloads.fetch_backbone(BERT)
-
-
-def test_snapshot_of_another_program_is_completed(hub):
-    """Its pickled weights are neither used nor recorded nor removed."""
-    hub.repositories[BERT]["pytorch_model.bin"] = b"pickle"
-    pin(BERT, revision=hub.commit(BERT))
-    api = huggingface_hub.HfApi(endpoint=hub.endpoint)
-    folder = Path(api.hf_hub_download(BERT, "pytorch_model.bin")).parent
-    assert downloads.fetch_backbone(BERT) == folder
-    assert (folder / "pytorch_model.bin").read_bytes() == b"pickle"
-    assert "model.safetensors" in recorded()[BERT]["files"]
-    assert "pytorch_model.bin" not in recorded()[BERT]["files"]
-
-
-def test_a_model_of_no_repositorys_name_is_refused(hub):
+        fetch_backbone(BERT)
     told = "cannot fetch a/b/c: this is not a repository name.*name a local folder"
     with pytest.raises(UserError, match=told):
-        downloads.fetch_backbone("a/b/c")
+        fetch_backbone("a/b/c")
 
 
 def test_a_revision_is_followed_once(hub):
@@ -309,65 +241,45 @@ def test_a_revision_is_followed_once(hub):
     hub.revisions[BERT, "refs/pr/1"] = hub.repositories[BERT]
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     commit = hub.commit(BERT, "refs/pr/1")
-    folder = downloads.fetch_backbone(f"{BERT}@refs/pr/1")
+    folder = fetch_backbone(f"{BERT}@refs/pr/1")
     assert folder.name == commit
     assert list(recorded()) == [f"{BERT}@refs/pr/1"]
     pin(BERT, revision="refs/pr/1")
-    assert downloads.fetch_backbone(BERT) == folder
+    assert fetch_backbone(BERT) == folder
     assert downloads.pinned(BERT)[0] == commit
     hub.revisions[BERT, "refs/pr/1"] = {**hub.revisions[BERT, "refs/pr/1"], "vocab.txt": b"new"}
     requests = len(hub.requests)
-    assert downloads.fetch_backbone(f"{BERT}@refs/pr/1") == downloads.fetch_backbone(BERT) == folder
+    assert fetch_backbone(f"{BERT}@refs/pr/1") == fetch_backbone(BERT) == folder
     assert len(hub.requests) == requests
 
 
 def test_offline_with_a_filled_cache(hub, tmp_path, cache, monkeypatch):
-    def everything() -> list[Path]:
-        data = [download.fetch_corpus("wiki1m"), download.fetch_senteval()]
-        return [*data, downloads.fetch_backbone(BERT)]
+    def everything():
+        return download.fetch_corpus("wiki1m"), download.fetch_senteval(), fetch_backbone(BERT)
 
     paths = everything()
+    assert sorted(recorded()[downloads.DATASET]["files"]) == ["senteval.tar", CORPUS]
     requests = len(hub.requests)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert everything() == paths
-    assert load_encoder(BERT, pooler="avg").encode(["a dog"]).shape == (1, 32)
     assert len(hub.requests) == requests
-    # Other programs find the model, too.
-    options = {"revision": hub.commit(BERT), "cache_dir": tmp_path / "models"}
-    assert huggingface_hub.snapshot_download(BERT, **options) == str(paths[2])
-    assert not huggingface_hub.scan_cache_dir(tmp_path / "models").warnings
     # A cache that is read-only serves what it holds.
     if os.geteuid():
         cache.chmod(0o555)
         assert everything() == paths
 
 
-def test_token_is_sent_to_the_hub_only(hub, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    path = f"/{downloads.DATASET}/resolve/{hub.commit(downloads.DATASET)}/{CORPUS}"
-    elsewhere = hub.endpoint.replace("127.0.0.1", "localhost")
-    location = f"{elsewhere}/moved{path}"
-    hub.faults[CORPUS] = Fault(status=302, headers={"Location": location})
-    fetch_file(CORPUS)
-    hosts = [url.removeprefix("http://") for url in (hub.endpoint, elsewhere)]
-    assert set(hub.tokens) == {(hosts[0], "Bearer hf_secret"), (hosts[1], "")}
-
-
 # --- the pins that are shipped
 
 
-def test_shipped_pins_are_well_formed_and_carry_their_source():
+def test_shipped_pins_are_sums_and_carry_their_source():
     content = json.loads(Path(download.__file__).with_name("pins.json").read_text())
     for key, entry in content["repositories"].items():
         assert entry["source"], key
-        revision = entry["revision"] or "0" * 40
-        assert re.fullmatch(r"[0-9a-f]{40}|refs/pr/\d+", revision), key
+        assert re.fullmatch(r"[0-9a-f]{40}|refs/pr/\d+", entry["revision"] or "0" * 40), key
         for file in entry["files"].values():
-            if "blob" in file:
-                assert len(bytes.fromhex(file["blob"])) == 20, key
-            else:
-                assert file["sha256"] is None or len(bytes.fromhex(file["sha256"])) == 32, key
+            digest = file["blob"] if "blob" in file else file["sha256"] or "0" * 64
+            assert re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", digest), key
     for name, entry in content["corpora"].items():
         assert entry["source"], name
-        assert entry["rows"], name
         assert all(len(bytes.fromhex(digest)) == 32 for digest in entry.get("sha256", [])), name

@@ -1,7 +1,6 @@
 """A trained suite, and its exports."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ __all__ = ["no_fsync"]
 
 
 @pytest.fixture(scope="session")
-def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, str]:
+def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     """A suite's folder without a plan, and the identity of its run, which is trained and scored."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     suite = tmp_path_factory.mktemp("suite") / "mine"
@@ -28,12 +27,12 @@ def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, 
 
 
 @pytest.fixture
-def suite(trained, tmp_path) -> Path:
+def suite(trained, tmp_path):
     """A copy that a test may modify."""
-    return Path(shutil.copytree(trained[0], tmp_path / "mine"))
+    return shutil.copytree(trained[0], tmp_path / "mine")
 
 
-def exported(suite: Path, out: Path, form: str = "sentence-transformers", *runs: str) -> Path:
-    export(suite, form, out, runs)
+def exported(suite, out, form="sentence-transformers"):
+    export(suite, form, out)
     folders = [path for path in out.iterdir() if path.is_dir()]
     return folders[0] if form == "sentence-transformers" else out

@@ -1,7 +1,6 @@
 """Scores read by mteb, tables, and the folder that an export replaces."""
 
-import csv
-
+import pandas as pd
 import pytest
 
 from bench.__main__ import main
@@ -12,46 +11,54 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.export.conftest import exported
 
+
+@pytest.fixture(scope="module")
+def scores(trained):
+    """The values of the trained run, in shares of 1."""
+    records = read_scores(paths.result_file(*trained, "score"))[1]
+    return {(r["task"], r["split"], r["aggregation"]): r["value"] / 100 for r in records}
+
+
+def table(out, name):
+    return pd.read_csv(out / f"{name}.csv", keep_default_na=False, dtype=str)
+
+
 # mteb
 
 
-def test_scores_in_mteb_s_shape(trained, tmp_path):
+def test_scores_in_mteb_s_shape(trained, scores, tmp_path):
     out = exported(trained[0], tmp_path / "out", "mteb")
-    provenance, records = read_scores(paths.result_file(*trained, "score"))
-    values = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
+    provenance, _ = read_scores(paths.result_file(*trained, "score"))
     (folder,) = (out / "results").glob("*/*")
     assert folder.name == trained[1]
-    names = ["SentBench-STS-B", "SentBench-STS-B-dev", "SentBench-STS12"]
-    assert sorted(path.stem for path in folder.iterdir()) == [*names, "model_meta"]
-    for name, (task, split) in zip(
-        names, [("STS-B", "test"), ("STS-B", "dev"), ("STS12", "test")], strict=True
-    ):
-        result = read_json(folder / f"{name}.json")
-        assert result["task_name"] == name
+    sets = {"STS-B": ("STS-B", "test"), "STS-B-dev": ("STS-B", "dev"), "STS12": ("STS12", "test")}
+    names = {path.stem for path in folder.iterdir()}
+    assert names == {"model_meta", *(f"SentBench-{name}" for name in sets)}
+    for name, (task, split) in sets.items():
+        result = read_json(folder / f"SentBench-{name}.json")
+        assert result["task_name"] == f"SentBench-{name}"
         assert result["dataset_revision"] == provenance["tasks"][task][split]
-        ((scores,),) = result["scores"].values()
+        ((found,),) = result["scores"].values()
         assert list(result["scores"]) == [split]
-        assert scores["main_score"] == scores["cosine_spearman"] == values[task, split, "all"] / 100
-        assert scores["languages"] == ["eng-Latn"]
-        assert "not mteb's task of this name" in scores["protocol"]
-        assert "not comparable with any paper" in scores["protocol"]
-    assert scores["cosine_spearman_wmean"] == values["STS12", "test", "wmean"] / 100
+        assert found["main_score"] == found["cosine_spearman"] == scores[task, split, "all"]
+        assert found["languages"] == ["eng-Latn"]
+        assert "not mteb's task of this name" in found["protocol"]
+        assert "not comparable with any paper" in found["protocol"]
+    assert found["cosine_spearman_wmean"] == scores["STS12", "test", "wmean"]
 
 
 @pytest.mark.slow
-def test_mteb_reads_them(trained, tmp_path):
+def test_mteb_reads_them(trained, scores, tmp_path):
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     from mteb.cache import ResultCache
     from mteb.results import TaskResult
 
     out = exported(trained[0], tmp_path / "out", "mteb")
-    records = read_scores(paths.result_file(*trained, "score"))[1]
-    values = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
     for path in out.glob("results/*/*/SentBench-*.json"):
         result = TaskResult.from_disk(path)
         task = path.stem.removeprefix("SentBench-").removesuffix("-dev")
         split = "dev" if path.stem.endswith("-dev") else "test"
-        assert result.main_score == pytest.approx(values[task, split, "all"] / 100, abs=1e-12)
+        assert result.main_score == pytest.approx(scores[task, split, "all"], abs=1e-12)
     (model,) = ResultCache(cache_path=str(out)).load_results().model_results
     assert model.model_revision == trained[1]
     names = {result.task_name for result in model.task_results}
@@ -86,34 +93,27 @@ def test_other_tasks_in_mteb_s_shape(suite, trained, tmp_path):
 
 
 def test_every_record_is_a_row_with_its_provenance(suite, trained, tmp_path):
-    analysis = {
-        "alignment": {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "ok": True},
-        "layers": [0.25, None],
-    }
+    analysis = {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "layers": [0.25, None]}
     content = {"analyses": {"alignment": analysis}, "provenance": {}}
     write_json(paths.result_file(suite, trained[1], "analyse"), content)
     out = exported(suite, tmp_path / "out", "table")
     provenance, records = read_scores(paths.result_file(suite, trained[1], "score"))
-    with open(out / "records.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == len(records)
-    for row, record in zip(rows, records, strict=True):
-        assert float(row["value"]) == record["value"]  # every digit
-        assert all(row[key] == str(record[key]) for key in COLUMNS if key != "value")
-        assert row["run"] == trained[1]
-        assert row["commit"] == provenance["code"]["commit"]
-        assert row["torch"] == provenance["versions"]["torch"]
-        assert row["device_name"] == provenance["device"]["name"]
-        assert row["data_sha256"] == provenance["data"]["sha256"]
-        assert row["encoder"] == provenance["encoder"]
-    with open(out / "runs.csv", newline="") as file:
-        (run,) = csv.DictReader(file)
+    rows = table(out, "records")
+    assert [float(value) for value in rows.pop("value")] == [r["value"] for r in records]
+    for column in set(COLUMNS) - {"value"}:
+        assert list(rows[column]) == [str(record[column]) for record in records]
+    named = {"run": trained[1], "commit": provenance["code"]["commit"]}
+    named |= {"torch": provenance["versions"]["torch"], "encoder": provenance["encoder"]}
+    named |= {"device_name": provenance["device"]["name"]}
+    named |= {"data_sha256": provenance["data"]["sha256"]}
+    for column, value in named.items():
+        assert set(rows[column]) == {value}, column
+    (run,) = table(out, "runs").to_dict("records")
     assert (run["status"], run["seed"]) == ("finished", "1")
     assert run["best_step"] == str(provenance["outcome"]["best_step"])
     assert run["recipe_changes"] == "batch_size=8 select_every=2"
-    with open(out / "analyses.csv", newline="") as file:
-        numbers = {row["path"]: float(row["value"]) for row in csv.DictReader(file)}
-    stem = "alignment/STS-B/all"
+    numbers = table(out, "analyses").set_index("path")["value"].map(float).to_dict()
+    stem = "STS-B/all"
     assert numbers == {f"{stem}/uniformity": -1.5, f"{stem}/pairs": 12.0, "layers/0": 0.25}
 
 
@@ -122,12 +122,9 @@ def test_runs_without_scores_are_rows_too(tmp_path):
     entry |= {"seed": 4, "trained": True}
     write_json(tmp_path / "suite" / "plan.json", {"suite": "s", "data": "d", "runs": [entry]})
     export(tmp_path / "suite", "table", tmp_path / "out")
-    with open(tmp_path / "out" / "runs.csv", newline="") as file:
-        (run,) = csv.DictReader(file)
+    (run,) = table(tmp_path / "out", "runs").to_dict("records")
     assert (run["run"], run["status"], run["seed"], run["commit"]) == ("x", "missing", "4", "")
-    with open(tmp_path / "out" / "records.csv", newline="") as file:
-        header = next(csv.reader(file))
-    assert header[: len(COLUMNS)] == list(COLUMNS)
+    assert list(table(tmp_path / "out", "records"))[: len(COLUMNS)] == list(COLUMNS)
 
 
 # The folder
@@ -149,16 +146,13 @@ def test_an_export_replaces_itself_and_nothing_else(suite, tmp_path):
 
 
 def test_folders_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys):
-    words = ["export", "--suite", str(suite), "--what", "table"]
-    assert main([*words, "--out", str(suite / "scores" / f"{trained[1]}.json")]) == 2
+    scores = paths.result_file(suite, trained[1], "score")
+    words = ["export", "--suite", str(suite), "--what", "table", "--out", str(scores)]
+    assert main(words) == 2
     assert "is a file" in capsys.readouterr().err
     with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
         export(tmp_path / "nothing", "table", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_runs_need_no_scores_and_no_plan(suite, trained, tmp_path):
-    scores = paths.result_file(suite, trained[1], "score")
     scores.unlink()
     assert read_runs(suite)[0].status == "finished"  # from its training
     scores.write_text("{")

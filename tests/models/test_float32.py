@@ -1,14 +1,13 @@
 """Products of float32 on a GPU: where they are in TF32, and that scores hardly move by it.
 
-A processor has no TF32. It rounds factors to as many bits instead.
+A processor has no TF32: its products round their factors to as many bits instead.
 """
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import bench.training.context
 import bench.training.loop
@@ -22,63 +21,57 @@ from bench.registry.backbones import backbone
 from bench.training.loop import train
 from methods.is_bert import LocalFeatures
 from methods.simcse import SimCSE
-from tests.support.tf32 import TF32, products_with
 from tests.support.tiny_suite import tiny_run
 
-Patch = pytest.MonkeyPatch
 MATMUL, CONV = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+TF, IEEE = {("tf32", "tf32")}, {("ieee", "ieee")}
 
 
-def now() -> tuple[str, str]:
+def now():
     return MATMUL.fp32_precision, CONV.fp32_precision
 
 
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    before = now()
-    yield
-    assert now() == before
-
-
-def test_is_set_in_the_block_alone() -> None:
+def test_is_set_in_the_block_alone():
     @float32_products("ieee")
-    def fails() -> None:
-        assert now() == ("ieee", "ieee")
+    def fails():
+        assert {now()} == IEEE
         raise ZeroDivisionError
 
     before = now()
     with float32_products("tf32"):
-        assert now() == ("tf32", "tf32")
+        assert {now()} == TF
         with pytest.raises(ZeroDivisionError):
             fails()
-        assert now() == ("tf32", "tf32")
+        assert {now()} == TF
     assert now() == before
 
 
 # Where it is used
 
 
-def noted(patch: Patch, owner: Any, name: str, seen: dict[str, set[tuple[str, str]]]) -> None:
-    """Note the setting at each call of a function."""
-    plain = getattr(owner, name)
+@pytest.fixture
+def note(monkeypatch):
+    """A function that has the settings noted at each call of another one, by its name."""
+    seen = {}
 
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        seen.setdefault(name, set()).add(now())
-        return plain(*args, **kwargs)
+    def note(owner, name):
+        plain = getattr(owner, name)
 
-    patch.setattr(owner, name, noting)
+        def noting(*args, **kwargs):
+            seen.setdefault(name, set()).add(now())
+            return plain(*args, **kwargs)
 
+        monkeypatch.setattr(owner, name, noting)
+        return seen
 
-TF, IEEE = {("tf32", "tf32")}, {("ieee", "ieee")}
+    return note
 
 
 @pytest.fixture
-def trained(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path: Path, global_state: None
-) -> Callable[..., Path]:
+def trained(tiny_bert, tiny_data, tiny_corpus, tmp_path, global_state):
     """Train a tiny run, and return the folder of its encoder."""
 
-    def train_run(text: str, precision: str = "float32") -> Path:
+    def train_run(text, precision="float32"):
         text = text.replace("CORPUS", str(tiny_corpus))
         run = tiny_run(text, tiny_bert, tiny_data, tiny_corpus, precision=precision)
         train(run, tmp_path, tmp_path / "run")
@@ -88,28 +81,22 @@ def trained(
 
 
 @pytest.mark.parametrize(("precision", "models"), [("float32", TF), ("bfloat16", IEEE)])
-def test_a_training(
-    precision: str, models: Any, trained: Callable[..., Path], monkeypatch: Patch
-) -> None:
+def test_a_training(precision, models, trained, note):
     """Models in float32 train in TF32, and selection encodes in it; a loss is as it stands."""
-    seen: dict[str, set[tuple[str, str]]] = {}
-    noted(monkeypatch, SimCSE, "loss", seen)
-    noted(monkeypatch, torch.Tensor, "backward", seen)
-    noted(monkeypatch, bench.training.context, "forward", seen)
-    noted(monkeypatch, TransformerEncoder, "_pooled", seen)
-    noted(monkeypatch, bench.training.loop, "uniformity", seen)
+    note(SimCSE, "loss")
+    note(torch.Tensor, "backward")
+    note(bench.training.context, "forward")
+    note(TransformerEncoder, "_pooled")
+    seen = note(bench.training.loop, "uniformity")
     trained("simcse", precision)
     expected = {"loss": IEEE, "backward": models, "forward": models, "_pooled": TF}
     assert seen == expected | {"uniformity": IEEE}
 
 
-def test_the_convolutions_of_is_bert(
-    trained: Callable[..., Path], tiny_data: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_the_convolutions_of_is_bert(trained, tiny_data, tmp_path, note):
     """Left alone, torch computes convolutions in TF32."""
     assert CONV.fp32_precision == "tf32"
-    seen: dict[str, set[tuple[str, str]]] = {}
-    noted(monkeypatch, LocalFeatures, "forward", seen)
+    seen = note(LocalFeatures, "forward")
     folder = trained("is-bert[corpus=CORPUS]")
     assert seen == {"forward": TF | IEEE}  # selection, and the loss
     seen.clear()
@@ -120,26 +107,38 @@ def test_the_convolutions_of_is_bert(
 
 # What it does to scores
 
+TF32, FLOAT32 = 10, 23  # bits of mantissa
+
+
+def rounded(values, bits):
+    """float32 to the nearest with `bits` of mantissa, ties to even."""
+    drop = FLOAT32 - bits
+    raw = values.contiguous().view(torch.int32)
+    raw = raw + ((1 << (drop - 1)) - 1 + ((raw >> drop) & 1))
+    return (raw & ~((1 << drop) - 1)).view(torch.float32)
+
+
+def product(rows, weight, bias=None, *, plain, bits):
+    return plain(rounded(rows, bits), rounded(weight, bits), bias)
+
 
 @pytest.mark.parametrize(
     ("pooler", "bits", "within"),
     [("avg", TF32, True), ("avg", 4, False), ("cls_before_pooler", TF32, False)],
 )
-def test_scores_move_less_than_verify_allows(
-    pooler: str, bits: int, within: bool, world: Path
-) -> None:
+def test_scores_move_less_than_verify_allows(pooler, bits, within, world, monkeypatch):
     """So selection may encode in TF32. Vectors of an untrained [CLS] lie in a narrow cone."""
     tasks = [sts.read(task, world) for task in ("STS12", "STS-B", "SICK-R")]
     encoder = load_encoder(str(backbone("toy-bert").folder()), pooler=pooler)
 
-    def scores() -> dict[Any, float]:
+    def scores():
         keys = ("task", "split", "metric", "aggregation")
         records = score_tasks(encoder, tasks, encoded(encoder, tasks))
         return {tuple(record[key] for key in keys): record["value"] for record in records}
 
     exact, allowed = scores(), tolerances(tasks)
-    with products_with(bits):
-        short = scores()
+    monkeypatch.setattr(F, "linear", partial(product, plain=F.linear, bits=bits))
+    short = scores()
     assert short != exact
     moves = {key: abs(short[key] - exact[key]) <= allowed[key] for key in exact}
     assert all(moves.values()) == within, {key: (exact[key], short[key]) for key in exact}

@@ -4,106 +4,63 @@ import socket
 from collections import Counter
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from bench.registry.methods import method_classes
 from bench.runs import config as suites
-from bench.runs.config import Suite
 from bench.runs.plan import Plan
-from bench.runs.run import Run
 from bench.utils.errors import UserError
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = sorted((ROOT / "config").glob("*.yaml"))
+SHIPPED = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 SEEDS = {"bert-base-uncased": 8, "bert-large-uncased": 5, "roberta-base": 8, "roberta-large": 5}
 LARGE = "roberta-large"
-BASELINE = {"baseline": "simcse"}
 
 
-def content(**changes: Any) -> dict[str, Any]:
+def content(**changes):
     """A small valid configuration with some keys changed; None removes one."""
-    values: dict[str, Any] = {
+    values = {
         "suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1, 2],
         "backbones": {"toy-bert": None, "toy-roberta": {"seeds": [7]}}, "methods": ["simcse"],
     }  # fmt: skip
     return {key: value for key, value in (values | changes).items() if value is not None}
 
 
-def suite(**changes: Any) -> Suite:
+def suite(**changes):
     return suites.validate(content(**changes))
 
 
-def runs(**changes: Any) -> list[Run]:
+def runs(**changes):
     return suites.planned(suite(**changes))
 
 
-def simcse(**keys: Any) -> dict[str, Any]:
+def simcse(**keys):
     return {"methods": [{"method": "simcse", **keys}]}
 
 
-# Refusals
+# Refusals: further ones are in cli/test_user_mistakes.py.
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"suite": None}, "'suite' is missing"),
         ({"suite": "My Suite"}, "'My Suite' is no name of a suite; use small letters, digits and"),
         ({"tasks": ["sts", "TREC", "sts"]}, "tasks: 'sts' is listed twice; keep one"),
-        ({"mode": "tset"}, "'mode' should be 'test' or 'dev', not 'tset'"),
-        ({"seeds": [1, 1]}, "seeds: 1 is listed twice; keep one"),
-        ({"seeds": [2**63]}, "'seeds.0' should be less than 9223372036854775808"),
-        (simcse(seeds=[-1]), "'methods.0.seeds.0' should be greater than or equal to 0, not -1"),
-        ({"backbones": {}}, "'backbones' should have at least 1 item"),
-        (simcse(sweep={"x": [1, 1]}), "methods.0.sweep.x: 1 is listed twice; keep one"),
-        (simcse(settings=["offical"]), "'methods.0.settings.0' should be 'paper' or 'official', n"),
-        ({"recipe": {"batch_sise": 3}}, "recipe: unknown key 'batch_sise'; did you mean 'batch_si"),
         ({"stand_ins": {"toy-bart": "roberta-base"}}, "'toy-bart' in 'stand_ins' is not in"),
         ({"stand_ins": {"toy-bert": "bert-base"}}, "is 'bert-base', which no paper reports; "),
         ({"stand_ins": {"toy-bert": [LARGE], "toy-roberta": LARGE}}, "stand_ins: 'roberta-large'"),
-        (None, "the file is empty"),
-        ("a list", "no map from keys to values; see config/README.md"),
-    ],
-)  # fmt: skip
-def test_errors_of_a_file_name_the_key(changes: Any, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(content(**changes) if isinstance(changes, dict) else changes))
-    with pytest.raises(UserError) as caught:
-        suites.load(path)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(f"configuration {path}: ")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?"),
-        (simcse(backbones=["toy-brt"]), "did you mean 'toy-bert'?"),
         ({"methods": ["sscl[stack={n}]"]}, "'{n}' must be both in 'sscl[stack={n}]' and in its"),
-        ({"backbones": {"toy-brt": None}}, "unknown backbone 'toy-brt'; did you mean 'toy-bert'?"),
-        ({"compare": {"baseline": "simsce"}}, "'compare.baseline': 'simsce' is not planned; did"),
-        ({"methods": [{"method": "simcse@paper", "settings": ["paper"]}]}, "unknown setting"),
-        ({"methods": ["simcse[dropout=0.2]"], "compare": {"baseline": "simcse@official"}},
-         "did you mean 'simcse[dropout=0.2]"),
         ({"corpus": "wiki2m"}, "corpus 'wiki2m' is not on the hub; did you mean 'wiki1m'?"),
         ({"methods": ["simcse[corpus=text.txt]"]}, "a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
         ({"methods": ["declutr"], "corpus": "wiki1m"}, "corpus wiki1m has no list of documents"),
         ({"methods": ["sup-simcse[corpus=world]"]}, "corpus world has no labelled triples; use"),
-        ({"tasks": ["TRECC"]}, "unknown task 'TRECC'; did you mean 'TREC'?"),
-        ({"tasks": ["sts", "xprobe"]}, "has no task xprobe-Length; choose another task or"),
-        ({"data": "/nowhere"}, "data folder /nowhere does not exist; name a folder in"),
         ({"tasks": ["sts:nope"]}, "'sts:nope' is a set of a data folder of your own"),
         ({"methods": ["simcse[select_on=sts:nope]"]}, "and 'data' is 'world'; set 'data' to the"),
         ({"data": "{data}", "tasks": ["STS-B", "MR"]}, "has no task MR; choose another task or"),
     ],
-)  # fmt: skip
-def test_errors_of_runs_name_the_key(
-    changes: dict[str, Any], message: str, tiny_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+)
+def test_mistakes_name_the_key(changes, message, tiny_data, monkeypatch):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     if changes.get("data") == "{data}":
         changes = changes | {"data": str(tiny_data)}
@@ -112,34 +69,16 @@ def test_errors_of_runs_name_the_key(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"suite: a\n\tb: c", "is not YAML .*; indent with spaces, not tabs"),
-        (b"suite: caf\xe9", "is not YAML .*; fix it"),
-        (b"suite: !!python/object/apply:os.mkdir ['ran']", "is not YAML"),
-        (b"a: &a {x: 1}\nb: {<<: *a, y: 2, y: 3}", r"\.yaml: line 2: duplicate key 'y'; keep one"),
-    ],
-)
-def test_files_that_cannot_be_read(
-    text: bytes, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_not_configurations(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.yaml").write_bytes(text)
-    with pytest.raises(UserError, match=message) as caught:
-        suites.load(tmp_path / "config.yaml")
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "ran").exists()
+    for text in (b"", b"suite: caf\xe9", b"suite: !!python/object/apply:os.mkdir ['ran']"):
+        Path("mine.yaml").write_bytes(text)
+        with pytest.raises(UserError, match=r"^configuration mine.yaml: .* (empty|not YAML)"):
+            suites.load(Path("mine.yaml"))
+    assert not Path("ran").exists()
 
 
-def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"missing\.yaml: it cannot be read \(No such file"):
-        suites.load(tmp_path / "missing.yaml")
-
-
-def test_a_corpus_at_hand_is_looked_at_for_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_at_hand_is_looked_at_for_documents(tmp_path, monkeypatch):
     own = {"methods": ["cropping"], "corpus": "mine"}
     (tmp_path / "mine.txt").write_text("one\ntwo\n")
     monkeypatch.setenv("BENCH_DATA", str(tmp_path))
@@ -159,22 +98,19 @@ def test_a_corpus_at_hand_is_looked_at_for_documents(
     [
         ({}, [("toy-bert", 1), ("toy-bert", 2), ("toy-roberta", 7)]),
         (simcse(seeds=[9]), [("toy-bert", 9), ("toy-roberta", 9)]),
-        (simcse(backbones=["toy-roberta"]), [("toy-roberta", 7)]),
         (simcse(backbones="toy-roberta"), [("toy-roberta", 7)]),
         (simcse(backbones="all", seeds=[3]), [("toy-bert", 3), ("toy-roberta", 3)]),
-        ({"seeds": [0, 2**63 - 1], "backbones": {"toy-bert": None}},
-         [("toy-bert", 0), ("toy-bert", 2**63 - 1)]),
         ({"methods": ["simcse", "simcse[temperature=0.05]", "simcse@official"]},
          [("toy-bert", 1), ("toy-bert", 2), ("toy-roberta", 7)]),
         ({"methods": ["untrained"]}, [("toy-bert", None), ("toy-roberta", None)]),
         ({"methods": ["word-overlap"]}, [("none", None)]),
     ],
 )  # fmt: skip
-def test_backbones_and_their_seeds(changes: dict[str, Any], expected: Any) -> None:
+def test_backbones_and_their_seeds(changes, expected):
     assert [(run.backbone, run.seed) for run in runs(**changes)] == expected
 
 
-def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
+def test_an_entry_runs_on_all_backbones_of_a_matching_kind():
     backbones = {"toy-glove": None, "toy-bert": None, "toy-roberta": {"tasks": ["MR"]}}
     swept = {"method": "{name}", "sweep": {"name": ["glove", "untrained"]}}
     entries = [swept, {"method": "simcse", "seeds": [1]}, "word-overlap"]
@@ -186,24 +122,22 @@ def test_an_entry_runs_on_all_backbones_of_a_matching_kind() -> None:
     ]
 
 
-def test_sweeps_expand_to_every_combination() -> None:
+def test_sweeps_expand_to_every_combination():
     sweep = {"alpha": [0.01, 0.05], "buffer": [64, 256, 512]}
     entry = {"method": "is-cse[alpha={alpha},buffer={buffer}]", "sweep": sweep, "seeds": [1]}
     entry |= {"settings": ["paper", "official"], "backbones": ["toy-bert"]}
-    found = [
-        (run.setting, run.parts[0][2]["alpha"], run.parts[0][2]["buffer"])
-        for run in runs(methods=[entry])
-    ]
+    made = runs(methods=[entry])
+    found = [(run.setting, *(run.parts[0][2][key] for key in sweep)) for run in made]
     assert sorted(found) == sorted(product(("paper", "official"), *sweep.values()))
 
 
-def test_the_recipe_of_a_suite_applies_to_every_run() -> None:
+def test_the_recipe_of_a_suite_applies_to_every_run():
     recipe = {"batch_size": 7, "learning_rate": "3e-4"}  # which YAML 1.1 reads as text
     for run in runs(recipe=recipe, methods=["simcse", "gs-infonce", "sscl@paper"]):
         assert run.recipe_changes == {"batch_size": 7, "learning_rate": 3e-4}
 
 
-def test_entries_that_resolve_to_one_run_are_merged() -> None:
+def test_entries_that_resolve_to_one_run_are_merged():
     same = {"method": "simcse[batch_size=64]@official", "seeds": [2], "tasks": ["TREC", "sts"]}
     entries = [
         "simcse",
@@ -211,12 +145,10 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
         {"method": "sscl", "backbones": ["toy-bert"], "tasks": ["probing"]},
         {"method": "simcse", "backbones": ["toy-bert"], "analyses": ["layers", "memory"]},
     ]
-    made = suite(methods=entries)
-    planned = {
-        (item.method, item.backbone, item.seed): (item.tasks, item.analyses)
-        for item in suites.planned(made)
-    }
-    assert planned == {
+    assert {
+        (run.method, run.backbone, run.seed): (run.tasks, run.analyses)
+        for run in runs(methods=entries)
+    } == {
         ("simcse", "toy-bert", 1): (("sts",), ("layers", "memory")),
         ("simcse", "toy-bert", 2): (("sts", "TREC"), ("layers", "memory")),
         ("simcse", "toy-roberta", 7): (("sts",), ()),
@@ -224,11 +156,9 @@ def test_entries_that_resolve_to_one_run_are_merged() -> None:
         ("sscl", "toy-bert", 1): (("probing",), ()),
         ("sscl", "toy-bert", 2): (("probing",), ()),
     }
-    described = [(run.tasks, run.analyses) for run in suites.plan(made).runs]
-    assert (("sts", "TREC"), ("layers", "memory")) in described
 
 
-def test_a_plan_is_json_serialisable() -> None:
+def test_a_plan_is_written_with_its_stand_ins_and_read_back():
     stand_ins = {"toy-bert": "bert-base-uncased", "toy-roberta": ["roberta-base", LARGE]}
     plan = suites.plan(suite(stand_ins=stand_ins))
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
@@ -237,41 +167,25 @@ def test_a_plan_is_json_serialisable() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "baseline",
-    [
-        "simcse[temperature=0.1]",
-        "simcse[ temperature=0.10, pooler=cls_mlp ]@official",  # its own pooler
-        "sscl",
-        "sscl@official",
-    ],
-)
-def test_the_baseline_may_be_written_as_the_methods_are(baseline: str) -> None:
+def test_the_baseline_may_be_written_as_the_methods_are():
     methods = ["simcse[temperature=0.1,pooler=cls_mlp]", "sscl"]
-    assert runs(methods=methods, compare={"baseline": baseline})
+    own = "simcse[ temperature=0.10, pooler=cls_mlp ]@official"  # its own pooler
+    for baseline in ("simcse[temperature=0.1]", own, "sscl@official"):
+        assert runs(methods=methods, compare={"baseline": baseline})
 
 
-def test_reseeded_runs_have_only_the_new_seeds() -> None:
+def test_reseeded_runs_have_only_the_new_seeds():
     made = suite(methods=["simcse", {"method": "is-cse", "seeds": [9]}])
     reseeded = suites.planned(suites.reseeded(made, range(1, 4)))
     assert Counter(run.seed for run in reseeded) == {1: 4, 2: 4, 3: 4}
-
-
-@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
-def test_a_dumped_suite_is_read_back(path: Path, tmp_path: Path) -> None:
-    made = suites.load(path)
-    (tmp_path / "config.yaml").write_text(suites.dump(made))
-    assert suites.load(tmp_path / "config.yaml") == made
 
 
 # What is shipped
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
-def test_shipped_suites_resolve_without_network(
-    path: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
+def test_shipped_suites_resolve_without_network(path, tiny_bert, tmp_path, monkeypatch):
+    def refuse(*_, **__):
         raise AssertionError("a plan needs no network")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
@@ -286,35 +200,32 @@ def test_shipped_suites_resolve_without_network(
     for run in expanded:
         assert run.skip is None
         run.build()
+    (tmp_path / "config.yaml").write_text(suites.dump(made))
+    assert suites.load(tmp_path / "config.yaml") == made
 
 
-def test_the_paper_suite_covers_the_papers() -> None:
+def test_the_paper_suite_covers_the_papers():
     planned = suites.planned(suites.load(suites.PAPERS[0]))
     assert not any(run.recipe_changes for run in planned)  # its runs are the papers', unchanged
     seeds = Counter((run.text, run.backbone) for run in planned if run.trained)
-    backbones: dict[str, set[str]] = {}
-    for text, backbone in seeds:
-        backbones.setdefault(text, set()).add(backbone)
     for text in ("simcse", "gs-infonce", "is-cse"):
-        assert backbones[f"{text}@official"] == backbones[f"{text}@paper"] == set(SEEDS)
-    sscl = {name for text, name in seeds if text.startswith("sscl")}
-    assert sscl == {"bert-base-uncased", "bert-large-uncased"}
+        assert all(seeds[f"{text}@paper", name] for name in SEEDS)
     for text in ("simcse", "gs-infonce", "is-cse", "sscl", "sscl[positive=self]"):
-        judged = sscl if text.startswith("sscl") else SEEDS
+        judged = [name for name in SEEDS if text[:4] != "sscl" or name.startswith("bert")]
         assert all(seeds[f"{text}@official", name] >= SEEDS[name] for name in judged)
     # IS-CSE, Figure 5
     ten = {(f"{name}@official", LARGE) for name in ("simcse", "dclr", "is-cse")}
     assert {row for row, count in seeds.items() if count == 10} == ten
     official = [run for run in planned if run.setting == "official"]
-    noisy = [run.parts[0][2]["multiple"] for run in official if run.parts[0][0] == "gs-infonce"]
-    assert set(noisy) == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
+    noisy = {run.parts[0][2]["multiple"] for run in official if run.parts[0][0] == "gs-infonce"}
+    assert noisy == {0, 0.5, 1, 1.5, 2, 3, 4, 8, 16}  # Table 3; 1.5 is roberta-large's own
     texts = {run.method for run in official if run.backbone == "bert-base-uncased"}
     # Figures 3a and 3b of SSCL; 0 of either is SimCSE, a stack of 1 is layer 11, of 2 the default.
     assert texts >= {f"sscl[layer={layer}]" for layer in range(1, 12)}
     assert texts >= {f"sscl[stack={count}]" for count in range(3, 12)}
 
 
-def test_the_smoke_suite_has_every_method_on_toys() -> None:
+def test_the_smoke_suite_has_every_method_on_toys():
     smoke, paper = (suites.load(suites.SUITES / f"{name}.yaml") for name in ("smoke", "paper"))
     # Snakemake merges configurations: a key missing here would be taken from the paper suite.
     assert paper.model_fields_set <= smoke.model_fields_set
@@ -328,4 +239,3 @@ def test_the_smoke_suite_has_every_method_on_toys() -> None:
     # What others trained cannot be made here.
     methods = {name for run in planned for name, _, _ in run.parts}
     assert methods == set(method_classes()) - {"published"}
-    assert any(len(run.parts) > 1 for run in planned)

@@ -1,13 +1,11 @@
 """Runs that need others: their spelling, order and identity, and what is refused."""
 
 import json
-from typing import Any
 
 import pytest
 
 import methods.simcse as simcse
 from bench.runs import config as suites
-from bench.runs.config import Suite
 from bench.runs.plan import chains
 from bench.runs.resolve import parse, resolve, split_run
 from bench.runs.run import PlannedRun, Run, identity_of
@@ -16,13 +14,12 @@ from bench.utils.errors import UserError
 STUDENT = "rankcse[teacher=run:simcse]"
 
 
-def run(text: str, seed: int | None = 1, backbone: str = "toy-bert", **recipe: Any) -> Run:
-    return resolve(
-        text, backbone_name=backbone, corpus="world", data="world", seed=seed, recipe=recipe
-    )
+def run(text, seed=1, backbone="toy-bert", **recipe):
+    places = {"backbone_name": backbone, "corpus": "world", "data": "world"}
+    return resolve(text, **places, seed=seed, recipe=recipe)
 
 
-def suite(*methods: Any, **changes: Any) -> Suite:
+def suite(*methods, **changes):
     content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"]}
     content |= {"seeds": [1, 2], "backbones": {"toy-bert": None}, "methods": list(methods)}
     return suites.validate(content | changes)
@@ -41,7 +38,7 @@ def suite(*methods: Any, **changes: Any) -> Suite:
         ("gs-infonce+rankcse[teacher=run:simcse]", "run:simcse@official", "toy-bert"),
     ],
 )
-def test_a_needed_run_has_one_spelling(text: str, spelled: str, backbone: str) -> None:
+def test_a_needed_run_has_one_spelling(text, spelled, backbone):
     student = run(text)
     ((name, teacher),) = student.needs.items()
     assert (name, teacher.backbone) == (spelled, backbone)
@@ -50,7 +47,7 @@ def test_a_needed_run_has_one_spelling(text: str, spelled: str, backbone: str) -
     assert student.describe()["needs"] == {spelled: teacher.describe()}
 
 
-def test_a_text_may_hold_the_text_of_another_run() -> None:
+def test_a_text_may_hold_the_text_of_another_run():
     text = "a[x=run:b[y=1,z=c@d]+e@paper,w=2]+f@official"
     assert parse(text) == (
         [("a", {"x": "run:b[y=1,z=c@d]+e@paper", "w": "2"}), ("f", {})], "official",
@@ -59,26 +56,7 @@ def test_a_text_may_hold_the_text_of_another_run() -> None:
     assert split_run("run:b[y=on x on z]") == ("b[y=on x on z]", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("Focal-InfoNCE", "focal-infonce"),
-        ("simcse_plus_plus[weight=1]", "simcse-plus-plus"),
-        ("GS-InfoNCE + IS-CSE", "gs-infonce"),
-    ],
-)
-def test_a_title_suggests_the_name(text: str, name: str) -> None:
-    with pytest.raises(UserError, match=rf"cannot read .*; did you mean '{name}'\?$"):
-        parse(text)
-
-
-@pytest.mark.parametrize("text", ["a[x=1]b[y=2]", "a[x=b[c]", "a[x=1]]"])
-def test_brackets_that_do_not_match_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match=r"unmatched bracket|cannot read"):
-        parse(text)
-
-
-def test_the_identity_contains_those_of_needed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_identity_contains_those_of_needed_runs(monkeypatch):
     """Fails if the name of a run stands for it in the identity."""
     before, plain = run(STUDENT), run("rankcse")
     ids = {before.id, run(STUDENT, seed=2).id, run(STUDENT, learning_rate=1e-3).id}
@@ -86,7 +64,6 @@ def test_the_identity_contains_those_of_needed_runs(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(simcse.SimCSE, "version", 99)
     ids.add(run(STUDENT).id)
     assert len(ids) == 6
-    assert run("rankcse").id == plain.id
     twice = "rankcse[teacher=run:" + STUDENT + "]"
     changed = run(twice).id
     monkeypatch.undo()
@@ -94,7 +71,7 @@ def test_the_identity_contains_those_of_needed_runs(monkeypatch: pytest.MonkeyPa
     assert before.id == run(STUDENT).id
 
 
-def test_a_change_of_the_suite_reaches_a_needed_run() -> None:
+def test_a_change_of_the_suite_reaches_a_needed_run():
     """RankCSE's own rate is 3e-5 and its batch 128, SimCSE's batch is 64."""
     student = run(STUDENT, batch_size=128, learning_rate=3e-5)
     (teacher,) = student.needs.values()
@@ -103,11 +80,7 @@ def test_a_change_of_the_suite_reaches_a_needed_run() -> None:
     assert (again, identity_of(again)) == (student, student.identity)
     own = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
     assert [one.recipe.batch_size for one in (own, *own.needs.values())] == [32, 16]
-
-
-def test_a_needed_run_has_the_corpus_of_the_run_that_needs_it() -> None:
-    student = run("rankcse[corpus=nli,teacher=run:simcse]")
-    (teacher,) = student.needs.values()
+    (teacher,) = run("rankcse[corpus=nli,teacher=run:simcse]").needs.values()
     assert teacher.corpus == "nli"
 
 
@@ -119,38 +92,34 @@ OWN = "has an encoder of its own kind; name another"
     [
         ("rankcse[teacher=run:untrained]", "'run:untrained' in .* is not trained; name a method"),
         ("published[model=run:simcse]", "is not trained, so it cannot use 'run:simcse'"),
-        ("rankcse[teacher=run:simcs]", "unknown method 'simcs'; did you mean 'simcse'"),
         ("rankcse[teacher=run:simcse on toy-brt]", "did you mean 'toy-bert'"),
         ("rankcse[teacher=run:promptbert]", f"needs a transformer .*, and 'promptbert' {OWN}"),
         ("rankcse[teacher=run:simcse+whitening]", OWN),
-        ("rankcse[teacher=run:simcse[dimension=8]]", OWN),
         ("rankcse[teacher=run:ct-bert]", "'ct-bert' has the pooler 'avg'; set teacher_pooler=avg"),
         ("rankcse[teacher=run:simcse,teacher_pooler=avg]", "set teacher_pooler=cls_before_pooler"),
         ("dclr[complement=run:simcse]", "with the pooler 'cls', and .*; name another"),
         ("diffcse[generator=run:simcse]", "'generator' in .* needs a masked language model"),
-        ('rankcse[teacher=""]', "holds no config.json"),
-        ("rankcse[teacher=Run:simcse]", "'Run:simcse' is neither a folder"),
         ("published[model=published]", "'published' is neither a folder, a model of the hub nor"),
     ],
 )
-def test_what_cannot_be_used_is_refused_when_planned(text: str, message: str) -> None:
+def test_what_cannot_be_used_is_refused_when_planned(text, message):
     with pytest.raises(UserError, match=message) as caught:
         suites.planned(suite(text))
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_with_the_pooler_that_is_asked_for_is_taken() -> None:
+def test_a_run_with_the_pooler_that_is_asked_for_is_taken():
     student = run("rankcse[teacher=run:ct-bert,teacher_pooler=avg]")
     assert [one.method for one in student.needs.values()] == ["ct-bert"]
     assert run("rankcse[gamma=0,teacher=run:promptbert]").needs == {}  # not used
 
 
-def test_a_run_is_impossible_where_one_that_it_needs_is() -> None:
+def test_a_run_is_impossible_where_one_that_it_needs_is():
     student = run("rankcse[teacher=run:sscl[layer=11]]")
     assert (student.skip or "").startswith("it needs run:sscl[layer=11]@official: layer")
 
 
-def test_a_plan_adds_needed_runs_and_puts_them_first() -> None:
+def test_a_plan_adds_needed_runs_and_puts_them_first():
     texts = [(one.method, one.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
     spelled = run(STUDENT).method
     everything = ("sts",)
@@ -166,22 +135,21 @@ def test_a_plan_adds_needed_runs_and_puts_them_first() -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_a_share_of_a_plan_has_what_its_runs_need(parts: int) -> None:
+def test_a_share_of_a_plan_has_what_its_runs_need(parts):
     """Fails if runs are dealt one by one."""
     listed = ["gs-infonce", STUDENT, "rankcse[ranking=listnet,teacher=run:simcse]"]
     plan = suites.plan(suite(*listed, seeds=[1, 2, 3]))
     shares = [plan.chosen(part=part + 1, parts=parts) for part in range(parts)]
-    assert sorted(one.id for share in shares for one in share) == sorted(
-        one.id for one in plan.runs
-    )
+    dealt = sorted(run.id for share in shares for run in share)
+    assert dealt == sorted(run.id for run in plan.runs)
     for share in shares:
-        ids = [one.id for one in share]
-        for place, one in enumerate(share):
-            assert {needed.id for needed in one.needs.values()} <= set(ids[:place])
+        ids = [run.id for run in share]
+        for place, student in enumerate(share):
+            assert {needed.id for needed in student.needs.values()} <= set(ids[:place])
 
 
-def test_chains_join_runs_that_share_a_need() -> None:
-    def of(name: str, **needs: PlannedRun) -> PlannedRun:
+def test_chains_join_runs_that_share_a_need():
+    def of(name, **needs):
         names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), name)
         return PlannedRun(**names, seed=1, needs=needs)
 

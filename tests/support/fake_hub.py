@@ -2,8 +2,7 @@
 
 It serves what huggingface_hub asks for: listings (`/api/.../revision/...`, `/api/.../tree/...`)
 and files (`/.../resolve/...`, HEAD and GET, with ETag, commit, size and ranges). Answers can fail
-in the ways of `Fault`. Plain files at any path (`raw`) stand in for other servers; `/moved/...`
-serves `/...`, as the target of redirects.
+in the ways of `Fault`. Plain files at any path (`raw`) stand in for other servers.
 """
 
 import hashlib
@@ -26,8 +25,8 @@ import tenacity.nap
 from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
 
-API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?")
-FILE = re.compile(r"(/datasets)?/([^/]+/[^/]+)/resolve/([^/]+|refs/pr/\d+)/(.+)")
+API = re.compile(r"/api/(?:models|(datasets))/([^/]+/[^/]+)/(?:revision|tree)/(.+)")
+FILE = re.compile(r"(?:/(datasets))?/([^/]+/[^/]+)/resolve/([^/]+|refs/pr/\d+)/(.+)")
 
 
 @dataclass
@@ -35,10 +34,9 @@ class Fault:
     """What is wrong with an answer."""
 
     status: int | None = None  # instead of the answer
-    headers: dict[str, str] = field(default_factory=dict)  # override the answer's own
-    sent: int | None = None  # bytes of the body after which the connection ends
-    reset: bool = False  # it ends by a reset
-    times: int | None = None  # number of answers with the fault, by default all
+    headers: dict[str, str] = field(default_factory=dict)  # besides the answer's own
+    sent: int | None = None  # bytes of the body after which the connection is reset
+    times: int = 1000  # number of answers with the fault
 
 
 @dataclass
@@ -50,9 +48,14 @@ class FakeHub:
     revisions: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)  # besides main
     raw: dict[str, bytes] = field(default_factory=dict)  # by path
     requests: list[str] = field(default_factory=list)
-    tokens: list[tuple[str, str]] = field(default_factory=list)  # host, and the token it got
-    served: dict[str, bytes] = field(default_factory=dict)  # by file name
+    served: dict[str, bytes] = field(default_factory=dict)  # by name, instead of what is listed
     faults: dict[str, Fault] = field(default_factory=dict)  # by file name, "listing" or "*"
+
+    def put(self, key: str, folder: Path) -> None:
+        files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+        self.repositories[key] = {
+            name.as_posix(): path.read_bytes() for name, path in files.items()
+        }
 
     def commit(self, key: str, revision: str = "main") -> str:
         """The commit of a revision: a digest of its files."""
@@ -60,18 +63,18 @@ class FakeHub:
         parts = b"".join(name.encode() + content for name, content in sorted(files.items()))
         return hashlib.sha1(parts).hexdigest()
 
-    def at(self, key: str, revision: str) -> dict[str, bytes] | None:
-        """The files at a branch or commit."""
+    def at(self, key: str, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        """The commit and the files of a branch or commit."""
         owned = {name: files for (owner, name), files in self.revisions.items() if owner == key}
-        branches = {"main": self.repositories[key]} | owned
-        commits = {self.commit(key, name): files for name, files in branches.items()}
-        return (branches | commits).get(revision)
+        for name, files in {"main": self.repositories[key], **owned}.items():
+            commit = self.commit(key, name)
+            if revision in (name, commit):
+                return commit, files
+        return None
 
     def fault(self, name: str) -> Fault:
         """The fault of the next answer about a file."""
         fault = self.faults.get(name) or self.faults.get("*") or Fault()
-        if fault.times is None:
-            return fault
         fault.times -= 1
         return fault if fault.times >= 0 else Fault()
 
@@ -81,7 +84,7 @@ def _entry(name: str, content: bytes) -> dict[str, Any]:
     sha = None if name.endswith(".json") else hashlib.sha256(content).hexdigest()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     lfs = {"oid": sha, "sha256": sha, "size": len(content), "pointerSize": 130}
-    return {"size": len(content), "oid": blob, "blobId": blob} | ({"lfs": lfs} if sha else {})
+    return {"size": len(content), "oid": blob} | ({"lfs": lfs} if sha else {})
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -98,68 +101,43 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append(f"{self.command} {path}")
-        self.hub.tokens.append((self.headers["Host"], self.headers.get("Authorization", "")))
-        moved = path.startswith("/moved/")
-        path = path.removeprefix("/moved")
-        listing = API.fullmatch(path)
-        name = "listing" if listing else path.rsplit("/", 1)[-1]
-        fault = Fault() if moved else self.hub.fault(name)
-        file = FILE.fullmatch(path)
-        if fault.status and not (file and fault.status == 302):  # a redirect has a file's headers
-            return self._answer(fault.status, b"{}", {}, fault)
-        if listing:
-            kind, repository, what, revision = listing.groups()
-            key = f"datasets/{repository}" if kind == "datasets" else repository
-            return self._list(key, what, revision or "main", fault)
-        if file:
-            dataset, repository, revision, name = file.groups()
-            key = f"datasets/{repository}" if dataset else repository
-            return self._file(key, revision, name, fault)
-        if path in self.hub.raw:
-            return self._content(name, self.hub.raw[path], {}, fault)
-        return self._answer(404, b"{}", {}, Fault())
-
-    def _files(self, key: str, revision: str) -> dict[str, bytes] | None:
-        if key not in self.hub.repositories:
-            self._answer(404, b"{}", {"X-Error-Code": "RepoNotFound"}, Fault())
-        elif (files := self.hub.at(key, revision)) is None:
-            self._answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, Fault())
-        else:
-            return files
-        return None
-
-    def _list(self, key: str, what: str | None, revision: str, fault: Fault) -> None:
-        content = self._files(key, revision)
-        if content is None:
-            return
-        entries = {name: _entry(name, content) for name, content in content.items()}
-        listing: Any = [{"type": "file", "path": name} | each for name, each in entries.items()]
-        if what != "tree":
-            siblings = [{"rfilename": name} | each for name, each in entries.items()]
-            names = ["main", *(name for owner, name in self.hub.revisions if owner == key)]
-            branch = next(name for name in names if self.hub.at(key, name) is content)
-            commit, repository = self.hub.commit(key, branch), key.removeprefix("datasets/")
-            listing = {"id": repository, "sha": commit, "siblings": siblings}
-        self._answer(200, json.dumps(listing).encode(), {}, fault)
-
-    def _file(self, key: str, revision: str, name: str, fault: Fault) -> None:
-        files = self._files(key, revision)
-        if files is None:
-            return
-        headers = {"X-Repo-Commit": self.hub.commit(key) if revision == "main" else revision}
-        if name not in files:
-            return self._answer(404, b"", headers | {"X-Error-Code": "EntryNotFound"}, Fault())
-        entry = _entry(name, files[name])
-        etag = entry["lfs"]["sha256"] if "lfs" in entry else entry["oid"]
-        headers |= {"ETag": f'"{etag}"', "X-Linked-Size": str(len(files[name]))}
+        listing, file = API.fullmatch(path), FILE.fullmatch(path)
+        fault = self.hub.fault("listing" if listing else path.rsplit("/", 1)[-1])
         if fault.status:
-            return self._answer(fault.status, b"", headers, fault)
-        self._content(name, files[name], headers, fault)
+            self._answer(fault.status, b"{}", {}, fault)
+        elif listing or file:
+            self._repository(*(listing or file).groups(), fault=fault)  # type: ignore[union-attr]
+        elif path in self.hub.raw:
+            self._answer(200, self.hub.raw[path], {}, fault)
+        else:
+            self._missing("EntryNotFound")
 
-    def _content(self, name: str, announced: bytes, headers: dict[str, str], fault: Fault) -> None:
-        content = self.hub.served.get(name, announced)
-        headers = {**headers, "Accept-Ranges": "bytes"}
-        status, start = 200, 0
+    def _missing(self, what: str) -> None:
+        self._answer(404, b"{}", {"X-Error-Code": what}, Fault())
+
+    def _repository(
+        self, kind: str | None, name: str, revision: str, file: str = "", *, fault: Fault
+    ) -> None:
+        key = f"{kind}/{name}" if kind else name
+        if key not in self.hub.repositories:
+            return self._missing("RepoNotFound")
+        found = self.hub.at(key, revision)
+        if found is None:
+            return self._missing("RevisionNotFound")
+        commit, files = found
+        if not file:
+            listing: Any = {"id": name, "sha": commit}
+            if "/tree/" in self.path:
+                paths = [(path, _entry(path, content)) for path, content in files.items()]
+                listing = [{"type": "file", "path": path, **entry} for path, entry in paths]
+            return self._answer(200, json.dumps(listing).encode(), {}, fault)
+        if file not in files:
+            return self._missing("EntryNotFound")
+        entry = _entry(file, files[file])
+        etag = entry["lfs"]["sha256"] if "lfs" in entry else entry["oid"]
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
+        headers["X-Linked-Size"] = str(len(files[file]))
+        content, status, start = self.hub.served.get(file, files[file]), 200, 0
         if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
             status, start = 206, int(match[1])
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
@@ -168,15 +146,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, body: bytes, headers: dict[str, str], fault: Fault) -> None:
         self.send_response(status)
         for header, value in {"Content-Length": str(len(body)), **headers, **fault.headers}.items():
-            if value:
-                self.send_header(header, value)
+            self.send_header(header, value)
         self.end_headers()
         if self.command == "HEAD":
             return
         self.wfile.write(body[: fault.sent])
-        if fault.sent is not None:
+        if fault.sent is not None:  # closing with a linger time of 0 sends RST
             self.close_connection = True
-        if fault.reset:  # closing with a linger time of 0 sends RST
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
 
@@ -209,9 +185,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     environment = {"SENTBENCH_CACHE": folder / "cache", "HF_HUB_CACHE": folder / "models"}
     for name, value in (environment | {"HF_HUB_OFFLINE": 0, "HF_HUB_DISABLE_XET": 1}).items():
         monkeypatch.setenv(name, str(value))
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("BENCH_DATA", "BENCH_MODELS"):
+    for name in ("HF_TOKEN", "TRANSFORMERS_OFFLINE", "BENCH_DATA", "BENCH_MODELS"):
         monkeypatch.delenv(name, raising=False)
     # huggingface_hub reads the environment when it is imported.
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "models"))
