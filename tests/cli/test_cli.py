@@ -1,6 +1,7 @@
 """Commands end to end: whole files, outcomes as results, and what the machine cannot do as one
 sentence; in a folder, an environment and a terminal that are not those of the project."""
 
+import errno
 import io
 import math
 import os
@@ -80,16 +81,6 @@ def test_a_skipped_run_says_why(job):
     assert provenance["outcome"] == {"status": "skipped", "reason": reason}
 
 
-def test_full_memory_in_a_scoring_is_a_sentence(job, monkeypatch, capsys):
-    def full(*_):
-        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
-
-    monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
-    assert job("word-overlap") == (2,)
-    said = "memory is full (CUDA out of memory); free some or use a larger device, then run"
-    assert f"error: {said} the same command again to continue" in capsys.readouterr().err
-
-
 def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -98,16 +89,31 @@ def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, ca
     assert "/nope does not exist" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "resumes"), [("job", True), ("render", False)])
-def test_an_interrupt_says_whether_work_is_kept(command, resumes, monkeypatch, capsys):
+AGAIN = "run the same command again"
+RESUMES = f"{AGAIN} to continue from what is finished"
+FULL = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "status", "said"),
+    [
+        ("job", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {RESUMES}"),
+        ("render", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {AGAIN}"),
+        ("evaluate", OSError(errno.ENOSPC, "No space left on device"), 2,
+         f"error: No space left on device; free some space and {RESUMES}"),
+        ("render", PermissionError(errno.EACCES, "Permission denied", "out"), 2,
+         "error: out: Permission denied; name another file or folder"),
+        ("job", FULL, 2, "error: memory is full (CUDA out of memory); free some or use a larger "
+         f"device, then {RESUMES}"),
+    ],
+)  # fmt: skip
+def test_what_stops_a_command_is_one_sentence(command, error, status, said, monkeypatch, capsys):
     def stop(words):
-        raise Stopped("SIGTERM")
+        raise error
 
     monkeypatch.setattr("bench.cli.program.run", stop)
-    assert main([command]) == 75
-    error = capsys.readouterr().err
-    assert error.startswith("stopped by SIGTERM; run the same command again")
-    assert ("continue from what is finished" in error) == resumes
+    assert main([command]) == status
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 # Surroundings
