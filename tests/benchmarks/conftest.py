@@ -1,9 +1,5 @@
 """Benchmarks are collected only where they run (`make bench`): a speed needs a quiet machine."""
 
-from pathlib import Path
 
-import pytest
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+def pytest_ignore_collect(collection_path, config):
     return True if config.getoption("benchmark_disable") else None

@@ -7,9 +7,7 @@ beside a busy process, in turn.
 import os
 import subprocess
 import sys
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ import subprocess, sys, time
 import bench.cli  # before torch, as every command
 import torch
 from itertools import count
+from pathlib import Path
 from bench.datasets.corpora import read_sentences
 from bench.models.encoder import TransformerEncoder
 from bench.models.packed_forward import Batch, forward
@@ -33,7 +32,7 @@ what, threads, corpus, seconds, rounds = sys.argv[1:]
 torch.set_num_threads(int(threads))
 model, tokenizer = load_backbone(backbone("toy-bert").folder())
 encoder = TransformerEncoder(model, tokenizer, "avg")
-tokens = encoder.tokenize(read_sentences(corpus, 4096))
+tokens = encoder.tokenize(read_sentences(Path(corpus), 4096))
 batches = [Batch.of(tokens[start : start + 64] * 2, 0) for start in range(0, len(tokens), 64)]
 optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
@@ -68,12 +67,12 @@ for _ in range(int(rounds)):
 
 
 @pytest.mark.parametrize("what", LEAST)
-def test_beside_a_busy_core(benchmark: Any, what: str, world: Path) -> None:
+def test_beside_a_busy_core(benchmark, what, world):
     names = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMP_SPINCOUNT")
     inherited = {name: value for name, value in os.environ.items() if name not in names}
-    found: dict[str, tuple[float, float]] = {}
+    found = {}
 
-    def side(name: str, threads: int, **environment: str) -> None:
+    def side(name, threads, **environment):
         words = [what, str(threads), str(world / "world.txt"), str(SECONDS), str(ROUNDS)]
         told = {"env": inherited | environment, "stdout": subprocess.PIPE, "text": True}
         done = subprocess.run([sys.executable, "-c", SIDE, *words], check=True, **told)
@@ -81,13 +80,12 @@ def test_beside_a_busy_core(benchmark: Any, what: str, world: Path) -> None:
         alone, beside = map(median, zip(*rows, strict=True))
         found[name] = alone, beside
 
-    def sides() -> None:
+    def sides():
         side("one thread", 1)
         side("two threads, spinning", 2, OMP_WAIT_POLICY="active")
         side("two threads", 2)
 
     benchmark.pedantic(sides, rounds=1)
-    benchmark.extra_info |= found
     print(f"\n{what}, items a second: alone, beside a busy process; load {os.getloadavg()[0]:.1f}")
     for name, speeds in found.items():
         print(f"{name:24}{speeds[0]:9.0f}{speeds[1]:9.0f}")

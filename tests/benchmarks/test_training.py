@@ -5,13 +5,10 @@ steps; here each side takes fewer steps and selects after the last, which gives 
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 import pytest
 import torch
@@ -34,42 +31,26 @@ EVERY = 125  # steps between two official selections
 CASES = {"toy-bert": (60, 3, 1e-3), "wiki-minilm": (20, 1, 3e-5)}
 LAST = 5  # steps whose losses are compared
 # Losses, and dev scores in points, by which sides with draws of their own may differ.
-APART = (0.06, 5.0)
+APART = {"loss": 0.06, "dev": 5.0}
 
 
-@dataclass
-class Cost:
-    step: float
-    selection: float
-    step_busy: float  # the same of the processor, which another program's load hardly changes
-    selection_busy: float
-    loss: float
-    dev: float
-
-    def cycle(self, busy: bool = False) -> float:
-        """Seconds of what lies between the ends of two official selections."""
-        if busy:
-            return EVERY * self.step_busy + self.selection_busy
-        return EVERY * self.step + self.selection
-
-
-COSTS: dict[tuple[str, str], dict[str, Cost]] = {}
+COSTS = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def report() -> Iterator[None]:
+def report():
+    """A cycle is what lies between the ends of two official selections."""
     yield
+    names = ("s a step", "selection", "125 + 1", "times ours", "loss", "dev")
     for (name, precision), sides in COSTS.items():
-        names = ["s a step", "selection", "125 + 1", "times ours", "processor s", "times ours"]
-        print(f"\n{name}, {precision:20}", *(f"{cell:>11}" for cell in (*names, "loss", "dev")))
-        ours = sides["ours"]
+        print(f"\n{name}, {precision:20}", *(f"{cell:>11}" for cell in names))
+        cycles = {side: EVERY * cost["step"] + cost["selection"] for side, cost in sides.items()}
         for side, cost in sides.items():
-            if cost.selection > 0:
-                times = cost.cycle() / ours.cycle(), cost.cycle(True) / ours.cycle(True)
-            else:  # steps alone are compared
-                times = cost.step / ours.step, cost.step_busy / ours.step_busy
-            found = (cost.step, cost.selection, cost.cycle(), times[0], cost.step_busy, times[1])
-            print(f"{side:30}", *(f"{number:11.3f}" for number in (*found, cost.loss, cost.dev)))
+            times = cycles[side] / cycles["ours"]
+            if not cost["selection"]:  # steps alone are compared
+                times = cost["step"] / sides["ours"]["step"]
+            found = cost["step"], cost["selection"], cycles[side], times, cost["loss"], cost["dev"]
+            print(f"{side:30}", *(f"{number:11.3f}" for number in found))
     print(f"threads {THREADS}; medians of sides in turn; load {os.getloadavg()[0]:.1f}")
 
 
@@ -84,18 +65,11 @@ class Case:
     suite: Path
 
 
-@pytest.fixture(scope="module")
-def toy(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """The shipped toy backbone on the embedded world."""
-    suite = tmp_path_factory.mktemp("suite")
-    folder = backbone("toy-bert").folder()
-    return Case("toy-bert", folder, world / "world.txt", world, suite)
-
-
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+def case(request, world, tmp_path):
     if request.param == "toy-bert":
-        return request.getfixturevalue("toy")
+        folder = backbone("toy-bert").folder()
+        return Case("toy-bert", folder, world / "world.txt", world, tmp_path)
     data, models = (Path(os.environ.get(name, "unset")) for name in ("BENCH_DATA", "BENCH_MODELS"))
     if not (models / request.param).is_dir():
         pytest.skip(f"BENCH_MODELS holds no {request.param}")
@@ -103,9 +77,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return Case(request.param, models / request.param, corpus, data, tmp_path)
 
 
-def ours(
-    case: Case, setting: rivals.Setting, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> rivals.Training:
+def ours(case, setting, folder, monkeypatch):
     recipe = {
         "sentences": len(setting.sentences),
         "learning_rate": setting.rate,
@@ -118,7 +90,7 @@ def ours(
     run = resolve("simcse", **inputs, seed=setting.seed, recipe=recipe)
     training, write = rivals.Training(), Log.write
 
-    def noted(log: Log, row: dict[str, Any]) -> None:
+    def noted(log, row):
         write(log, row)
         training.losses.append(row["loss"])
         training.end("dev" in row)
@@ -132,9 +104,7 @@ def ours(
 
 @pytest.mark.usefixtures("global_state")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_against_what_people_use(
-    benchmark: Any, case: Case, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_against_what_people_use(benchmark, case, precision, tmp_path, monkeypatch):
     if precision == "bfloat16" and not torch.cpu.get_capabilities().get("avx512_bf16"):
         pytest.skip("this processor has no products in bfloat16")
     torch.set_num_threads(THREADS)
@@ -143,40 +113,33 @@ def test_against_what_people_use(
     found = {"plain recipe": [], "sentence-transformers": [], "ours": []}
     seeds = iter(range(1, rounds + 1))
 
-    def others() -> tuple[tuple[rivals.Setting], dict[str, Any]]:
+    def others():
         inputs = case.backbone, sentences, case.data
         setting = rivals.Setting(*inputs, rate, precision, seed=next(seeds))
         found["plain recipe"].append(rivals.plain_recipe(setting))
         found["sentence-transformers"].append(rivals.sentence_transformers(setting))
         return (setting,), {}
 
-    def own(setting: rivals.Setting) -> None:
+    def own(setting):
         folder = tmp_path / str(setting.seed)
         found["ours"].append(ours(case, setting, folder, monkeypatch))
 
     benchmark.pedantic(own, setup=others, rounds=rounds)
-    COSTS[case.name, precision] = {side: cost(trainings) for side, trainings in found.items()}
-    benchmark.extra_info |= {side: vars(each) for side, each in COSTS[case.name, precision].items()}
+    costs = {side: cost(trainings) for side, trainings in found.items()}
+    COSTS[case.name, precision] = costs
     # Speed that is bought with another training would be none.
-    for place, limit in enumerate(APART):
-        values = [(each.loss, each.dev)[place] for each in COSTS[case.name, precision].values()]
-        assert max(values) - min(values) < limit, values
-    for each in chain(*found.values()):
-        assert fmean(each.losses[-LAST:]) < each.losses[0] / 2
+    for name, limit in APART.items():
+        values = [each[name] for each in costs.values()]
+        assert max(values) - min(values) < limit, (name, values)
+    for training in chain(*found.values()):
+        assert fmean(training.losses[-LAST:]) < training.losses[0] / 2
 
 
-def cost(trainings: list[rivals.Training]) -> Cost:
+def cost(trainings):
     """Medians over rounds; a loss is the mean of a training's last ones."""
-
-    def middle(value: Any) -> float:
-        return median(map(value, trainings))
-
-    selects = any(end[2] for end in trainings[0].ends)
-    return Cost(
-        step=middle(rivals.Training.step),
-        selection=middle(rivals.Training.selection) if selects else 0.0,
-        step_busy=middle(partial(rivals.Training.step, busy=True)),
-        selection_busy=middle(partial(rivals.Training.selection, busy=True)) if selects else 0.0,
-        loss=middle(lambda each: fmean(each.losses[-LAST:])),
-        dev=middle(lambda each: each.dev),
-    )
+    return {
+        "step": median(training.step() for training in trainings),
+        "selection": median(training.selection() for training in trainings),
+        "loss": median(fmean(training.losses[-LAST:]) for training in trainings),
+        "dev": median(training.dev for training in trainings),
+    }

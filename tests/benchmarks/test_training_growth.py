@@ -2,16 +2,13 @@
 
 Backbones have random weights. The floor is that of the matrix products alone, at the rate of a
 product that does nothing else; it and the ratio are in processor's seconds, which other programs
-hardly change. Written to results/benchmarks/.
+hardly change.
 """
 
 import os
 import time
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,7 +18,6 @@ from bench.models.packed_forward import forward_flop
 from bench.runs.resolve import resolve
 from bench.training.checkpoint import Log
 from bench.training.loop import train
-from bench.utils.files import write_text
 from tests.conftest import _bert_tokenizer, make_sentences
 
 THREADS = 2
@@ -33,23 +29,17 @@ CURVES = {
     "width": [64, 128, 256, 384],
 }
 POINTS = [(axis, value) for axis, values in CURVES.items() for value in values]
-ROOT = Path(__file__).parents[2]
-ROWS: list[dict[str, Any]] = []
+ROWS = []
 
 
 @pytest.fixture(scope="module", autouse=True)
-def report() -> Iterator[None]:
+def report():
     yield
-    if not ROWS:
-        return
-    table = pd.DataFrame(ROWS).to_csv(index=False, float_format="%.4g", lineterminator="\n")
-    write_text(ROOT / "results" / "benchmarks" / "training-growth.csv", table)
-    for line in ("", *table.splitlines()):
-        print("".join(f"{cell:>13}" for cell in line.split(",")))
+    print("\n" + pd.DataFrame(ROWS).to_string(index=False, float_format="%.4g"))
     print(f"threads {THREADS}, load {os.getloadavg()[0]:.1f}; beside the axis: {BASE}")
 
 
-def backbone(folder: Path, layers: int, width: int) -> Any:
+def backbone(folder, layers, width):
     """A BERT of this shape with random weights, its tokenizer beside it; its configuration."""
     from transformers import BertConfig, BertModel
 
@@ -64,7 +54,7 @@ def backbone(folder: Path, layers: int, width: int) -> Any:
     return config, tokenizer
 
 
-def speed(rows: int, width: int) -> float:
+def speed(rows, width):
     """Floating-point operations a processor's second of a layer's first feed-forward product."""
     a, b = torch.randn(rows, width), torch.randn(width, 4 * width)
     a @ b
@@ -77,7 +67,7 @@ def speed(rows: int, width: int) -> float:
 
 @pytest.mark.usefixtures("global_state")
 @pytest.mark.parametrize(("axis", "value"), POINTS)
-def test_growth(benchmark, axis: str, value: int, tmp_path: Path, tiny_data: Path, monkeypatch):
+def test_growth(benchmark, axis, value, tmp_path, tiny_data, monkeypatch):
     at = BASE | {axis: value}
     config, tokenizer = backbone(tmp_path / "random-bert", at["layers"], at["width"])
     corpus = tmp_path / "corpus.txt"
@@ -87,10 +77,9 @@ def test_growth(benchmark, axis: str, value: int, tmp_path: Path, tiny_data: Pat
     recipe |= {"threads": THREADS}
     inputs = {"corpus": str(corpus), "data": str(tiny_data), "seed": 1, "recipe": recipe}
     run = resolve("simcse", backbone_name=str(tmp_path / "random-bert"), **inputs)
-    ends: list[tuple[float, float]] = []
-    write = Log.write
+    ends, write = [], Log.write
 
-    def noted(log: Log, row: dict[str, Any]) -> None:
+    def noted(log, row):
         write(log, row)
         ends.append((time.perf_counter(), time.process_time()))
 
@@ -105,6 +94,4 @@ def test_growth(benchmark, axis: str, value: int, tmp_path: Path, tiny_data: Pat
     least = 3 * forward_flop(config, lengths, True) / len(ends) / speed(round(tokens), at["width"])
     row = {"axis": axis, "value": value, "tokens": round(tokens), "step_ms": 1e3 * step}
     row |= {"processor_ms": 1e3 * busy, "token_us": 1e6 * busy / tokens}
-    row |= {"floor_ms": 1e3 * least, "ratio": busy / least, "whole_s": ends[-1][0] - ends[0][0]}
-    ROWS.append(row)
-    benchmark.extra_info |= ROWS[-1]
+    ROWS.append(row | {"floor_ms": 1e3 * least, "ratio": busy / least})

@@ -61,24 +61,23 @@ class Setting:
 class Training:
     """What one training took and came to."""
 
-    # At each step's end: seconds, the processor's seconds, whether it had selected.
-    ends: list[tuple[float, float, bool]] = field(default_factory=list)
+    ends: list[tuple[float, bool]] = field(default_factory=list)  # of steps; whether it selected
     losses: list[float] = field(default_factory=list)
     dev: float = float("nan")  # mean Spearman x 100 on the dev sets at the end
 
     def end(self, selected: bool = False) -> None:
-        self.ends.append((time.perf_counter(), time.process_time(), selected))
+        self.ends.append((time.perf_counter(), selected))
 
-    def step(self, busy: bool = False) -> float:
-        """Seconds of a step without selection, the median but for the first; or the processor's."""
-        return median(self._seconds(False, busy))
+    def step(self) -> float:
+        """Seconds of a step without selection, the median but for the first."""
+        return median(
+            end - start for (start, _), (end, selects) in pairwise(self.ends) if not selects
+        )
 
-    def selection(self, busy: bool = False) -> float:
-        """Seconds of a selection."""
-        return median(self._seconds(True, busy)) - self.step(busy)
-
-    def _seconds(self, selected: bool, busy: bool) -> list[float]:
-        return [b[busy] - a[busy] for a, b in pairwise(self.ends) if b[2] == selected]
+    def selection(self) -> float:
+        """Seconds of a selection, 0 if there was none."""
+        found = [end - start for (start, _), (end, selects) in pairwise(self.ends) if selects]
+        return median(found) - self.step() if found else 0.0
 
 
 def arguments(setting: Setting, folder: str, **others: Any) -> dict[str, Any]:

@@ -1,161 +1,161 @@
-"""Commands end to end: files are written completely or not, and what the machine cannot do is one
-sentence."""
+"""Commands end to end: whole files, outcomes as results, and what the machine cannot do as one
+sentence; in a folder, an environment and a terminal that are not those of the project."""
 
 import errno
-import json
+import io
 import math
 import os
-from collections.abc import Callable
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench.cli import main
 from bench.datasets.tasks import STS_TASKS, average
+from bench.models.load import load_encoder
 from bench.results.records import read_scores
+from bench.utils.errors import UserError
 from bench.utils.interrupts import Stopped
 from methods.simcse import SimCSE
 from tests.support.tiny_suite import job_words
 
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "bench"]
+
 
 @pytest.fixture
-def job(tiny_bert, tiny_data, tiny_corpus, tmp_path) -> Callable[..., int]:
-    """Train and score a method on the tiny backbone, in two jobs; the suite is tmp_path/suite."""
+def job(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    """Train and score a method on the tiny backbone, in two jobs: status and what was written."""
 
-    def run(method: str) -> int:
+    def run(method):
         words = job_words(method, tiny_bert, tiny_data, tiny_corpus)
         words += ["--suite", str(tmp_path / "suite"), "--stages"]
-        return main([*words, "train"]) or main([*words, "score"])
+        status = main([*words, "train"]) or main([*words, "score"])
+        return status, *map(read_scores, (tmp_path / "suite").glob("scores/*"))
 
     return run
 
 
-@pytest.fixture
-def evaluate(tiny_bert, tiny_data) -> Callable[..., int]:
-    """Evaluate the tiny backbone."""
-
-    def run(out: Path, *words: str) -> int:
-        common = ["--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]
-        return main(["evaluate", str(tiny_bert), *common, *words])
-
-    return run
-
-
-def test_evaluate_prints_a_table_and_writes_records(evaluate, tmp_path, capsys):
+def test_evaluate_prints_a_table_and_writes_records(tiny_bert, tiny_data, tmp_path, capsys):
     out = tmp_path / "scores.json"
-    assert evaluate(out) == 0
+    words = ["--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]
+    assert main(["evaluate", str(tiny_bert), *words]) == 0
     provenance, records = read_scores(out)
     by_cell = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
     assert {task for task, split, _ in by_cell if split == "test"} == {*STS_TASKS, "Avg"}
     assert {task for task, split, _ in by_cell if split == "dev"} == {"STS-B", "SICK-R"}
     assert {a for task, _, a in by_cell if task == "STS12"} == {"all", "mean", "wmean"}
-    assert by_cell["Avg", "test", "all"] == average(
-        [by_cell[task, "test", "all"] for task in STS_TASKS]
-    )
+    values = [by_cell[task, "test", "all"] for task in (*STS_TASKS, "Avg")]
+    assert values[-1] == average(values[:-1])
     assert provenance["data"]["name"] == "tiny"
-    assert provenance["encoder"].startswith("transformer-")
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0].split() == [*STS_TASKS, "Avg"]
-    assert printed[1].split()[:2] == ["spearman", "test"]
-    values = [f"{by_cell[task, 'test', 'all']:.2f}" for task in (*STS_TASKS, "Avg")]
-    assert printed[1].split()[2:] == values
+    names, row = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
+    assert names == [*STS_TASKS, "Avg"]
+    assert row == ["spearman", "test", *(f"{value:.2f}" for value in values)]
 
 
 def test_train_then_score_leaves_whole_files(job, tmp_path):
-    suite = tmp_path / "suite"
-    assert job("gs-infonce+is-cse") == 0
-    (trained,), (scores,) = (suite / "trained").iterdir(), (suite / "scores").iterdir()
-    assert trained.name == scores.name
-    provenance, records = read_scores(scores)
-    assert provenance["outcome"]["status"] == "finished"
-    assert {record["method"] for record in records} == {"gs-infonce+is-cse"}
-    assert {record["seed"] for record in records} == {1}
-    assert not list(suite.rglob("*.part"))
-    lines = (suite / "runs" / scores.stem / "log.jsonl").read_text().splitlines()
-    log = [json.loads(line) for line in lines]
-    assert [row["step"] for row in log] == [1, 2, 3, 4, 5, 6]
-    assert [bool(row.get("dev")) for row in log] == [False, True] * 3
-
-
-def test_a_diverged_run_is_recorded_and_scored_as_such(job, tmp_path, monkeypatch):
-    def loss(self, views, step):
-        return views.vectors[0].sum() * math.nan
-
-    monkeypatch.setattr(SimCSE, "loss", loss)
-    assert job("simcse") == 0
-    provenance, records = read_scores(next((tmp_path / "suite" / "scores").iterdir()))
-    assert records == []
-    assert provenance["outcome"]["status"] == "diverged"
-    assert provenance["outcome"]["step"] == 1
-    assert "nan" in provenance["outcome"]["reason"]
-    assert len(provenance["outcome"]["sentences"]) == 8
-
-
-def test_full_memory_in_a_scoring_is_a_sentence(job, monkeypatch, capsys):
-    def full(*_: object) -> None:
-        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
-
-    monkeypatch.setattr("bench.stages.jobs.score_encoder", full)
-    assert job("word-overlap") == 2
-    said = "memory is full (CUDA out of memory); free some or use a larger device, then run"
-    assert f"error: {said} the same command again to continue" in capsys.readouterr().err
-
-
-def test_a_skipped_run_says_why(job, tmp_path):
-    assert job("sscl[layer=11]") == 0
-    provenance, records = read_scores(next((tmp_path / "suite" / "scores").iterdir()))
-    reason = "layer 11 is not an intermediate layer of a backbone with 4 layers"
-    assert (records, provenance["outcome"]) == ([], {"status": "skipped", "reason": reason})
-
-
-def test_the_bare_command_prints_the_help(capsys):
-    assert main([]) == 2
-    bare = capsys.readouterr()
-    assert bare.out == ""
-    assert main(["--help"]) == 0
-    assert capsys.readouterr().out == bare.err
-    assert "COMMAND --help shows the arguments of a command" in bare.err
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_no_permission_is_one_sentence(evaluate, tmp_path, capsys):
-    (tmp_path / "locked").mkdir(mode=0o555)
-    out = tmp_path / "locked" / "x.json"
-    assert evaluate(out) == 2
-    assert "ermission denied" in capsys.readouterr().err
-
-
-def test_a_full_disk_is_one_sentence(evaluate, tmp_path, capsys, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("bench.evaluation.scoring.VectorStore._append", full)
-    assert evaluate(tmp_path / "scores.json", "--tasks", "STS-B") == 2
-    assert capsys.readouterr().err.endswith(
-        "No space left on device; free some space and "
-        "run the same command again to continue from what is finished\n"
+    status, (provenance, records) = job("gs-infonce+is-cse")
+    assert (status, provenance["outcome"]["status"]) == (0, "finished")
+    assert {(row["method"], row["seed"]) for row in records} == {("gs-infonce+is-cse", 1)}
+    (trained,), (scores,) = (
+        (tmp_path / "suite" / kind).iterdir() for kind in ("trained", "scores")
     )
+    assert trained.name == scores.name
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):
+    monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * math.nan)
+    status, (provenance, records) = job("simcse")
+    outcome = provenance["outcome"]
+    assert (status, records, outcome["status"], outcome["step"]) == (0, [], "diverged", 1)
+    assert "nan" in outcome["reason"]
+    assert len(outcome["sentences"]) == 8
+
+
+def test_a_skipped_run_says_why(job):
+    status, (provenance, records) = job("sscl[layer=11]")
+    reason = "layer 11 is not an intermediate layer of a backbone with 4 layers"
+    assert (status, records) == (0, [])
+    assert provenance["outcome"] == {"status": "skipped", "reason": reason}
 
 
 def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
-    for words, told in (
-        (["/nope"], "/nope does not exist"),
-        (["x/y", "--pooler", "foo"], "unknown pooler 'foo'"),
-    ):
-        assert main(["evaluate", *words, "--out", str(tmp_path / "o.json")]) == 2
-        assert told in capsys.readouterr().err
+    assert main(["evaluate", "/nope", "--out", str(tmp_path / "o.json")]) == 2
+    assert "/nope does not exist" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "resumes"), [("job", True), ("render", False)])
-def test_an_interrupt_says_whether_work_is_kept(command, resumes, monkeypatch, capsys):
-    def stop(words: list[str]) -> None:
-        raise Stopped("SIGTERM")
+AGAIN = "run the same command again"
+RESUMES = f"{AGAIN} to continue from what is finished"
+FULL = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has")
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "status", "said"),
+    [
+        ("job", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {RESUMES}"),
+        ("render", Stopped("SIGTERM"), 75, f"stopped by SIGTERM; {AGAIN}"),
+        ("evaluate", OSError(errno.ENOSPC, "No space left on device"), 2,
+         f"error: No space left on device; free some space and {RESUMES}"),
+        ("render", PermissionError(errno.EACCES, "Permission denied", "out"), 2,
+         "error: out: Permission denied; name another file or folder"),
+        ("job", FULL, 2, "error: memory is full (CUDA out of memory); free some or use a larger "
+         f"device, then {RESUMES}"),
+    ],
+)  # fmt: skip
+def test_what_stops_a_command_is_one_sentence(command, error, status, said, monkeypatch, capsys):
+    def stop(words):
+        raise error
 
     monkeypatch.setattr("bench.cli.program.run", stop)
-    assert main([command]) == 75
-    error = capsys.readouterr().err
-    assert error.startswith("stopped by SIGTERM; run the same command again")
-    assert ("continue from what is finished" in error) == resumes
+    assert main([command]) == status
+    assert capsys.readouterr().err == f"{said}\n"
+
+
+# Surroundings
+
+
+def test_a_folder_named_methods_hides_nothing(tmp_path):
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "methods" / "__init__.py").write_text("raise SystemExit('not these')\n")
+    words = ["plan", "--suite", "smoke", "--out", "plan.json"]
+    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True}
+    done = subprocess.run([*COMMAND, *words], cwd=tmp_path, **options)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("own", [None, "active"])
+def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
+    code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
+    given = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    given |= {"PYTHONPATH": str(ROOT)} | ({"OMP_WAIT_POLICY": own} if own else {})
+    printed = subprocess.check_output([sys.executable, "-c", code], env=given, text=True).split()
+    assert printed[0] == (own or "passive")
+    assert "torch" not in printed  # which loads OpenMP
+
+
+def test_a_wrong_folder_of_models_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
+        load_encoder("my-bert", pooler="avg")
+
+
+def test_a_character_that_the_terminal_lacks_is_escaped(monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr("bench.cli.program.run", lambda words: print("± 1 ≈") or 0)
+    assert main(["audit"]) == 0
+    terminal.flush()
+    assert terminal.buffer.getvalue() == b"\xb1 1 \\u2248\n"
+
+
+def test_a_reader_that_ends_early_is_no_error():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*COMMAND, "audit"], cwd=ROOT, **pipes)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 141

@@ -6,7 +6,6 @@ A mistake is a command line, or the content of a configuration that `plan` reads
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -19,33 +18,22 @@ CONFIG = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"],
 CONFIG |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}
 TEXT = yaml.safe_dump(CONFIG)
 RUN = ["--backbone", "toy-bert", "--corpus", "world", "--data", "world", "--suite", "s"]
-OUT = ["--suite", "s", "--out", "o"]
 EVALUATE = ["evaluate", TOY, "--data", "mydata", "--out", "o.json"]
 ROW = ["gs-infonce-v2", "Table 2", "--row"]
 
-CONFIGURATIONS: list[tuple[Any, ...]] = [
+CONFIGURATIONS = [
     ({"sedes": [1]}, "suite.yaml: unknown key 'sedes'; did you mean 'seeds'?"),
     ({"methods": None}, "suite.yaml: 'methods' is missing"),
     ({"methods": [{"method": "simcse", "seed": [1]}]}, "methods.0: unknown key 'seed'", "'seeds'?"),
-    ({"encoders": [{"model": "x", "pool": "avg"}]}, "encoders.0: unknown key 'pool'", "'pooler'?"),
-    ({"backbones": {"toy-bert": {"seed": [1]}}}, "backbones.toy-bert: unknown key", "'seeds'?"),
     ({"methods": ["simsce"]}, "unknown method 'simsce'; did you mean 'simcse'?", "BENCH_METHODS"),
-    ({"methods": ["simcse+is-csee"]}, "unknown method 'is-csee'; did you mean 'is-cse'?"),
     ({"methods": ["simcse@offical"]}, "unknown setting 'offical' in", "did you mean 'official'?"),
-    ({"methods": ["word-noise@official"]}, "has no released code", "can only be '@paper'"),
     ({"methods": ["untrained+is-cse"]}, "'untrained' is not trained, so nothing can be added"),
     ({"methods": ["simcse[temprature=1]"]}, "unknown key 'temprature' of", "'temperature'?"),
     ({"methods": ["simcse[temperature=-1]"]}, "temperature", "0", "not '-1'"),
-    ({"methods": ["is-cse[group=knnn]"]}, "'group'", "knn", "kmeans", "not 'knnn'"),
     ({"recipe": {"learning_rat": 1}}, "recipe: unknown key 'learning_rat'", "'learning_rate'?"),
     ({"recipe": {"batch_size": "many"}}, "'recipe.batch_size' should be a", "not 'many'"),
-    ({"recipe": {"pooler": "cls_mpl"}}, "'recipe.pooler'", "did you mean 'cls_mlp'?"),
     ({"tasks": ["STS17"]}, "unknown task 'STS17'; did you mean 'STS1"),
-    ({"seeds": ["one"]}, "'seeds.0'", "integer", "not 'one'"),
-    ({"seeds": [-1]}, "'seeds.0'", "not -1"),
     ({"backbones": {"bert-base-uncasd": None}}, "unknown backbone", "'bert-base-uncased'?"),
-    ({"methods": [{"method": "simcse", "backbones": ["toy-brt"]}]}, "'toy-brt'", "'toy-bert'?"),
-    ({"methods": [{"method": "simcse", "analyses": ["layer"]}]}, "not 'layer'", "'layers'?"),
     ({"compare": {"baseline": "sscl"}}, "'compare.baseline'", "'sscl' is not planned", "simcse"),
     ({"corpus": "./nothing.txt"}, "corpus './nothing.txt' is not a file; give a text file"),
     ({"data": "./nodata"}, "data folder nodata does not exist; name a folder"),
@@ -53,35 +41,23 @@ CONFIGURATIONS: list[tuple[Any, ...]] = [
     ("suite: mine\n\tdata: world\n", "line 2", "indent with spaces, not tabs"),
 ]
 
-COMMANDS: list[tuple[Any, ...]] = [
+COMMANDS = [
     (["evalute"], "no such command 'evalute'", "'evaluate'?", "see python -m bench --help"),
-    (["evaluate", "x", "--poolr", "avg"], "--poolr", "--pooler", "evaluate --help"),
     (["job", "-x"], "no such option: -x; see python -m bench job --help"),
-    (["show"], "missing argument 'PAPER'; see python -m bench show --help"),
     (["job", *RUN[:-2]], "missing option '--suite'; see python -m bench job --help"),
-    (["show", "gs-infonce", "two", "three"], "unexpected extra argument(s) (three)"),
     (["job", "--run", "simcse", *RUN], "'simcse' is trained, so it needs", "--seed 42"),
     (["job", "--run", "simcse", *RUN, "--seed", "x"], "'--seed'", "integer"),
-    (["job", "--run", "simcse", *RUN, "--seed", "-3"], "'--seed'", "0"),
     (["job", "--run", "simcse", *RUN, "--recipe", "batch_size"], "'batch_size'", "write key=value"),
-    (["job", "--run", "sscl[layer=-1]", *RUN, "--seed", "1"], "layer", "-1"),
     (["job", "--run", "simcse", *RUN, "--tasks"], "--tasks needs a value"),
     (["job", "--run", "simcse", *RUN, "--mode", "tset"], "'tset' is unknown; did you mean 'test'?"),
-    (["fetch", "corpsu", "x", *OUT], "'corpsu' is unknown; did you mean 'corpus'?"),
     (["plan"], "give exactly one of --config, --suite"),
     (["plan", "--config", "nothing.yaml"], "configuration nothing.yaml", "config/ holds"),
-    (["plan", "--suite", "chinese", "--device", "h2000"], "'h2000' is unknown", "'h200'?"),
-    (["plan", "--suite", "smoke", "--device", "h200"], "the size of the corpus 'world' is unknown"),
     (["plan", "--suite", "smok"], "unknown suite 'smok'; did you mean 'smoke'?", "--config"),
     (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
-    (["job", "--suite", "s", "--share", "3/2"], "s/plan.json does not exist", "snakemake"),
-    (["next", "--suite", "s", "--hours", "-3"], "'--hours'", "0"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "snakemake"),
-    (["status", "--suite", "own.py"], "'own.py' is a file"),
     (["reference", "--suite", "results/x"], "results/reference/x.json", "check the path"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
-    ([*EVALUATE, "--pooler", "cls_mlp"], "pooler", "cls_mlp"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "--tasks names no task"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", "STS17"], "unknown task 'STS17'; did you mean"),
     ([*EVALUATE, "--pooler", "avg"], "mydata/manifest.json is not a manifest ('name' is missing)"),
@@ -93,30 +69,19 @@ COMMANDS: list[tuple[Any, ...]] = [
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
-    """The working folder, with a data folder and a file of methods that have faults."""
+def folder(tmp_path, monkeypatch):
+    """The working folder, with a data folder that has a fault."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("BENCH_METHODS", raising=False)
     Path("mydata/downstream").mkdir(parents=True)
     Path("mydata/manifest.json").write_text(json.dumps({"sts": {"STS-B": {"test": 1}}}))
-    Path("own.py").write_text("from methods.base import Method\n\nx = y\n")
     return tmp_path
 
 
-def _name(mistake: Any) -> str:
-    shown = " ".join(mistake) if isinstance(mistake, list) else json.dumps(mistake)
-    return shown.replace(TOY, "MODEL")
-
-
-@pytest.mark.parametrize(
-    ("mistake", "parts"),
-    [
-        pytest.param(mistake, parts, id=_name(mistake))
-        for mistake, *parts in CONFIGURATIONS + COMMANDS
-    ],
-)
-def test_a_mistake_is_one_sentence(mistake, parts, folder, capsys):
+@pytest.mark.parametrize("row", CONFIGURATIONS + COMMANDS, ids=lambda row: row[1][:40])
+def test_a_mistake_is_one_sentence(row, folder, capsys):
+    mistake, *parts = row
     before = sorted(folder.rglob("*"))
     words = mistake
     if not isinstance(mistake, list):

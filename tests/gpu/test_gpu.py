@@ -2,10 +2,7 @@
 public fallback, and the times of a step, a selection and an encoding (`make test-gpu`)."""
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +13,6 @@ from bench.models.fused_forward import attend, attend_padded
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.runs.resolve import resolve
-from bench.runs.run import Run
 from bench.stages.cost import DEV_SENTENCES
 from bench.stages.device import lease
 from bench.training import context as training_context
@@ -54,7 +50,7 @@ DRAWN_THERE = {"gs-infonce", "dclr"}  # other noise on a GPU
 
 
 @pytest.fixture(scope="module")
-def backbone(tiny_bert, tmp_path_factory) -> Path:
+def backbone(tiny_bert, tmp_path_factory):
     """The tiny BERT's shape with a masked-language head, which DiffCSE needs, and without dropout:
     its generator keeps its own whatever the recipe says, and a GPU draws other masks."""
     from transformers import AutoConfig, AutoModelForMaskedLM
@@ -69,7 +65,7 @@ def backbone(tiny_bert, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
+def corpus(tmp_path_factory):
     """28 sentences in documents of four."""
     path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
     path.write_text("".join(f"{sentence}\n" for sentence in make_sentences(28, seed=4)))
@@ -79,12 +75,12 @@ def corpus(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def run_of(backbone, tiny_data, corpus, monkeypatch) -> Callable[[str], Run]:
+def run_of(backbone, tiny_data, corpus, monkeypatch):
     """Runs whose numbers are a processor's up to rounding: without dropout and TF32."""
     monkeypatch.setattr(training_context, "TRAINING", "ieee")
 
-    def make(text: str) -> Run:
-        recipe: dict[str, Any] = {"precision": "float32", "dropout": 0.0, "corpus": str(corpus)}
+    def make(text):
+        recipe = {"precision": "float32", "dropout": 0.0, "corpus": str(corpus)}
         recipe |= {key: value for key, value in SMALL.items() if f"{key}=" not in text}
         places = {"backbone_name": str(backbone), "corpus": str(corpus), "data": str(tiny_data)}
         return resolve(text, **places, seed=1, recipe=recipe)
@@ -149,11 +145,9 @@ def test_a_lease_is_of_a_gpu():
 
 # Times
 
-WIDE = {
-    "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}  # fmt: skip
-SHAPES: dict[str, tuple[int, dict[str, int]]] = {  # batch size; what differs from BERT-base
+WIDE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+WIDE |= {"intermediate_size": 4096}
+SHAPES = {  # batch size; what differs from BERT-base
     "bert-base": (64, {}),
     "roberta-base": (512, {"vocab_size": 50265}),
     "bert-large": (64, WIDE),
@@ -161,7 +155,7 @@ SHAPES: dict[str, tuple[int, dict[str, int]]] = {  # batch size; what differs fr
 STEPS, SENTENCES = 100, 40_000
 
 
-def seconds(work: Callable[[], object], times: int) -> float:
+def seconds(work, times):
     """Of one repetition, after one that is not timed."""
     work()
     torch.cuda.synchronize()

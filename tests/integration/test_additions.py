@@ -6,6 +6,7 @@ The entries are put into a copy of the code, which renders a suite with scores o
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,7 +45,7 @@ ENTRIES = {
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory) -> Path:
+def tree(tmp_path_factory):
     """A copy of the code with one entry for each addition."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("bench", "methods", "config"):
@@ -65,7 +66,7 @@ def tree(tmp_path_factory) -> Path:
     return tree
 
 
-def sentbench(tree: Path, *words: str) -> str:
+def sentbench(tree, *words):
     """The output of a command of the copy."""
     environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "bench", *words]
@@ -77,14 +78,11 @@ def sentbench(tree: Path, *words: str) -> str:
 def test_a_metric_a_table_and_a_task_are_shown_with_their_verdicts(tree):
     shown = sentbench(tree, "show", "sscl", "Table 9", "--suite", "suite")
     assert "Spearman x 100 and the alignment loss of the pairs of STS-B" in shown
-    assert "66.10" in shown
     assert "66.10 ± 0.10" in shown
     assert "0.20 ± 0.00 =" in shown
     coverage = sentbench(tree, "coverage", "--suite", "suite")
-    line = next(
-        line for line in coverage.splitlines() if line.split()[:3] == ["sscl", "Table", "9"]
-    )
-    assert line.split()[3:8] == ["2"] * 5  # printed, measured, with recipe, planned, run
+    # Printed, measured, with recipe, planned, run.
+    assert re.search(r"^ *sscl +Table 9( +2){5} ", coverage, re.MULTILINE)
     reproduced = sentbench(tree, "reproduce", "sscl", "Table 9", "--row", "SimCSE", "--dry-run")
     assert "STS-X" in reproduced
     assert "alignment" in reproduced
@@ -97,8 +95,5 @@ def test_they_are_rendered(tree):
         rows = {row["metric"]: row for row in csv.DictReader(file)}
     assert rows["alignment_of_pairs"]["verdict"] == "reproduced"
     assert rows["spearman"]["n"] == "3"
-    board = (tree / "out" / "tables" / "sts-x.md").read_text(encoding="utf-8")
-    assert "| STS-X |" in board.splitlines()[2]
     page = (tree / "out" / "report" / "index.html").read_text(encoding="utf-8")
-    for text in ("SSCL, Table 9", "alignment loss of the pairs of STS-B", ">STS-X<"):
-        assert text in page
+    assert all(text in page for text in ("alignment loss of the pairs of STS-B", ">STS-X<"))

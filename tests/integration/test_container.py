@@ -12,8 +12,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CONTENT = (ROOT / "Containerfile").read_text(encoding="utf-8")
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-CPU = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
 
 
 def test_the_image_is_made_of_what_exists():
@@ -21,9 +19,7 @@ def test_the_image_is_made_of_what_exists():
     instructions = dict(re.findall(r"^(FROM|COPY|WORKDIR|ENV) (.+)$", CONTENT, re.MULTILINE))
     lowest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
     assert instructions["FROM"].startswith(f"docker.io/library/python:{lowest}-slim-")
-    *copied, target = instructions["COPY"].split()
-    assert target == "./"
-    assert all((ROOT / name).is_file() for name in copied)
+    assert all((ROOT / name).is_file() for name in instructions["COPY"].split()[:-1])
     (made,) = re.findall(r"^RUN make (\S+)$", CONTENT, re.MULTILINE)
     # What make would do with these files alone.
     command = ["make", "--dry-run", "--always-make", made]
@@ -31,8 +27,6 @@ def test_the_image_is_made_of_what_exists():
     assert "--requirement requirements.lock" in said
     folder = Path(instructions["WORKDIR"]) / Path(made).parent
     assert instructions["ENV"] == f"PATH={folder}/bin:$PATH"
-    needed = {"make", "git", "gcc"}
-    assert needed <= set(re.search(r"install --yes (.+)", CONTENT)[1].split())
 
 
 @pytest.mark.slow
@@ -42,26 +36,24 @@ def test_the_image_has_the_locked_libraries():
     program = next((name for name in programs if tried[name].returncode == 0), None)
     if program is None:
         pytest.skip("neither podman nor docker works here")
-    words = ["build", "--build-arg", CPU, "--file", "Containerfile", "--tag", "sentbench-test", "."]
+    cpu = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
+    words = ["build", "--build-arg", cpu, "--file", "Containerfile", "--tag", "sentbench-test", "."]
     subprocess.run([program, *words], cwd=ROOT, check=True)
-    code = "import importlib.metadata as m; print(m.version('torch'), m.version('snakemake'))"
+    code = "import importlib.metadata as m; print(m.version('torch').partition('+')[0])"
     words = ["run", "--rm", "sentbench-test", "python", "-c", code]
     said = subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
-    for name, version in zip(("torch", "snakemake"), said.split(), strict=True):
-        assert version.partition("+")[0] == re.search(f"^{name}==(.+)$", LOCK, re.M)[1]
+    assert f"torch=={said}" in (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
 
-# In place of apptainer: it writes down the image and runs the command with the image's programs.
+# In place of apptainer: it writes down its options and runs the command with the image's programs.
 APPTAINER = """#!{python}
 import json, os, sys
-words = sys.argv[1:]
-if words == ["--version"]:
-    print("apptainer version 1.4.0")
-    raise SystemExit
-image, shell, _, command = words[-4:]
-with open({log!r}, "a") as log:
-    print(json.dumps([words[:-4], image, command]), file=log)
-os.environ["PATH"] = {programs!r} + ":/usr/bin:/bin"
+if sys.argv[1:] == ["--version"]:
+    raise SystemExit(print("apptainer version 1.4.0"))
+*options, image, shell, _, command = sys.argv[1:]
+with open("job.json", "w") as log:
+    json.dump([options, image, command], log)
+os.environ["PATH"] = "{programs}:/usr/bin:/bin"
 os.execvp(shell, [shell, "-c", command])
 """
 SUITE = "{suite: tiny, data: world, corpus: world, tasks: [sts], seeds: [1], "
@@ -73,31 +65,24 @@ SUITE += "backbones: {toy-bert: }, methods: [simcse]}"
 def test_jobs_run_in_the_image_only_where_that_is_asked_for(tmp_path, contained):
     """A job in the image must not look for the host's Python first."""
     host, inside = tmp_path / "host", tmp_path / "inside"
-    log = tmp_path / "log.jsonl"
-    for folder in (host, inside):
-        folder.mkdir()
-    program = f'#!/bin/sh\necho inside >> {tmp_path}/inside.log\nexec {sys.executable} "$@"\n'
-    (inside / "python").write_text(program)
-    values = {"python": sys.executable, "log": str(log), "programs": str(inside)}
-    (host / "apptainer").write_text(APPTAINER.format(**values))
-    for path in (host / "apptainer", inside / "python"):
-        path.chmod(0o755)
+    python = f'#!/bin/sh\ntouch {tmp_path}/inside.log\nexec {sys.executable} "$@"\n'
+    apptainer = APPTAINER.format(python=sys.executable, programs=inside)
+    for program, content in {inside / "python": python, host / "apptainer": apptainer}.items():
+        program.parent.mkdir()
+        program.write_text(content)
+        program.chmod(0o755)
     (tmp_path / "tiny.yaml").write_text(SUITE)
     (tmp_path / "mine.sif").write_text("")
     command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--cores", "1"]
     command += ["results/tiny/inputs/data.json", "--configfile", "tiny.yaml"]
     command += ["--sdm", "apptainer"] if contained else []
-    environment = os.environ | {
-        "PATH": f"{host}:{os.environ['PATH']}",
-        "SENTBENCH_IMAGE": "mine.sif",
-    }
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "results/tiny/plan.json").read_text())["suite"] == "tiny"
+    path = {"PATH": f"{host}:{os.environ['PATH']}", "SENTBENCH_IMAGE": "mine.sif"}
+    subprocess.run(command, cwd=tmp_path, env=os.environ | path, check=True)
+    assert (tmp_path / "results/tiny/inputs/data.json").exists()
+    log = tmp_path / "job.json"
     assert log.exists() == (tmp_path / "inside.log").exists() == contained
     if contained:
-        (options, image, job) = json.loads(log.read_text())
+        options, image, job = json.loads(log.read_text())
         assert options[options.index("--home") + 1] == str(tmp_path)
         assert Path(image).name == "mine.sif"
-        assert "python -m bench fetch data" in job
         assert str(Path(sys.executable).parent) not in job

@@ -3,22 +3,21 @@ and no request."""
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from bench.comparison.reproduction import leaderboard
 from bench.results.suite_results import read_suite
-from tests.support.browser import MISSING, Browser, chromium
+from tests.support.browser import MISSING, chromium
 from tests.support.cells import cells
-from tests.support.page_project import NASTY, write_page, write_project
+from tests.support.page_project import write_page, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory) -> Path:
+def out(tmp_path_factory):
     out = write_project(tmp_path_factory.mktemp("project"))
     write_page(out.parent, out.parents[2] / "figures" / "s", out)
     return out
@@ -31,7 +30,7 @@ def session():
 
 
 @pytest.fixture
-def browser(session, out) -> Browser:
+def browser(session, out):
     """The page as it opens, in a window for a desk; nothing is left in the logs of earlier
     tests."""
     session.resize(1280, 900)
@@ -40,39 +39,29 @@ def browser(session, out) -> Browser:
     return session
 
 
-def texts(browser: Browser, selector: str) -> list[str]:
+def texts(browser, selector):
     """What is seen of the matching elements."""
     seen = "e.checkVisibility() ? e.innerText.replace(/\\s+/g, ' ').trim() : null"
     return [text for text in run_all(browser, selector, seen) if text is not None]
 
 
-def run_all(browser: Browser, selector: str, expression: str) -> list[Any]:
+def run_all(browser, selector, expression):
     """The value of an expression of `e` for each matching element."""
     script = f"return [...document.querySelectorAll(arguments[0])].map((e) => {expression})"
     return browser.run(script, selector)
 
 
-def focused(browser: Browser) -> str:
+def focused(browser):
     return browser.run("return document.activeElement.innerText.replace(/\\s+/g, ' ').trim()")
 
 
-def choose(browser: Browser, selector: str, value: str) -> None:
-    browser.run(
-        "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
-        "e.dispatchEvent(new Event('input', { bubbles: true }))",
-        selector,
-        value,
-    )
+def choose(browser, selector, value):
+    script = "e.value = arguments[1]; e.dispatchEvent(new Event('input', { bubbles: true }))"
+    browser.run(f"const e = document.querySelector(arguments[0]); {script}", selector, value)
 
 
-def open_all(browser: Browser) -> None:
+def open_all(browser):
     browser.run("for (const part of document.querySelectorAll('details')) part.open = true")
-
-
-def averages(browser: Browser) -> list[str]:
-    """The column of averages of the first board, as it stands."""
-    column = "details.board:first-of-type tbody tr > :nth-child(2)"
-    return [text.split()[0] for text in texts(browser, column)]
 
 
 def test_nothing_is_asked_for_but_the_folder(session, out):
@@ -88,39 +77,41 @@ def test_nothing_is_asked_for_but_the_folder(session, out):
 
 
 def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser, out):
+    def averages():
+        column = "details.board:first-of-type tbody tr > :nth-child(2)"
+        return [text.split()[0] for text in texts(browser, column)]
+
     board = leaderboard(read_suite(out.parent), "sts")
-    scores = sorted(board["Avg"].dropna())
+    scores = [f"{score:.2f}" for score in sorted(board["Avg"].dropna())]
     dashes = ["–"] * int(board["Avg"].isna().sum())
     assert dashes
-    head = "details.board thead th:nth-child(2)"
-    assert texts(browser, head)[0].startswith("Avg")
-    browser.click(f"{head} button")
-    assert averages(browser) == [f"{score:.2f}" for score in reversed(scores)] + dashes
-    assert browser.run("return document.querySelector(arguments[0]).ariaSort", head) == "descending"
-    browser.press("Enter")  # the button keeps the focus
-    assert averages(browser) == [f"{score:.2f}" for score in scores] + dashes
-    assert browser.run("return document.querySelector(arguments[0]).ariaSort", head) == "ascending"
     browser.click("details.board thead th:first-child button")
     names = [text.split(" ")[0] for text in texts(browser, "details.board:first-of-type tbody th")]
     assert names == sorted(names, key=str.lower)
-    assert run_all(browser, ".board th[aria-sort]", "e.cellIndex") == [0]
+    head = "details.board thead th:nth-child(2)"
+    browser.click(f"{head} button")
+    assert averages() == scores[::-1] + dashes
+    assert run_all(browser, head, "e.ariaSort")[0] == "descending"
+    browser.press("Enter")  # the button keeps the focus
+    assert averages() == scores + dashes
+    assert run_all(browser, head, "e.ariaSort")[0] == "ascending"
 
 
 def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser, out):
     boards = [leaderboard(read_suite(out.parent), name) for name in ("sts", "chinese")]
     status = "#board-filter [role=status]"
     among = sum(map(len, boards))
-    assert texts(browser, status) == [f"{among} rows"]
-    browser.write("#board-filter [name=family]", "Chin")
+    choose(browser, "#board-filter [name=family]", "Chinese STS")
     assert texts(browser, ".board > summary > span:first-child") == ["Chinese STS"]
     assert texts(browser, status) == [f"{len(boards[1])} of {among} rows"]
     choose(browser, "#board-filter [name=family]", "")
-    browser.write("#board-filter [name=backbone]", "glove")
+    choose(browser, "#board-filter [name=backbone]", "glove.6B.300d")
     assert set(texts(browser, ".board tbody th small")) == {"official, glove.6B.300d"}
+    # The keyboard's stop is a row that is seen.
+    stop = ".board:first-of-type tbody button[tabindex='0']"
+    assert run_all(browser, stop, "e.checkVisibility()") == [True]
     choose(browser, "#board-filter [name=backbone]", "")
     browser.write("#board-filter [name=search]", "IS-cse")
-    rows = sum(int(board["label"].str.contains("is-cse").sum()) for board in boards)
-    assert texts(browser, status) == [f"{rows} of {among} rows"]
     assert {text.split()[0] for text in texts(browser, ".board tbody th")} == {"is-cse"}
 
 
@@ -135,20 +126,14 @@ def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser, 
         choose(browser, f"#printed-filter [name={name}]", value)
         told = f"{len(wanted)} of {len(every)} printed numbers"
         assert texts(browser, "#printed-filter [role=status]") == [told]
-    assert run_all(browser, "#printed-filter optgroup:not([hidden])", "e.label") == ["SSCL"]
     seen = texts(browser, "#sscl_table-2 td:not(.other)[data-entry]")
-    assert len(seen) == len(of_kind)
-    assert all("inconclusive" in text for text in seen)
+    assert ["inconclusive" in text for text in seen] == [True] * len(of_kind)
     for name in filters:
         choose(browser, f"#printed-filter [name={name}]", "")
     browser.write("#printed-filter [name=search]", "IS-BERT")
     wanted = every[every["method"].str.contains("IS-BERT")]
     told = f"{len(wanted)} of {len(every)} printed numbers"
     assert texts(browser, "#printed-filter [role=status]") == [told]
-    # Choosing a paper takes back a table of another one.
-    choose(browser, "#printed-filter [name=table]", "sscl_table-2")
-    choose(browser, "#printed-filter [name=source]", "is-cse")
-    assert browser.run("return document.querySelector('#printed-filter [name=table]').value") == ""
 
 
 def test_a_number_opens_its_runs_curves_and_provenance(browser):
@@ -173,17 +158,9 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser):
     assert counts == [1] * 5 + [5] * 4
     label = "Selection score (Spearman x 100): from 61.00 to 89.00, steps 10 to 250"
     assert label in run_all(browser, "#entry svg", "e.ariaLabel")
-    points = run_all(browser, "#entry .charts polyline", "e.getAttribute('points')")[0].split()
-    heights = [float(point.split(",")[1]) for point in points]
-    assert heights == sorted(heights, reverse=True)  # a rising score rises
-    assert len(points) == 25
-    assert f"version {NASTY}" in texts(browser, "#entry dd")
     browser.press("Escape")
     assert not browser.run("return document.getElementById('entry').open")
     assert run_all(browser, cell, "document.activeElement === e") == [True]
-    browser.press("Enter")
-    browser.click("#entry .close")
-    assert not browser.run("return document.getElementById('entry').open")
     assert browser.console() == []
 
 
@@ -216,38 +193,22 @@ def test_every_number_and_row_opens_and_brings_no_foreign_element(browser):
 def test_the_keyboard_reaches_everything(browser):
     browser.press("Tab")
     assert focused(browser) == "Skip to the tables"
-    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
     browser.press("Enter", "Tab")
     assert browser.run("return document.activeElement.name") == "family"
     # One stop for the numbers of a table, of which arrows reach every one.
     buttons = "[...e.querySelectorAll('tbody button')]"
     stops = run_all(browser, "table", f"{buttons}.filter((b) => b.tabIndex === 0).length")
     assert set(stops) <= {0, 1}
-    assert stops.count(1) > 20
     browser.run("document.querySelector('.printed[open] tbody button').focus()")
     first = focused(browser)
     browser.press("Right")
     second = focused(browser)
-    assert browser.run("return document.activeElement.tabIndex") == 0
     browser.press("Down", "Left", "Up")
     assert focused(browser) == first != second
-    browser.press("Left")  # there is none
-    assert focused(browser) == first
     browser.press("Right", "Enter")
-    assert browser.run("return document.getElementById('entry').open")
     assert browser.run("return document.activeElement.closest('dialog') !== null")
     browser.press("Escape")
     assert focused(browser) == second
-    browser.press("Tab")
-    assert not browser.run("return Boolean(document.activeElement.closest('tbody'))")
-
-
-def test_a_filtered_table_is_still_reached(browser):
-    stop = ".board:first-of-type tbody button[tabindex='0']"
-    browser.write("#board-filter [name=search]", "glove")  # not in the first row
-    assert run_all(browser, stop, "e.checkVisibility()") == [True]
-    browser.run("document.querySelector('.board tbody tr:not([hidden]) button').focus()")
-    assert run_all(browser, stop, "e.checkVisibility()") == [True]
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -264,31 +225,10 @@ def test_no_window_scrolls_sideways(browser, width):
     assert scroll <= client <= width
 
 
-def test_a_phone_shows_the_averages(browser):
-    """Beside the names, without scrolling: second in leaderboards, in print's place elsewhere."""
-    browser.resize(390, 740)
-    open_all(browser)
-    ends = "[e.getBoundingClientRect().left, e.getBoundingClientRect().right]"
-    heads = ["details.board thead th:nth-child(2)", "#sscl_table-2 thead th:last-child"]
-    for head in heads:
-        assert texts(browser, head)[0].startswith("Avg")
-        left, right = run_all(browser, head, ends)[0]
-        assert left > 100
-        assert right <= 390
-
-
-def test_a_long_name_stays_in_its_cell(browser):
-    name = "document.querySelector('.board tbody th button')"
-    browser.run(f"{name}.textContent = 'x'.repeat(100)")
-    overflow = f"const b = {name}, c = b.closest('th');"
-    overflow += "return b.getBoundingClientRect().right <= c.getBoundingClientRect().right"
-    assert browser.run(overflow)
-
-
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     """https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio of two colours as `rgb(r, g, b)`."""
 
-    def luminance(colour: str) -> float:
+    def luminance(colour):
         parts = np.array(re.findall(r"\d+", colour)[:3], dtype=float) / 255
         curved = ((parts + 0.055) / 1.055) ** 2.4
         red, green, blue = np.where(parts <= 0.04045, parts / 12.92, curved)
@@ -300,17 +240,15 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_colours_can_be_read(browser, dark):
-    assert contrast("rgb(255, 255, 255)", "rgb(0, 0, 0)") == pytest.approx(21)
     browser.resize(1280, 900, dark=dark)
     open_all(browser)
     paper = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert (contrast(paper, "rgb(0, 0, 0)") < 2) == dark
     kinds = ("reproduced", "consistent", "lower", "higher", "inconclusive", "diverged", "not run")
-    texts = ["body", "a", ".quiet", "small", "i", "label"]
-    texts += [f'.verdicts [data-verdict="{kind}"]' for kind in kinds]
-    colours = {one: run_all(browser, one, "getComputedStyle(e).color")[0] for one in texts}
+    shown = ["body", "a", ".quiet", "small", "i", "label"]
+    shown += [f'.verdicts [data-verdict="{kind}"]' for kind in kinds]
+    colours = {name: run_all(browser, name, "getComputedStyle(e).color")[0] for name in shown}
     assert {name: colour for name, colour in colours.items() if contrast(colour, paper) < 4.5} == {}
-    assert len(set(colours.values())) >= 9
 
 
 def test_without_scripts_the_tables_are_there_and_no_dead_controls(session, out):

@@ -8,9 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -36,7 +34,7 @@ SMALL += ["--default-resources", *RESOURCES, "slurm_extra='--signal=TERM@60'"]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory):
     assert not missing(), f"apt-get install slurm-wlm munge: {missing()}"
     pytest.importorskip("snakemake_executor_plugin_slurm")
     cluster = Cluster(tmp_path_factory.mktemp("slurm"))
@@ -47,15 +45,11 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
         cluster.stop()
 
 
-Suite = dict[str, Any]
-Write = Callable[..., Path]
-
-
 @pytest.fixture(scope="module")
-def write(tiny_bert, tiny_data, tiny_corpus) -> Write:
+def write(tiny_bert, tiny_data, tiny_corpus):
     """A function that writes a suite's configuration into a folder, and returns its path."""
 
-    def config(folder: Path, methods: list[str], **recipe: Any) -> Path:
+    def config(folder, methods, **recipe):
         folder.mkdir(exist_ok=True)
         path = folder / "config.yaml"
         named = {"recipe": {"batch_size": 8, **recipe}, "methods": methods}
@@ -67,34 +61,30 @@ def write(tiny_bert, tiny_data, tiny_corpus) -> Write:
     return config
 
 
-def without_slurm(config: Path) -> Suite:
+def without_slurm(config):
     """The scores of a suite, of one process without any workflow."""
-    folder = config.parent
-    bench(folder, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
-    bench(folder, "job", "--suite", "results/tiny")
-    return scores(folder)
+    bench(config.parent, "plan", "--config", str(config), "--out", "results/tiny/plan.json")
+    bench(config.parent, "job", "--suite", "results/tiny")
+    return scores(config.parent)
 
 
-def bench(folder: Path, *words: str) -> None:
+def bench(folder, *words):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "bench", *words]
     subprocess.run(command, cwd=folder, env=environment, check=True, timeout=600)
 
 
-def snakemake(
-    cluster: Cluster, folder: Path, config: Path, *words: str, checkpoints: int = 3600
-) -> subprocess.Popen[bytes]:
+def snakemake(cluster, config, *words, checkpoints=3600):
     """Start Snakemake on the cluster, with so many seconds between a training's checkpoints."""
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--configfile", str(config), *SMALL, *words]
     more = {"OMP_NUM_THREADS": "1", "SENTBENCH_CHECKPOINT_SECONDS": str(checkpoints)}
-    environment = {**cluster.environment, **more}
-    with (folder / "said").open("wb") as said:
-        options = {"cwd": folder, "env": environment, "stdout": said, "stderr": said}
-        return subprocess.Popen(command, **options)
+    with (config.parent / "said").open("wb") as said:
+        options = {"cwd": config.parent, "env": cluster.environment | more}
+        return subprocess.Popen(command, **options, stdout=said, stderr=said)
 
 
-def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 900) -> None:
+def finish(process, folder, seconds=900):
     try:
         status = process.wait(seconds)
     finally:
@@ -102,13 +92,13 @@ def finish(process: subprocess.Popen[bytes], folder: Path, seconds: float = 900)
     assert status == 0, (folder / "said").read_text()
 
 
-def scores(folder: Path) -> Suite:
+def scores(folder):
     """The records of every run, by the name of its file."""
     files = sorted((folder / "results" / "tiny" / "scores").iterdir())
     return {file.name: json.loads(file.read_text())["records"] for file in files}
 
 
-def steps(folder: Path) -> int:
+def steps(folder):
     """How far the only training of a folder has come."""
     logs = folder.glob("results/tiny/runs/*/log.jsonl")
     return sum(log.read_bytes().count(b"\n") for log in logs)
@@ -116,27 +106,24 @@ def steps(folder: Path) -> int:
 
 def test_a_suite_gives_the_same_scores(cluster, write, tmp_path):
     methods = ["word-overlap", "simcse", "gs-infonce[multiple=1]"]
-    suite: Suite = {"methods": methods, "select_every": 2}
+    suite = {"methods": methods, "select_every": 2}
     there = tmp_path / "there"
-    finish(snakemake(cluster, there, write(there, **suite)), there)
+    finish(snakemake(cluster, write(there, **suite)), there)
     assert len(scores(there)) == 3
     assert scores(there) == without_slurm(write(tmp_path / "here", **suite))
-    assert (there / "results" / "tiny" / "report" / "index.html").stat().st_size > 0
 
     ended = cluster.jobs("COMPLETED")
     runs = [job for job, _, rule in ended if rule.startswith("rule_run_")]
     assert len(runs) == 3, ended  # a run is one job
     local = ("rule_data", "rule_corpus", "rule_backbone")
     assert not any(rule.startswith(local) for _, _, rule in ended)
-    for job in runs:
-        assert "TresPerJob=gres:gpu:1" in cluster.slurm("scontrol", "show", "job", job)
 
 
 def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster, write, tmp_path):
     config = write(tmp_path, ["simcse", "gs-infonce[multiple=1]"], select_every=2)
     before = {job for job, *_ in cluster.jobs("all")}
     words = ["--group-components", "run=2", "--until", "score"]
-    finish(snakemake(cluster, tmp_path, config, *words), tmp_path)
+    finish(snakemake(cluster, config, *words), tmp_path)
     (job,) = {job for job, _, rule in cluster.jobs("all") if rule.startswith("rule_run_")} - before
     described = cluster.slurm("scontrol", "show", "job", job)
     assert "TresPerJob=gres:gpu:1" in described
@@ -145,25 +132,25 @@ def test_several_runs_in_a_job_take_turns_on_one_gpu(cluster, write, tmp_path):
     assert len(scores(tmp_path)) == 2
 
 
-LONG: Suite = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
+LONG = {"methods": ["simcse"], "epochs": 200, "select_every": 100}
 STEPS = 6 * 200  # of a corpus of 44 sentences in batches of 8
 
 
 @pytest.fixture(scope="module")
-def undisturbed(write, tmp_path_factory) -> Suite:
+def undisturbed(write, tmp_path_factory):
     return without_slurm(write(tmp_path_factory.mktemp("undisturbed"), **LONG))
 
 
-def cancelled(cluster: Cluster, job: str) -> None:
+def cancelled(cluster, job):
     cluster.slurm("scancel", job)
 
 
-def pre_empted(cluster: Cluster, job: str) -> None:
+def pre_empted(cluster, job):
     words = ["--partition=urgent", f"--cpus-per-task={CPUS}", "--output=/dev/null"]
     cluster.slurm("sbatch", *words, "--wrap=sleep 1")
 
 
-def crashed(cluster: Cluster, job: str) -> None:
+def crashed(cluster, job):
     cluster.kill_node()
     until(lambda: cluster.node_state().startswith("down"), "nobody misses the node")
     cluster.start_node()
@@ -177,7 +164,7 @@ def test_an_interrupted_training_ends_with_the_same_scores(
     happens, checkpoints, cluster, write, undisturbed, tmp_path
 ):
     config = write(tmp_path, **LONG)
-    process = snakemake(cluster, tmp_path, config, "--until", "score", checkpoints=checkpoints)
+    process = snakemake(cluster, config, "--until", "score", checkpoints=checkpoints)
     until(lambda: steps(tmp_path) > STEPS // 8, "the training does not start", 200)
     ((job, _, _),) = cluster.jobs("RUNNING")
     assert steps(tmp_path) < STEPS // 2, "the training is over before anything happens to it"
@@ -195,6 +182,8 @@ SMOKE = os.environ.get("SENTBENCH_SLURM") == "smoke"
 
 @pytest.mark.skipif(not SMOKE, reason="SENTBENCH_SLURM=smoke runs the smoke suite")
 def test_the_smoke_suite(cluster, tmp_path):
-    finish(snakemake(cluster, tmp_path, ROOT / "config" / "smoke.yaml"), tmp_path, 3600)
+    config = tmp_path / "smoke.yaml"
+    config.write_text((ROOT / "config" / "smoke.yaml").read_text())
+    finish(snakemake(cluster, config), tmp_path, 3600)
     reference = str(ROOT / "results" / "reference" / "smoke.json")
     bench(tmp_path, "reference", "--suite", "results/smoke", "--reference", reference)

@@ -6,6 +6,7 @@ the wheel's own requirements lead to, so a missing requirement shows, and no net
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,13 +22,12 @@ from bench.results.records import read_scores
 from bench.utils.version import __version__
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("bench", "methods", "config", "pyproject.toml", "README.md", "LICENSE")
 BUILD = "import sys, setuptools.build_meta as build; print(build.build_{}(sys.argv[1]))"
 
 pytestmark = pytest.mark.slow
 
 
-def done(*command: object, cwd: Path, **environment: str) -> str:
+def done(*command, cwd, **environment):
     """What a command prints, without what tells Python where the project is."""
     told = ("PYTHON", "BENCH_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(told)}
@@ -38,16 +38,16 @@ def done(*command: object, cwd: Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def wheel(tmp_path_factory):
     """The wheel that is built from the source distribution, as package indexes get both."""
     folder = tmp_path_factory.mktemp("build")
     source, out = folder / "source", folder / "dist"
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     source.mkdir()
-    for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        more = {"symlinks": True, "ignore": ignored} if (ROOT / name).is_dir() else {}
-        copy(ROOT / name, source / name, **more)
+    for name in ("bench", "methods", "config"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
     done(sys.executable, "-c", BUILD.format("sdist"), out, cwd=source)
     (archive,) = out.glob("*.tar.gz")
     shutil.unpack_archive(archive, folder, filter="data")
@@ -57,24 +57,22 @@ def wheel(tmp_path_factory) -> Path:
     return found
 
 
-def needed(requirements: list[str]) -> set[str]:
+def needed(requirements):
     """The installed distributions that requirements lead to."""
-    found: set[str] = set()
-    left = [(requirement, "") for requirement in map(Requirement, requirements)]
+    found, left = {}, [(requirement, "") for requirement in map(Requirement, requirements)]
     while left:
         requirement, extra = left.pop()
-        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        known = f"{requirement.name}{sorted(requirement.extras)}"
-        if known not in found:
-            found.add(known)
-            inner = map(Requirement, distribution(requirement.name).requires or [])
+        known = requirement.name, *sorted(requirement.extras)
+        applies = not requirement.marker or requirement.marker.evaluate({"extra": extra})
+        if applies and known not in found:
+            found[known] = distribution(requirement.name)
+            inner = map(Requirement, found[known].requires or [])
             left += [(each, name) for each in inner for name in ("", *requirement.extras)]
-    return {name.partition("[")[0] for name in found}
+    return found.values()
 
 
 @pytest.fixture(scope="module")
-def programs(wheel, tmp_path_factory) -> Path:
+def programs(wheel, tmp_path_factory):
     """The folder of programs of an environment with the wheel."""
     base = tmp_path_factory.mktemp("environment")
     done(sys.executable, "-m", "venv", "--without-pip", base, cwd=base)
@@ -82,13 +80,11 @@ def programs(wheel, tmp_path_factory) -> Path:
     site = Path(sysconfig.get_path("purelib", "venv", vars=scheme))
     with zipfile.ZipFile(wheel) as content:
         (metadata,) = [name for name in content.namelist() if name.endswith("/METADATA")]
-        lines = content.read(metadata).decode().splitlines()
-    asked = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: ")]
-    for name in needed(asked):
-        package = distribution(name)
-        tops = {file.parts[0] for file in package.files or []} - {"..", "__pycache__"}
-        for top in tops - {path.name for path in site.iterdir()}:
-            (site / top).symlink_to(package.locate_file(top))
+        asked = re.findall("^Requires-Dist: (.+)$", content.read(metadata).decode(), re.MULTILINE)
+    for package in needed(asked):
+        for top in {file.parts[0] for file in package.files or []} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(package.locate_file(top))
     # Offline, so it fails if a requirement is not met by what is there.
     pip = [sys.executable, "-m", "pip", "--python", base / "bin" / "python"]
     done(*pip, "install", "--quiet", "--no-index", wheel, cwd=base)
@@ -96,12 +92,19 @@ def programs(wheel, tmp_path_factory) -> Path:
     return base / "bin"
 
 
+def test_the_wheel_holds_every_file(wheel):
+    files = [path for top in ("bench", "methods") for path in (ROOT / top).rglob("*")]
+    ours = {str(path.relative_to(ROOT)) for path in files if path.is_file()}
+    with zipfile.ZipFile(wheel) as content:
+        missing = ours - {*content.namelist()}
+    assert [name for name in missing if "__pycache__" not in name] == []
+
+
 def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs):
     code = "import bench, importlib.util as u; print(bench.__file__, u.find_spec('hypothesis'))"
     found = done(programs / "python", "-c", code, cwd=programs)
     assert Path(found.split()[0]).is_relative_to(programs.parent)
     assert found.split()[1] == "None"
-    assert (Path(found.split()[0]).parent / "py.typed").is_file()
     assert done(programs / "sentbench", "--version", cwd=programs) == f"{__version__}\n"
 
 
@@ -120,16 +123,11 @@ def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path
     assert {row["task"] for row in theirs[1]} >= {"STS12", "STS-B", "SICK-R"}
 
 
-def test_it_checks_a_method(programs, tmp_path):
+def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(programs, tmp_path):
     shutil.copy(ROOT / "examples" / "spread_out.py", tmp_path)
     said = done(programs / "sentbench", "check-method", "spread_out.py", cwd=tmp_path)
     assert said.splitlines()[-1] == "all hold"
-
-
-def test_it_knows_the_printed_numbers_and_the_suites(programs, tmp_path):
-    """The data files of the packages."""
     shown = done(programs / "sentbench", "show", "gs-infonce-v2", "Table 2", cwd=tmp_path)
     assert "GS-InfoNCE" in shown
-    done(programs / "sentbench", "plan", "--config", ROOT / "config/smoke.yaml", "--out", "p.json",
-         cwd=tmp_path)  # fmt: skip
+    done(programs / "sentbench", "plan", "--suite", "smoke", "--out", "p.json", cwd=tmp_path)
     assert len(json.loads((tmp_path / "p.json").read_text())["runs"]) > 10

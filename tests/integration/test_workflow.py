@@ -5,9 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
 
-def snakemake(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def snakemake(*words, cwd, **environment):
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     hidden = {"BENCH_DATA", "BENCH_MODELS"}
     inherited = {key: value for key, value in os.environ.items() if key not in hidden}
@@ -27,7 +25,7 @@ def snakemake(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
     return subprocess.run([*command, "--cores", "2", *words], **options, timeout=1800)
 
 
-def planned(output: str) -> dict[str, int]:
+def planned(output):
     """Jobs that a dry run plans, by rule."""
     table = re.search(r"Job stats:\n(.*?)\n\n", output, re.DOTALL)
     if not table:
@@ -43,7 +41,7 @@ METHODS += [{"method": "simcse", "analyses": ["cosines", "memory"]}, "gs-infonce
 
 
 @pytest.fixture(scope="module")
-def suite(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, Callable[..., Path]]:
+def suite(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     """A folder where a tiny suite has run to its end, and a function that writes variants of its
     configuration."""
     folder = tmp_path_factory.mktemp("suite")
@@ -51,7 +49,7 @@ def suite(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, Ca
         (folder / name).mkdir()
         (folder / name / "__init__.py").touch()
 
-    def config(**changes: Any) -> Path:
+    def config(**changes):
         plain = {"recipe": {"batch_size": 8, "select_every": 2}, "methods": METHODS}
         plain["compare"] = {"baseline": "simcse"}
         content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **(plain | changes))
@@ -67,11 +65,9 @@ def suite(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory) -> tuple[Path, Ca
 def test_the_suite_leaves_tables_figures_and_a_page(suite):
     folder, _ = suite
     results, figures = folder / "results" / "tiny", folder / "figures" / "tiny"
-    assert {path.stem for path in (results / "tables").glob("sts.*")} == {"sts"}
+    written = {path.name for path in (results / "tables").iterdir()}
+    assert {"sts.md", "audit.md", "coverage.md", "compare.csv"} <= written
     assert (results / "report" / "index.html").stat().st_size > 0
-    assert (results / "tables" / "audit.md").stat().st_size > 0
-    assert "917 printed numbers" in (results / "tables" / "coverage.md").read_text()
-    assert "gs-infonce[multiple=1]" in (results / "tables" / "compare.csv").read_text()
     assert {"leaderboard.png", "compare.png"} <= {path.name for path in figures.iterdir()}
     assert len(list((results / "scores").iterdir())) == 4
     assert len(list((results / "trained").iterdir())) == 2
@@ -93,7 +89,7 @@ def test_several_runs_a_job_give_the_same_scores(suite):
     again = planned(snakemake("-n", "--configfile", fewer, cwd=folder).stdout)
     assert again == {"score_0": 1, "score_1": 1} | RENDERED
 
-    def contents(name: str, kind: str, part: str) -> dict[str, Any]:
+    def contents(name, kind, part):
         paths = (folder / "results" / name / kind).iterdir()
         return {path.name: json.loads(path.read_text())[part] for path in paths}
 
@@ -124,7 +120,7 @@ def test_a_change_runs_what_it_concerns(changes, jobs, suite):
 def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data):
     folder, config = suite
 
-    def jobs(**environment: str) -> dict[str, int]:
+    def jobs(**environment):
         words = ("-n", "--configfile", str(config()))
         return planned(snakemake(*words, cwd=folder, **environment).stdout)
 
@@ -193,33 +189,11 @@ def test_smoke_inherits_nothing_from_the_paper_suite(tmp_path):
     assert not re.findall(r"(?:bert|roberta)-(?:base|large)\S*", done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        # One that the schema finds, one that planning finds, and one that Snakemake's own reader
-        # would not find; tests/cli/test_user_mistakes.py has the others.
-        ("methds: []", "unknown key 'methds'; did you mean 'methods'?"),
-        ("methods: [untrained+simcse]", "'untrained' is not trained"),
-        ("seeds: [1]\nseeds: [2]", "duplicate key 'seeds'; keep one"),
-    ],
-)
-def test_a_mistaken_configuration_is_a_sentence(text, sentence, tmp_path):
-    path = tmp_path / "mistaken.yaml"
-    names = [line.partition(":")[0] for line in text.splitlines()]
-    content = {"suite": "s", "data": "world", "corpus": "world", "tasks": ["sts"], "seeds": [1]}
-    content |= {"backbones": {"toy-bert": None}, "methods": ["simcse"]}
-    others = {key: value for key, value in content.items() if key not in names}
-    path.write_text(f"{yaml.safe_dump(others)}{text}\n")
-    done = snakemake("-n", "--configfile", str(path), cwd=tmp_path)
+def test_a_mistaken_configuration_is_a_sentence(tmp_path):
+    """One that Snakemake's own reader would not find."""
+    (tmp_path / "mistaken.yaml").write_text("suite: s\nseeds: [1]\nseeds: [2]\n")
+    done = snakemake("-n", "--configfile", "mistaken.yaml", cwd=tmp_path)
     output = done.stdout + done.stderr
     assert done.returncode != 0
-    assert sentence in output
+    assert "duplicate key 'seeds'; keep one" in output
     assert "Traceback" not in output
-
-
-def test_lint_only_advises_an_environment(tmp_path):
-    # Snakemake 9.27 takes `--lint json` and prints text all the same.
-    done = snakemake("--lint", cwd=tmp_path)
-    titles = re.findall(r"^    \* (.+?):?$", done.stdout + done.stderr, re.MULTILINE)
-    assert len(titles) == 7  # one a rule: what is read is there
-    assert set(titles) == {"Specify a conda environment or container for each rule."}

@@ -1,37 +1,82 @@
-"""The shipped data of the embedded world: sums, formats, splits, and labels."""
+"""The embedded world: its files are those that tools/world makes, and what numbers on them mean."""
 
+import random
 import shutil
 from collections import Counter
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
-import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from bench import world as world_files
 from bench.datasets import corpora, labelled, sts
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TASKS, TRANSFER_TASKS
+from bench.models.load import load_encoder
+from bench.registry.backbones import TOY_FOLDER, TOY_VERSION, backbone
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
-from methods.word_noise import CHINESE
-from tools.world.data import CONTENT, LENGTHS
-from tools.world.language import TOPICS, with_ed, with_s
+from tools.world.backbones import pretrain, sentences
+from tools.world.data import CONTENT, LENGTHS, VERSION, build, in_chinese
+from tools.world.language import FACTORS, RELATED, ROLES, change, sample_meaning, similarity
 
-CONCEPT = {word: c for _, *kinds in TOPICS for c in chain(*kinds) for word in c.words}
-PLURALS = {with_s(word): c for word, c in CONCEPT.items() if c.kind in ("agent", "thing")}
-PAST = {with_ed(word): c for word, c in CONCEPT.items() if c.kind == "verb"}
+# The generator
 
 
-def lines_of(world: Path, file: str, encoding: str = "utf-8") -> list[str]:
-    """Lines of a file below downstream/, which may be blank."""
-    return (world / "downstream" / file).read_text(encoding).split("\n")[:-1]
+def test_the_generator_makes_the_shipped_files(world, tmp_path):
+    """Other files change every number of the smoke suite: increment VERSION and TOY_VERSION."""
+    build(tmp_path)
+    files = [[path for path in folder.rglob("*") if path.is_file()] for folder in (tmp_path, world)]
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in files[0]}
+    shipped = {path.relative_to(world): path.read_bytes() for path in files[1]}
+    assert made.keys() == shipped.keys()
+    assert [name for name in made if made[name] != shipped[name]] == []
+    assert VERSION == TOY_VERSION
 
 
-def probe(world: Path, name: str) -> list[tuple[str, str]]:
-    """(label, sentence) of all splits."""
-    lines = lines_of(world, f"../{TASKS[name].path}")
-    return [(label, text) for _, label, text in (line.split("\t") for line in lines)]
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("roberta", "chinese")]
+
+
+@pytest.mark.parametrize("kind", ["bert", *SLOW])
+@pytest.mark.usefixtures("global_state")
+def test_a_short_pretraining_writes_a_backbone(kind, tmp_path):
+    pretrain(kind, 0, tmp_path, sentences()[:1200], steps=2)
+    shipped = TOY_FOLDER / f"toy-{kind}"
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in shipped.iterdir()}
+    width = backbone(f"toy-{kind}").shape.width
+    assert load_encoder(tmp_path, pooler="avg").encode(["The chef ."]).shape == (1, width)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([*ROLES, *FACTORS]))
+def test_each_changed_role_costs_what_it_is_worth(seed, role):
+    rng = random.Random(seed)
+    meaning = sample_meaning(rng, 1.0)
+    other = change(meaning, role, rng)
+    assert similarity(meaning, other) == similarity(other, meaning)
+    assert similarity(meaning, meaning) == 5
+    if role in FACTORS:
+        assert similarity(meaning, other) == pytest.approx(5 * FACTORS[role])
+    elif getattr(meaning, role) is None:
+        assert other == meaning
+    else:
+        a, b = getattr(meaning, role), getattr(other, role)
+        told = sum(worth for name, worth in ROLES.items() if getattr(meaning, name) is not None)
+        lost = ROLES[role] * (1 - (RELATED if a.family == b.family else 0))
+        assert similarity(meaning, other) == pytest.approx(5 * (told - lost) / told)
+
+
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
+
+
+@given(WORDS, WORDS)
+def test_only_equal_words_are_written_alike_in_chinese(one, other):
+    assert (in_chinese(one) == in_chinese(other)) == (one == other)
+
+
+# The files
 
 
 @pytest.mark.parametrize("folder", [world_files.DATA, world_files.BACKBONES])
@@ -50,35 +95,24 @@ def test_every_shipped_file_has_its_sum(folder, tmp_path):
 def test_sets_read_with_the_readers_of_the_real_ones(world):
     sizes = read_json(world / "manifest.json")
     for task in (*STS_TASKS, "CNSD-STS-B"):
-        gold = np.concatenate([subset.gold for subset in sts.read(task, world).subsets])
+        gold = [gold for subset in sts.read(task, world).subsets for gold in subset.gold]
         of_task = sizes["sts"][task]
         assert len(gold) == of_task.get("test", sum(of_task.values()))
-        assert gold.min() >= (1 if task == "SICK-R" else 0)
-        assert gold.max() == 5
-        assert len(np.unique(np.round(gold))) >= 5
+        assert min(gold) >= (1 if task == "SICK-R" else 0)
+        assert max(gold) == 5
     for name in (*TRANSFER_TASKS, *PROBING_TASKS):
         read = labelled.read(name, world)
         of_task = sizes["transfer" if name in TRANSFER_TASKS else "probing"][name]
         assert sum(len(part.labels) for part in read.splits.values()) == sum(of_task.values())
-    for name in PROBING_TASKS:
-        read = labelled.read(name, world)
-        for part in read.splits.values():
-            counts = Counter(part.labels.tolist()).values()
-            assert (len(counts), max(counts) - min(counts) <= 1) == (read.classes, True)
+    corpus = corpora.read_sentences(world / "world.txt")
+    documents = corpora.read_documents(world / "world.txt", len(corpus))
+    assert [row for document in documents for row in document] == list(range(len(corpus)))
 
 
-def test_the_quirks_of_the_real_files_are_there(world):
-    folder = world / "downstream"
-    gold = lines_of(world, "STS/STS16-en-test/STS.gs.headlines.txt")
-    assert Counter(bool(line) for line in gold) == {True: 50, False: 150}
-    sick = (folder / "SICK" / "SICK_test_annotated.txt").read_bytes()
-    assert sick.count(b"\r\n") == sick.count(b"\n") == 301
-    files = [f"{name}.{end}" for name in ("CR/custrev", "MPQA/mpqa") for end in ("pos", "neg")]
-    blank = [sum(not line.strip() for line in lines_of(world, file, "latin-1")) for file in files]
-    assert blank == [1, 1, 1, 0]
-    assert "ï".encode("latin-1") in (folder / "MR" / "rt-polarity.pos").read_bytes()
-    data = (folder / "MRPC" / "msr_paraphrase_test.txt").read_bytes()
-    assert data.startswith(b"\xef\xbb\xbfQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n")
+def probe(world, name):
+    """Label and sentence of each line, of all splits."""
+    lines = (world / TASKS[name].path).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[1:] for line in lines]
 
 
 def test_no_sentence_is_in_two_splits(world):
@@ -86,23 +120,8 @@ def test_no_sentence_is_in_two_splits(world):
         assert len({text for _, text in probe(world, name)}) == 1200
     for task in ("STS-B", "CNSD-STS-B"):
         parts = [sts.read(task, world, split).subsets[0] for split in ("train", "dev", "test")]
-        pairs = [{*zip(part.first, part.second, strict=True)} for part in parts]
-        assert not pairs[0] & pairs[2]
-        assert not pairs[1] & pairs[2]
-    chinese = chain(*chain(*pairs))
-    assert all(CHINESE.match(text) and " " not in text for text in chinese)
-
-
-def test_the_documents_cover_the_corpus(world):
-    sentences = corpora.read_sentences(world / "world.txt")
-    documents = corpora.read_documents(world / "world.txt", len(sentences))
-    assert [row for document in documents for row in document] == list(range(len(sentences)))
-    # Sentences of a document share their topic: their words repeat far more often than those of
-    # strangers.
-    words = [{*sentence.lower().split()} & CONCEPT.keys() for sentence in sentences]
-    near = [len(words[d[1]] & words[d[2]]) for d in documents]
-    far = [len(words[a[1]] & words[b[2]]) for a, b in pairwise(documents)]
-    assert sum(near) > 2 * sum(far)
+        train, dev, test = ({*zip(part.first, part.second, strict=True)} for part in parts)
+        assert not (train | dev) & test
 
 
 @pytest.mark.parametrize("task", ["STS-B", "STS12", "SICK-R"])
@@ -122,9 +141,26 @@ def test_probing_labels_follow_from_the_words(world):
         assert LENGTHS[int(label)] <= len(text.split()) < LENGTHS[int(label) + 1]
     for label, text in probe(world, "WordContent"):
         assert [word for word in text.split() if word in CONTENT] == [label]
-    verbs = {**{w: c for w, c in CONCEPT.items() if c.kind == "verb"}, **PAST}
-    verbs |= {with_s(word): c for word, c in CONCEPT.items() if c.kind == "verb"}
-    for label, text in probe(world, "OddManOut"):
-        known = {**CONCEPT, **PLURALS, **verbs}
-        families = Counter(known[w].family for w in text.lower().split() if w in known)
-        assert (len(families) == 2) == (label == "C"), text
+    for name in PROBING_TASKS:
+        counts = Counter(label for label, _ in probe(world, name)).values()
+        assert max(counts) - min(counts) <= 3, name  # one in each split
+
+
+def test_the_order_of_methods_is_that_on_real_text():
+    """The table of the smoke suite in docs/world.md."""
+    cells = read_json(Path(__file__).parents[2] / "results" / "reference" / "smoke.json")["cells"]
+    averages = {run: fmean(scores.get("Avg spearman", [0])) for run, scores in cells.items()}
+    transfer = {
+        run: fmean(chain(*(scores.get(f"{task} accuracy", [0]) for task in TRANSFER_TASKS)))
+        for run, scores in cells.items()
+    }
+    poolers = ("cls_before_pooler", "avg", "avg_first_last")
+    raw = [f"untrained[pooler={pooler}]@paper on toy-bert" for pooler in poolers]
+    mapped = [averages[name] for name in cells if "+whitening" in name or "+flow" in name]
+    mapped += [averages["glove@official on toy-glove"]]
+    lowest = max(averages[name] for name in ["word-overlap@paper on none", *raw])
+    assert lowest < min(mapped) - 5
+    for name in ("simcse", "gs-infonce", "is-cse", "sscl", "esimcse", "dclr[epochs=1]"):
+        run = f"{name}@official on toy-bert"
+        assert averages[run] > max(mapped), run
+        assert transfer[run] > transfer[raw[0]] - 1, run  # training loses nothing
