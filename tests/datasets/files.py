@@ -1,9 +1,7 @@
 """Files of data folders for tests."""
 
 import gzip
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 
 def put(folder: Path, name: str, content: str | bytes | None) -> Path:
@@ -16,8 +14,3 @@ def put(folder: Path, name: str, content: str | bytes | None) -> Path:
     content = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
-
-
-def cases(table: Mapping[Any, Sequence[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
-    """Rows of a table with its keys in front, for `pytest.mark.parametrize`."""
-    return [(key, *row) for key, rows in table.items() for row in rows]

@@ -10,7 +10,7 @@ from bench.datasets.metrics import CORRELATION, METRICS, PRINTED, QUANTITY, metr
 from bench.datasets.tasks import BOARDS, GROUPS, TASKS, boards_of, scored_cells
 
 
-def test_each_name_of_a_task_means_one_task() -> None:
+def test_each_name_of_a_task_means_one_task():
     names = [*TASKS, *tasks.ALIASES, *GROUPS]
     assert len(set(names)) == len(names)
     files = [task.file(part) for task in TASKS.values() for part in task.sizes]
@@ -18,7 +18,7 @@ def test_each_name_of_a_task_means_one_task() -> None:
     assert len(set(files)) == len(files) - 2 * len(own)
 
 
-def test_every_task_is_scored_by_the_metric_of_its_table() -> None:
+def test_every_task_is_scored_by_the_metric_of_its_table():
     listed = manifest(Path("nowhere"))
     for task in TASKS.values():
         assert getattr(listed, task.kind)[task.name] == task.sizes
@@ -26,15 +26,12 @@ def test_every_task_is_scored_by_the_metric_of_its_table() -> None:
         assert boards
         cells = scored_cells([task.name])
         assert all((task.name, "test", board.metric) in cells for board in boards)
-    assert [board.name for board in boards_of(["sts:a", "probing:b"]).values()][-3:] == [
-        "own_sts",
-        "own_probing",
-        "own_probing_mlp",
-    ]
+    own = [board.name for board in boards_of(["sts:a", "probing:b"]).values()][-3:]
+    assert own == ["own_sts", "own_probing", "own_probing_mlp"]
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_metric_is_of_scores_or_has_a_tolerance(name: str) -> None:
+def test_a_metric_is_of_scores_or_has_a_tolerance(name):
     metric = METRICS[name]
     assert bool(metric.tasks) == (metric.kind != QUANTITY)
     assert bool(metric.value) == bool(metric.tolerance) == (metric.kind == QUANTITY)
@@ -42,7 +39,7 @@ def test_a_metric_is_of_scores_or_has_a_tolerance(name: str) -> None:
     assert (metric_of(f"{name}_wmean") is metric) if metric.kind == CORRELATION else True
 
 
-def test_quantities_are_read_from_outcome_and_analyses() -> None:
+def test_quantities_are_read_from_outcome_and_analyses():
     layers = {"setsim": {"cls": [0.5, 0.7]}, "toksim": {"without_special": [0.1, 0.25]}}
     alignment = {"STS-B": {"all": {"uniformity": -2.5}}}
     found = quantities({"best_step": 125}, {"alignment": alignment, "layers": layers})

@@ -1,15 +1,11 @@
 """Geometry of vectors: equality with plain loops, and known limits."""
 
 import math
-from collections.abc import Sequence
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch import Tensor
 
 from bench.evaluation import geometry
 from bench.evaluation.geometry import (
@@ -22,96 +18,81 @@ from bench.evaluation.geometry import (
     unit,
 )
 
-Vector = Sequence[float]
 
-
-def draw(seed: int, *shape: int) -> Tensor:
+def draw(seed, *shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# --- the definitions, in loops
+# The definitions, in loops
 
 
-def norm(vector: Vector) -> float:
+def norm(vector):
     return math.sqrt(math.fsum(x * x for x in vector))
 
 
-def squared_distance(left: Vector, right: Vector) -> float:
+def squared_distance(left, right):
     """Of the two directions."""
     a, b = norm(left), norm(right)
     return math.fsum((x / a - y / b) ** 2 for x, y in zip(left, right, strict=True))
 
 
-def cosine(left: Vector, right: Vector) -> float:
+def cosine(left, right):
     return math.fsum(x * y for x, y in zip(left, right, strict=True)) / norm(left) / norm(right)
 
 
-def alignment_by_loop(first: list[Vector], second: list[Vector], gold: list[float]) -> float:
+def alignment_by_loop(first, second, gold):
     rows = zip(first, second, gold, strict=True)
     distances = [squared_distance(a, b) for a, b, score in rows if score > 4]
     return math.fsum(distances) / len(distances)
 
 
-def uniformity_by_loop(vectors: list[Vector]) -> float:
+def uniformity_by_loop(vectors):
     pairs = combinations(vectors, 2)
     found = [math.exp(-2 * squared_distance(a, b)) for a, b in pairs]
     return math.log(math.fsum(found) / len(found))
 
 
-def token_similarity_by_loop(tokens: list[Vector]) -> float:
+def token_similarity_by_loop(tokens):
     found = [cosine(a, b) for a, b in permutations(tokens, 2)]
     return math.fsum(found) / len(found)
 
 
-# --- alignment and uniformity
+# Alignment and uniformity
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_alignment_equals_the_loop(seed: int) -> None:
-    first, second = draw(seed, 40, 6), draw(seed + 100, 40, 6)
+def test_alignment_equals_the_loop():
+    first, second = draw(0, 40, 6), draw(100, 40, 6)
     gold = torch.linspace(0, 5, 40, dtype=torch.float64)
     expected = alignment_by_loop(first.tolist(), second.tolist(), gold.tolist())
     assert alignment(first, second, gold) == pytest.approx(expected, abs=1e-13)
 
 
-def test_whether_four_is_positive() -> None:
+def test_whether_four_is_positive():
     first = torch.tensor([[1.0, 0], [1, 0], [1, 0]])
     second = torch.tensor([[1.0, 0], [0, 1], [-1, 0]])  # squared distances 0, 2, 4
     assert alignment(first, second, torch.tensor([4.2, 4.0, 3.9])) == 0
     assert alignment(first, second, torch.tensor([4.2, 4.0, 3.9]), with_four=True) == 1
-    assert alignment(first, second, torch.tensor([0.0, 0, 5])) == 4
     assert alignment(first, second, torch.tensor([4.0, 4, 4])) is None
-    assert alignment(first, second, torch.tensor([3.9, 3, 2]), with_four=True) is None
 
 
-@pytest.mark.parametrize("rows", [1, 7, 30, 256])
-def test_uniformity_equals_the_loop_for_any_block_size(
-    rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("rows", [1, 7, 256])
+def test_uniformity_equals_the_loop_for_any_block_size(rows, monkeypatch):
     monkeypatch.setattr(geometry, "ROWS", rows)
     vectors = draw(1, 30, 5)
     vectors[7] = vectors[3]  # repeated sentences count
     assert uniformity(vectors) == pytest.approx(uniformity_by_loop(vectors.tolist()), abs=1e-13)
 
 
-def test_limits_of_uniformity() -> None:
+def test_limits_of_uniformity_and_zero_vectors():
     assert uniformity(draw(1, 1, 9).expand(50, 9)) == pytest.approx(0, abs=1e-14)
-    assert uniformity(torch.eye(300, dtype=torch.float64)) == pytest.approx(-4, abs=1e-13)
     assert uniformity(torch.tensor([[3.0, 4.0], [-3.0, -4.0]])) == pytest.approx(-8, abs=1e-6)
-    many = draw(
-        2, 2000, 64
-    )  # evenly on the sphere: the mean of exp(4 cos - 4), cos about normal with variance 1/64
-    assert uniformity(many) == pytest.approx(-4 + 8 / 64, abs=0.01)
-
-
-def test_zero_vectors_stay_zero() -> None:
-    """It is at distance 1 of every direction, and at 0 of another one."""
+    # A zero vector is at distance 1 of every direction, and at 0 of another one.
     assert uniformity(torch.tensor([[0.0, 0], [0, 2]])) == pytest.approx(-2)
     assert uniformity(torch.zeros(4, 3)) == 0
     assert alignment(torch.zeros(1, 2), torch.tensor([[5.0, 0]]), torch.tensor([5.0])) == 1
 
 
-def test_dclr_averages_batches_with_positive_pairs() -> None:
+def test_dclr_averages_batches_with_positive_pairs():
     first, second = draw(5, 300, 4), draw(6, 300, 4)
     gold = torch.arange(300, dtype=torch.float64) % 6
     gold[128:256] = 3.9  # nothing in the second batch
@@ -128,28 +109,10 @@ def test_dclr_averages_batches_with_positive_pairs() -> None:
     assert in_batches(first, second, torch.zeros(300)) == (None, uniform)
 
 
-@given(seed=st.integers(0, 10_000), width=st.integers(2, 12), count=st.integers(2, 20))
-def test_rotations_lengths_and_order_change_nothing(seed: int, width: int, count: int) -> None:
-    first, second = draw(seed, count, width), draw(seed + 1, count, width)
-    gold = torch.full((count,), 5.0)
-    near, even = alignment(first, second, gold), uniformity(torch.cat([first, second]))
-    rotation = torch.linalg.qr(draw(seed + 2, width, width)).Q
-    lengths = draw(seed + 3, count, 1).mul(6).exp()
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    for one, other in (
-        (first @ rotation, second @ rotation),
-        (first * lengths, second / lengths),
-        (first[order], second[order]),
-    ):
-        assert alignment(one, other, gold) == pytest.approx(near, abs=1e-12)
-        assert uniformity(torch.cat([one, other])) == pytest.approx(even, abs=1e-12)
-    assert -8 <= even <= 0
+# A batch, layers and tokens
 
 
-# --- a batch, layers and tokens
-
-
-def test_largest_similarities_equal_the_loop() -> None:
+def test_largest_similarities_equal_the_loop():
     vectors, others = unit(draw(7, 20, 5)), unit(draw(8, 20, 5))
     for side in (vectors, others):
         rows, columns = vectors.tolist(), side.tolist()
@@ -159,29 +122,19 @@ def test_largest_similarities_equal_the_loop() -> None:
         ]
         expected = [sum(row[rank] for row in ranked) / 20 for rank in range(4)]
         assert largest_similarities(vectors, side, 4) == pytest.approx(expected, abs=1e-13)
-    assert largest_similarities(torch.eye(9), torch.eye(9), 4) == [0, 0, 0, 0]
-    assert largest_similarities(torch.ones(9, 1), torch.ones(9, 1), 2) == [1, 1]
 
 
-def test_token_similarity_equals_the_loop() -> None:
-    states = draw(9, 3, 6, 4)
-    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
-    for row, value in enumerate(token_similarity(states, mask).tolist()):
+def test_token_similarity_equals_the_loop():
+    states = draw(9, 4, 6, 4)
+    mask = torch.tensor([[1] * 6, [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]])
+    *found, alone = token_similarity(states, mask).tolist()
+    assert alone == 0
+    for row, value in enumerate(found):
         tokens = states[row][mask[row].bool()].tolist()
         assert value == pytest.approx(token_similarity_by_loop(tokens), abs=1e-13)
 
 
-def test_limits_of_token_similarity() -> None:
-    ones, alone = torch.ones(1, 5), torch.tensor([[0, 0, 1, 0, 0]])
-    assert token_similarity(draw(1, 1, 1, 8).expand(1, 5, 8), ones).item() == pytest.approx(1)
-    assert token_similarity(torch.eye(5).unsqueeze(0), ones).item() == pytest.approx(0, abs=1e-7)
-    assert token_similarity(draw(1, 1, 5, 8), alone).item() == 0
-    assert token_similarity(draw(1, 1, 5, 8), torch.zeros(1, 5)).item() == 0
-    opposite = torch.tensor([[[1.0, 2], [-1, -2]]])
-    assert token_similarity(opposite, torch.ones(1, 2)).item() == pytest.approx(-1)
-
-
-def test_columns_of_layer_similarities() -> None:
+def test_columns_of_layer_similarities():
     """Three layers above the embeddings, sentences of 5 and 3 tokens: each number by a loop."""
     states = [draw(layer, 2, 5, 4).float() for layer in range(4)]
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])

@@ -20,7 +20,7 @@ from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
 from tests.conftest import CLOSE, make_sentences
 from tests.support.tiny_suite import SMALL, tiny_run
-from tests.training import test_knn
+from tests.training import test_context
 from tests.training.test_loop import log_of
 
 DEVICE = "cuda"
@@ -131,9 +131,9 @@ def test_the_kernel_of_attention_equals_its_fallback(first_only):
         torch.testing.assert_close(kernel, fallback, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("kind", ["random", "narrow cone", "copies"])
+@pytest.mark.parametrize("kind", ["random", "cone", "copies"])
 def test_neighbours(kind):
-    vectors = test_knn.rows(kind)
+    vectors = test_context.rows(kind)
     np.testing.assert_array_equal(nearest_rows(vectors, 5, DEVICE), nearest_rows(vectors, 5))
 
 

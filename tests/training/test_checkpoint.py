@@ -6,37 +6,29 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 import bench.training.checkpoint
 import bench.training.loop
-import bench.utils.progress
 from bench.__main__ import main
 from bench.results.records import FAILURE
 from bench.runs.config import plan, validate
-from bench.runs.run import Recipe, Run
-from bench.training.checkpoint import Log
+from bench.runs.run import Recipe
+from bench.training.checkpoint import Checkpoints, Log
 from bench.training.loop import batches, train
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import sha256_file, write_json
-from bench.utils.progress import Progress
 from methods.simcse import SimCSE
 from tests.support.outcomes import timeless
 from tests.support.tiny_suite import SMALL, tiny_configuration, tiny_run, training_words
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
-Patch = pytest.MonkeyPatch
-Capture = pytest.CaptureFixture[str]
-Make = Callable[..., Run]
-Unstopped = Callable[[Run], dict[str, bytes]]
 # Every kind of memory: buffers, second encoders that follow, that learn and that are frozen,
 # RMSProp, early stopping.
 METHODS = [
@@ -55,24 +47,23 @@ MORE_METHODS = [
     "simcse[bias_correction=false,epochs=2,warmup=0.3]",
     "simcse+whitening[dimensions=4,source=target]",
 ]
-
 CONTINUE = "run the same command again to continue from what is finished"
 
 
 @pytest.fixture
-def make(tiny_bert: Path, tiny_data: Path, tiny_corpus: Path) -> Make:
-    def make_run(text: str = "simcse", seed: int = 1, **recipe: object) -> Run:
+def make(tiny_bert, tiny_data, tiny_corpus):
+    def make_run(text="simcse", seed=1, **recipe):
         return tiny_run(text, tiny_bert, tiny_data, tiny_corpus, seed, **recipe)
 
     return make_run
 
 
-def fit(run: Run, folder: Path) -> dict[str, Any]:
+def fit(run, folder):
     """Train in a folder; what several runs share stands beside it."""
     return train(run, folder.parent / "suite", folder)
 
 
-def left(folder: Path) -> dict[str, bytes]:
+def left(folder):
     """What a training leaves: its log, its encoder, and its outcome without what time decides."""
     inside = sorted(path for path in (folder / "encoder").rglob("*") if path.is_file())
     files = [folder / "log.jsonl", *inside]
@@ -82,11 +73,11 @@ def left(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def unstopped(tmp_path_factory: pytest.TempPathFactory) -> Unstopped:
+def unstopped(tmp_path_factory):
     """What a training leaves that nobody stopped; equal runs share one."""
-    known: dict[str, dict[str, bytes]] = {}
+    known = {}
 
-    def look_up(run: Run) -> dict[str, bytes]:
+    def look_up(run):
         if run.id not in known:
             folder = tmp_path_factory.mktemp("whole") / "run"
             fit(run, folder)
@@ -96,7 +87,7 @@ def unstopped(tmp_path_factory: pytest.TempPathFactory) -> Unstopped:
     return look_up
 
 
-def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
+def assert_left(folder, expected):
     """Byte for byte, and nothing else."""
     found = left(folder)
     assert expected.keys() == found.keys()
@@ -104,10 +95,10 @@ def assert_left(folder: Path, expected: dict[str, bytes]) -> None:
     assert {path.name for path in folder.iterdir()} == {"encoder", "log.jsonl", "outcome.json"}
 
 
-def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
+def stop(run, folder, after=1):
     """Train until a signal comes after so many steps; whether it came."""
     said = iter([None] * (after - 1) + ["SIGTERM"])
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interrupts, "pending_signal", lambda: next(said, None))
         try:
             fit(run, folder)
@@ -116,105 +107,95 @@ def stop(run: Run, folder: Path, monkeypatch: Patch, after: int = 1) -> bool:
     return False
 
 
-def generations(folder: Path) -> list[Path]:
+def generations(folder):
     """Checkpoints of a training, the oldest first."""
     return sorted((folder / "checkpoints").iterdir())
 
 
-# Going on
+def steps_of(folder):
+    return [int(path.name[:8]) for path in generations(folder)]
 
+
+@contextmanager
+def changed_loss(change):
+    """SimCSE, the loss of which goes through `change`, with the views and the step's place."""
+    plain = SimCSE.loss
+    with pytest.MonkeyPatch.context() as patch:
+        loss = lambda self, v, step: change(plain(self, v, step), v, step.index)  # noqa: E731
+        patch.setattr(SimCSE, "loss", loss)
+        yield patch
+
+
+# Going on
 
 SLOW = [pytest.param(text, marks=pytest.mark.slow) for text in MORE_METHODS]
 
 
 @pytest.mark.parametrize("text", METHODS + SLOW)
-def test_stopped_after_each_step(
-    make: Make, unstopped: Unstopped, text: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_stopped_after_each_step(make, unstopped, text, tmp_path):
     run, folder, sittings = make(text), tmp_path / "parts", 1
-    while stop(run, folder, monkeypatch):
+    while stop(run, folder):
         sittings += 1
     assert_left(folder, unstopped(run))
     steps = json.loads((folder / "outcome.json").read_text())["outcome"]["steps"]
     assert sittings == steps + 1  # the last one only exports
 
 
-def test_the_scale_of_mixed_precision_goes_on(
-    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_the_scale_of_mixed_precision_goes_on(make, unstopped, tmp_path, monkeypatch):
     """A scaler on the processor, which doubles its scale every other step and loses a step to
     overflow at first."""
-    scalers: list[torch.amp.GradScaler] = []
+    scalers, plain = [], torch.amp.GradScaler
 
-    def scaler(enabled: bool) -> torch.amp.GradScaler:
+    def scaler(enabled):
         scalers.append(plain("cpu", init_scale=2.0**126, growth_interval=2))
         return scalers[-1]
 
-    plain = torch.amp.GradScaler
     monkeypatch.setattr(torch.amp, "GradScaler", scaler)
     run = make(sentences=44)
-    assert stop(run, tmp_path / "parts", monkeypatch, after=3)
-    first = scalers[-1].get_scale()
+    assert stop(run, tmp_path / "parts", after=3)
+    assert scalers[-1].get_scale() < 2.0**126
     fit(run, tmp_path / "parts")
-    assert first < 2.0**126
     assert_left(tmp_path / "parts", unstopped(run))
     assert scalers[-1].get_scale() == scalers[-2].get_scale()
 
 
-def test_checkpoints_change_nothing_and_go_with_the_end(
-    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    monkeypatch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "0")
-    steps: list[list[int]] = []
-    save = bench.training.checkpoint.Checkpoints.save
+def test_checkpoints_change_nothing_and_go_with_the_end(make, tmp_path, monkeypatch):
+    often, seldom, steps, save = tmp_path / "often", tmp_path / "seldom", [], Checkpoints.save
 
-    def watched(self: Any, *arguments: Any) -> None:
+    def watched(self, *arguments):
         save(self, *arguments)
-        steps.append([int(path.name[:8]) for path in generations(tmp_path / "often")])
-        for path in generations(tmp_path / "often"):
+        steps.append(steps_of(often))
+        for path in generations(often):
             assert path.name[9:] == f"{sha256_file(path)}.safetensors"
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.training.checkpoint.Checkpoints, "save", watched)
-        fit(make(), tmp_path / "often")
+        patch.setenv("SENTBENCH_CHECKPOINT_SECONDS", "0")
+        patch.setattr(Checkpoints, "save", watched)
+        fit(make(), often)
     assert steps == [[1], [1, 2], [2, 3], [3, 4]]  # two generations, whatever comes
-    monkeypatch.delenv("SENTBENCH_CHECKPOINT_SECONDS")
-    # A short training writes none.
-    monkeypatch.setattr(bench.training.checkpoint, "save_file", None)
-    fit(make(), tmp_path / "seldom")
-    assert_left(tmp_path / "seldom", left(tmp_path / "often"))
-    assert_left(tmp_path / "often", unstopped(make()))
+    monkeypatch.setattr(Checkpoints, "save", None)  # a short training writes none
+    fit(make(), seldom)
+    assert_left(seldom, left(often))
+    assert_left(often, left(seldom))
 
 
-def test_checkpoints_come_by_time(make: Make, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_checkpoints_come_by_time(tmp_path, monkeypatch):
     now = iter(range(0, 10_000, 50))
     monkeypatch.setattr(bench.training.checkpoint.time, "monotonic", lambda: next(now))
-    checkpoints = bench.training.checkpoint.Checkpoints(tmp_path, {})
+    checkpoints = Checkpoints(tmp_path, {})
     # After 50, 100, 150 of 120 seconds.
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
     checkpoints.save(1, {})
     assert [checkpoints.due() for _ in range(3)] == [False, False, True]
 
 
-def test_progress_goes_on(monkeypatch: Patch, capsys: Capture) -> None:
-    """What was done before says nothing of the time left."""
-    now = iter([0.0, 10.0, 20.0])
-    monkeypatch.setattr(bench.utils.progress.time, "monotonic", lambda: next(now))
-    with Progress(10, "demo", "step", done=5) as progress:
-        progress.advance()
-        progress.advance(2)
-    assert capsys.readouterr().err == "demo: 6/10 steps, 40 s left\ndemo: 8/10 steps, 13 s left\n"
-
-
-def test_earlier_sittings_elsewhere_are_named(
-    make: Make, tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_earlier_sittings_elsewhere_are_named(make, tmp_path, monkeypatch, capsys):
     plain = bench.training.loop.provenance
     with monkeypatch.context() as patch:
         older = {"versions": {"torch": "1.0"}}
         patch.setattr(bench.training.loop, "provenance", lambda *given: plain(*given) | older)
-        assert stop(make(), tmp_path / "run", patch)
-        assert stop(make(), tmp_path / "run", patch)
+        assert stop(make(), tmp_path / "run")
+        assert stop(make(), tmp_path / "run")
     assert "earlier steps ran with other" not in capsys.readouterr().err
     described = fit(make(), tmp_path / "run")["provenance"]
     assert [sitting["versions"] for sitting in described["earlier"]] == [{"torch": "1.0"}]
@@ -226,109 +207,97 @@ def test_earlier_sittings_elsewhere_are_named(
 # Broken and foreign checkpoints
 
 
-def shorten(path: Path) -> None:
+def shorten(path):
     os.truncate(path, path.stat().st_size // 2)
 
 
-def flip(path: Path) -> None:
+def flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(("damage", "both"), [(shorten, False), (flip, False), (shorten, True)])
+@pytest.mark.parametrize(
+    ("damage", "number", "said"),
+    [
+        (flip, 1, "simcse resumes after step 2 of 4"),
+        (shorten, 2, "is intact; the training starts over"),
+    ],
+)
 def test_of_a_broken_checkpoint_the_one_before_is_taken(
-    make: Make,
-    unstopped: Unstopped,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
-    damage: Callable[[Path], None],
-    both: bool,
-) -> None:
+    make, unstopped, tmp_path, capsys, damage, number, said
+):
     run = make()
     for _ in range(3):
-        assert stop(run, tmp_path / "run", monkeypatch)
-    older, newer = generations(tmp_path / "run")
-    for path in (older, newer) if both else (newer,):
+        assert stop(run, tmp_path / "run")
+    damaged = generations(tmp_path / "run")[-number:]
+    for path in damaged:
         damage(path)
     capsys.readouterr()
     fit(run, tmp_path / "run")
-    said = capsys.readouterr().err
-    assert f"{newer} is damaged and was deleted" in said
-    assert (f"{older} is damaged" in said) == both
-    assert ("is intact; the training starts over" in said) == both
-    assert (f"{run.id} resumes after step 2 of 4" in said) != both
+    told = capsys.readouterr().err.replace(run.id, "simcse")
+    assert told.count("is damaged and was deleted") == number
+    assert all(f"{path} is damaged" in told for path in damaged)
+    assert said in told
     assert_left(tmp_path / "run", unstopped(run))
 
 
-def test_what_a_killed_process_left_is_removed(
-    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_what_a_killed_process_left_is_removed(make, unstopped, tmp_path):
     run, folder = make(), tmp_path / "run"
-    assert stop(run, folder, monkeypatch)
+    assert stop(run, folder)
     (folder / ".encoder.x.part" / "encoder").mkdir(parents=True)
     (folder / "log.jsonl").open("a").write('{"step": 2, "lo')
     (folder / "checkpoints" / ".00000002.x.part").mkdir()
-    assert stop(run, folder, monkeypatch)
-    assert [path.name[:8] for path in generations(folder)] == ["00000001", "00000002"]
+    assert stop(run, folder)
+    assert steps_of(folder) == [1, 2]
     fit(run, folder)
     assert_left(folder, unstopped(run))
 
 
-OTHER = "is of another training, or its corpus has changed; move its folder away"
-
-
-def other_tensors(folder: Path, patch: Patch) -> None:
+def other_tensors(folder, patch):
     memory = torch.zeros(3)
     patch.setattr(SimCSE, "prepare", lambda self, context: self.register_buffer("memory", memory))
 
 
-def lost_rows(folder: Path, patch: Patch) -> None:
+def lost_rows(folder, patch):
     os.truncate(folder / "log.jsonl", 10)
 
 
 @pytest.mark.parametrize(
-    ("change", "settings", "message"),
+    ("change", "seed", "problem"),
     [
-        (None, {"seed": 2, "clip": 0.5}, OTHER),
-        (other_tensors, {}, "does not match the tensors of 'simcse' in this version"),
-        (lost_rows, {}, "log.jsonl has lost rows since "),
+        (None, 2, "is of another training, or its corpus has changed; move its folder away"),
+        (other_tensors, 1, "does not match the tensors of 'simcse' in this version"),
+        (lost_rows, 1, "log.jsonl has lost rows since "),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(
-    make: Make, tmp_path: Path, monkeypatch: Patch, change: Any, settings: Any, message: str
-) -> None:
+    make, tmp_path, monkeypatch, change, seed, problem
+):
     folder = tmp_path / "run"
-    assert stop(make(), folder, monkeypatch)
+    assert stop(make(), folder)
     if change:
         change(folder, monkeypatch)
     files = [*generations(folder), folder / "log.jsonl"]
     before = [path.read_bytes() for path in files]
-    with pytest.raises(UserError, match=re.escape(message)):
-        fit(make(**settings), folder)
+    with pytest.raises(UserError, match=re.escape(problem)):
+        fit(make(seed=seed), folder)
     assert [path.read_bytes() for path in files] == before
 
 
-def test_a_run_is_trained_once_at_a_time(make: Make, tmp_path: Path) -> None:
+def test_a_run_is_trained_once_at_a_time(make, tmp_path):
     with Log(tmp_path / "run" / "log.jsonl") as log:
         log.write({"step": 1})
-        with pytest.raises(
-            TransientError, match=r"log\.jsonl is locked: another process is training this run"
-        ):
+        with pytest.raises(TransientError, match="is locked: another process is training this run"):
             fit(make(), tmp_path / "run")
         assert (tmp_path / "run" / "log.jsonl").read_text() == '{"step": 1}\n'
     assert fit(make(), tmp_path / "run")["outcome"]["status"] == "finished"
 
 
-def test_what_another_process_ended_meanwhile_is_kept(
-    make: Make, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    plain = Log.__enter__
-
-    def late(log: Log) -> Log:
+def test_what_another_process_ended_meanwhile_is_kept(make, tmp_path, monkeypatch):
+    def late(log):
         write_json(tmp_path / "run" / "outcome.json", {"by": "the other one"})
-        return plain(log)
+        return log
 
     monkeypatch.setattr(Log, "__enter__", late)
     assert fit(make(), tmp_path / "run") == {"by": "the other one"}
@@ -337,60 +306,45 @@ def test_what_another_process_ended_meanwhile_is_kept(
 # Signals
 
 
-def told(monkeypatch: Patch, at: int, *numbers: signal.Signals) -> None:
+def told(at, *numbers):
     """This process sends itself signals while the loss of a step is computed."""
-    plain = SimCSE.loss
 
-    def loss(self: SimCSE, views: Any, step: Any) -> torch.Tensor:
-        if step.index == at:
-            for number in numbers:
-                os.kill(os.getpid(), number)
-        return plain(self, views, step)
+    def change(loss, views, index):
+        for number in numbers if index == at else ():
+            os.kill(os.getpid(), number)
+        return loss
 
-    monkeypatch.setattr(SimCSE, "loss", loss)
+    return changed_loss(change)
 
 
-@pytest.mark.parametrize(
-    "numbers", [(signal.SIGTERM,), (signal.SIGUSR1,), (signal.SIGUSR1, signal.SIGTERM)]
-)
-def test_a_signal_leaves_a_checkpoint_and_status_75(
-    make: Make,
-    unstopped: Unstopped,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
-    numbers: tuple[signal.Signals, ...],
-) -> None:
+@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGUSR1, signal.SIGTERM)])
+def test_a_signal_leaves_a_checkpoint_and_status_75(make, unstopped, tmp_path, capsys, numbers):
     run = make()
     folder = tmp_path / "runs" / run.id
     handlers = [signal.getsignal(number) for number in interrupts.SIGNALS]
-    with monkeypatch.context() as patch:
-        told(patch, 1, *numbers)
+    with told(1, *numbers):
         assert main(training_words(run, tmp_path)) == 75
     last = capsys.readouterr().err.splitlines()[-1]
     kept = f"{run.id} has a checkpoint after step 2 of 4"
     assert last == f"stopped by {numbers[-1].name}: {kept}; {CONTINUE}"
-    assert [path.name[:8] for path in generations(folder)] == ["00000002"]
+    assert steps_of(folder) == [2]
     assert not (tmp_path / "trained").exists()
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
     assert main(training_words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
 
 
-def test_signals_while_a_checkpoint_is_written(
-    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_signals_while_a_checkpoint_is_written(make, unstopped, tmp_path):
     run, plain = make(), bench.training.checkpoint.save_file
 
-    def save(*given: Any) -> None:
+    def save(*given):
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGTERM)
         plain(*given)
         os.kill(os.getpid(), signal.SIGUSR1)
 
-    with monkeypatch.context() as patch:
+    with told(0, signal.SIGUSR1) as patch:
         patch.setattr(bench.training.checkpoint, "save_file", save)
-        told(patch, 0, signal.SIGUSR1)
         assert main(training_words(run, tmp_path)) == 75
     folder = tmp_path / "runs" / run.id
     (path,) = generations(folder)
@@ -401,62 +355,46 @@ def test_signals_while_a_checkpoint_is_written(
 
 @pytest.mark.parametrize("place", ["RunContext", "save_encoder"])
 def test_outside_of_the_steps_a_signal_stops_at_once(
-    make: Make,
-    unstopped: Unstopped,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
-    place: str,
-) -> None:
+    make, unstopped, tmp_path, monkeypatch, capsys, place
+):
     run = make()
     with monkeypatch.context() as patch:
         patch.setattr(bench.training.loop, place, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert main(training_words(run, tmp_path)) == 75
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"stopped by SIGTERM; {CONTINUE}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"stopped by SIGTERM; {CONTINUE}"
     assert main(training_words(run, tmp_path)) == 0
     assert_left(tmp_path / "runs" / run.id, unstopped(run))
 
 
 def test_several_runs_in_one_process_go_on(
-    make: Make,
-    unstopped: Unstopped,
-    tiny_bert: Path,
-    tiny_data: Path,
-    tiny_corpus: Path,
-    tmp_path: Path,
-    monkeypatch: Patch,
-) -> None:
-    texts = ["gs-infonce[multiple=1]", "simcse", "sscl"]
+    make, unstopped, tiny_bert, tiny_data, tiny_corpus, tmp_path
+):
+    methods = ["gs-infonce[multiple=1]", "simcse", "sscl"]
     places = tiny_bert, tiny_data, tiny_corpus
-    content = tiny_configuration(*places, recipe=SMALL, methods=texts)
-    planned = plan(validate(content))
+    planned = plan(validate(tiny_configuration(*places, recipe=SMALL, methods=methods)))
     planned.write(tmp_path / "plan.json")
     first, second, third = (run.id for run in planned.runs)
     command = ["job", "--suite", str(tmp_path), "--stages", "train"]
-    with monkeypatch.context() as patch:
-        told(patch, 2, signal.SIGTERM)
+    with told(2, signal.SIGTERM):
         assert main(command) == 75
     assert [path.stem for path in (tmp_path / "trained").iterdir()] == [first]
-    assert [path.name[:8] for path in generations(tmp_path / "runs" / second)] == ["00000003"]
+    assert steps_of(tmp_path / "runs" / second) == [3]
     assert not (tmp_path / "runs" / third).exists()
     assert main(command) == 0
     assert len(list((tmp_path / "trained").iterdir())) == 3
     assert_left(tmp_path / "runs" / second, unstopped(make()))
 
 
-# Disks
+# Disks and memory
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path):
     """A disk of its own, of eight megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True
-    )
-    if mounted.returncode:
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True).returncode:
         pytest.skip("no right to mount a disk")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
@@ -464,35 +402,28 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("room", "named"), [(200_000, "00000002"), (100_000, "encoder")])
 def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
-    make: Make,
-    unstopped: Unstopped,
-    disk: Path,
-    monkeypatch: Patch,
-    capsys: Capture,
-    room: int,
-    named: str,
-) -> None:
+    make, unstopped, disk, monkeypatch, capsys, room, named
+):
     """After the first checkpoint there is no room for the second one, or for the encoder."""
-    run, plain = make(), bench.training.checkpoint.Checkpoints.save
+    run, plain = make(), Checkpoints.save
     folder, filler = disk / "runs" / run.id, disk / "filler"
 
-    def save(self: Any, *given: Any) -> None:
+    def save(self, *given):
         plain(self, *given)
         if not filler.exists():
             free = os.statvfs(disk)
             filler.write_bytes(bytes(free.f_bavail * free.f_bsize - room))
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.training.checkpoint.Checkpoints, "save", save)
-        due = lambda self: not filler.exists() or named.startswith("0000")  # noqa: E731
-        patch.setattr(bench.training.checkpoint.Checkpoints, "due", due)
+        patch.setattr(Checkpoints, "save", save)
+        patch.setattr(Checkpoints, "due", lambda self: not filler.exists() or named != "encoder")
         assert main(training_words(run, disk)) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"error: no space left on the device for {folder}")
     assert named in last
     assert last.endswith("; free some and start again, finished work is kept")
     assert {path.name for path in folder.iterdir()} == {"log.jsonl", "checkpoints", FAILURE}
-    assert [path.name[:8] for path in generations(folder)] == ["00000001"]
+    assert steps_of(folder) == [1]
     assert all(json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines())
     filler.unlink()
     assert main(training_words(run, disk)) == 0
@@ -500,67 +431,53 @@ def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     assert_left(folder, unstopped(run))
 
 
-# Memory
-
-
-def test_the_allocator_is_one_sentence(make: Make, tmp_path: Path) -> None:
+def test_the_allocator_is_one_sentence(make, tmp_path):
     """A hundred million million noise vectors: torch's own allocator refuses."""
     with pytest.raises(TransientError, match=r"memory is full after step 0 of gs-infonce"):
         fit(make("gs-infonce[multiple=1e13]"), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")]
+    ("error", "expected", "said"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), UserError, "full after step 1 of ct-bert"),
+        (RuntimeError("shapes do not match"), RuntimeError, "shapes do not match"),
+    ],
 )
 def test_full_memory_keeps_what_was_done(
-    make: Make, unstopped: Unstopped, tmp_path: Path, monkeypatch: Patch, error: Exception
-) -> None:
+    make, unstopped, tmp_path, monkeypatch, error, expected, said
+):
+    """Other errors are not taken for full memory."""
     run = make("ct-bert[batch_size=4,drawn=12,negatives=3]")
-    assert stop(run, tmp_path / "run", monkeypatch)
+    assert stop(run, tmp_path / "run")
 
-    def full(*_: Any) -> None:
+    def full(*_):
         raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", full)
-        with pytest.raises(UserError, match=r"full after step 1 of ct-bert.*; set a smaller"):
+        with pytest.raises(expected, match=said):
             fit(run, tmp_path / "run")
     fit(run, tmp_path / "run")
     assert_left(tmp_path / "run", unstopped(run))
 
 
-def test_other_errors_are_not_taken_for_full_memory(
-    make: Make, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise RuntimeError("shapes do not match")
-
-    monkeypatch.setattr(SimCSE, "loss", broken)
-    with pytest.raises(RuntimeError, match="shapes do not match"):
-        fit(make(), tmp_path / "run")
+# Divergence (of the loss: test_loop.py)
 
 
-# Divergence (of the loss: test_train.py)
-
-
-@pytest.mark.parametrize(
-    ("slope", "norm"), [(1e25, "inf"), (float("inf"), "nan"), (float("nan"), "nan")]
-)
-def test_a_gradient_that_is_not_finite_is_a_divergence(
-    make: Make, tmp_path: Path, monkeypatch: Patch, slope: float, norm: str
-) -> None:
+@pytest.mark.parametrize(("slope", "norm"), [(1e25, "inf"), (float("inf"), "nan")])
+def test_a_gradient_that_is_not_finite_is_a_divergence(make, tmp_path, slope, norm):
     """The loss stays finite; clipping would make zeros or NaN of such a gradient, and the next step
     would be blamed."""
-    plain = SimCSE.loss
 
-    def loss(self: SimCSE, views: Any, step: Any) -> torch.Tensor:
+    def change(loss, views, index):
         steep = (views.vectors[0] - views.vectors[0].detach()).sum()
         steep.register_hook(lambda gradient: gradient * slope)
-        return plain(self, views, step) + (steep if step.index == 2 else 0)
+        return loss + (steep if index == 2 else 0)
 
-    monkeypatch.setattr(SimCSE, "loss", loss)
-    assert stop(make(), tmp_path / "run", monkeypatch)
-    outcome = fit(make(), tmp_path / "run")["outcome"]
+    with changed_loss(change):
+        assert stop(make(), tmp_path / "run")
+        outcome = fit(make(), tmp_path / "run")["outcome"]
     assert outcome == {
         "status": "diverged",
         "reason": f"the gradient's norm became {norm}",
@@ -577,54 +494,44 @@ def test_a_gradient_that_is_not_finite_is_a_divergence(
 
 
 @pytest.fixture
-def scaled(monkeypatch: Patch) -> None:
+def scaled(monkeypatch):
     """The scaler of a GPU's mixed precision: it skips a step whose gradient is not finite."""
     scaler = partial(torch.amp.GradScaler, "cpu")
     monkeypatch.setattr(torch.amp, "GradScaler", lambda enabled: scaler(enabled=True))
 
 
-def overflowing(monkeypatch: Patch, bad: Iterable[int]) -> None:
-    """SimCSE, the loss of which is not finite at the steps after `bad` others."""
-    plain, factor = SimCSE.loss, dict.fromkeys(bad, float("nan"))
-    monkeypatch.setattr(
-        SimCSE, "loss", lambda self, v, step: plain(self, v, step) * factor.get(step.index, 1)
-    )
+def overflowing(*bad):
+    """The loss is not finite at the steps after `bad` others."""
+    return changed_loss(lambda loss, views, index: loss * (float("nan") if index in bad else 1))
 
 
 @pytest.mark.usefixtures("scaled")
-def test_the_scaler_skips_a_step_and_says_so(
-    make: Make, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_the_scaler_skips_a_step_and_says_so(make, tmp_path):
     run, whole, parts = make(), tmp_path / "whole", tmp_path / "parts"
-    overflowing(monkeypatch, [1])
-    outcome = fit(run, whole)["outcome"]
+    with overflowing(1):
+        outcome = fit(run, whole)["outcome"]
+        while stop(run, parts):
+            pass
+    assert_left(parts, left(whole))
     assert (outcome["status"], outcome["steps"], outcome["skipped_steps"]) == ("finished", 4, 1)
     rows = [json.loads(row) for row in (whole / "log.jsonl").read_text().splitlines()]
     assert [row.get("skipped", False) for row in rows] == [False, True, False, False]
     assert [row["loss"] is None for row in rows] == [False, True, False, False]
     assert outcome["curve"][0]["loss"] is None  # of the selection after that step
-    while stop(run, parts, monkeypatch):
-        pass
-    assert_left(parts, left(whole))
 
 
 @pytest.mark.usefixtures("scaled")
 @pytest.mark.parametrize(("bad", "ended"), [([0, 1, 3], None), ([0, 1, 2], 3)])
 @pytest.mark.parametrize("stops", [False, True])
 def test_many_skipped_steps_in_a_row_are_a_divergence(
-    make: Make,
-    tmp_path: Path,
-    monkeypatch: Patch,
-    bad: list[int],
-    ended: int | None,
-    stops: bool,
-) -> None:
+    make, tmp_path, monkeypatch, bad, ended, stops
+):
     """Also where the training is stopped between them: the checkpoint knows their number."""
     monkeypatch.setattr(bench.training.loop, "SKIPS", 2)
-    overflowing(monkeypatch, bad)
-    if stops:
-        assert stop(make(), tmp_path / "run", monkeypatch, after=2)
-    outcome = fit(make(), tmp_path / "run")["outcome"]
+    with overflowing(*bad):
+        if stops:
+            assert stop(make(), tmp_path / "run", after=2)
+        outcome = fit(make(), tmp_path / "run")["outcome"]
     assert outcome["skipped_steps"] == 3
     assert outcome.get("step") == ended
     if ended:

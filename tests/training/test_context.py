@@ -1,34 +1,23 @@
-"""What a method is given: vectors of a batch's views, a head, second backbones, a corpus and other
-Encoders."""
+"""What a method is given: vectors of a batch's views, a head, second backbones, a corpus, and
+nearest rows."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from bench.datasets.corpora import read_sentences
-from bench.runs.resolve import resolve
-from bench.training.context import RunContext
+from bench.training.context import KEYS, QUERIES, RunContext, nearest_rows
+from bench.utils.errors import UserError
 from tests.conftest import CLOSE
 from tests.oracles.poolers import FIXED, POOLED
-
-Context = Callable[..., RunContext]
+from tests.support.tiny_suite import tiny_run
 
 
 @pytest.fixture
-def context_of(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Path) -> Context:
-    def make(backbone: Path = tiny_bert, corpus: Path = tiny_corpus, **recipe: Any) -> RunContext:
-        run = resolve(
-            "simcse",
-            backbone_name=str(backbone),
-            corpus=str(corpus),
-            data=str(tiny_data),
-            seed=1,
-            recipe=recipe,
-        )
+def context_of(tiny_bert, tiny_corpus, tiny_data, tmp_path):
+    def make(backbone=tiny_bert, **recipe):
+        run = tiny_run("simcse", backbone, tiny_data, tiny_corpus, **recipe)
         context = RunContext(run, tmp_path, "cpu")
         context.backbone.eval()
         return context
@@ -36,21 +25,19 @@ def context_of(tiny_bert: Path, tiny_corpus: Path, tiny_data: Path, tmp_path: Pa
     return make
 
 
-def test_views_are_one_interleaved_forward_pass(
-    context_of: Context, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_are_one_interleaved_forward_pass(context_of, tiny_backbone, monkeypatch):
     """docs/methods.md#batches: s1, s1, s2, s2, ... in one tensor, padded to its longest."""
     context = context_of(tiny_backbone)
     tokenizer, model = context.tokenizer, context.backbone
     first = tokenizer(["a man", "the old dog sees two birds", "a cat"])["input_ids"]
     second = tokenizer(["a man sleeps", "the dog", "it is red"])["input_ids"]
-    given_ids = []
-    plain = model.embeddings.forward
-    monkeypatch.setattr(
-        model.embeddings,
-        "forward",
-        lambda **keys: given_ids.append(keys["input_ids"]) or plain(**keys),
-    )
+    given_ids, plain = [], model.embeddings.forward
+
+    def forward(**keys):
+        given_ids.append(keys["input_ids"])
+        return plain(**keys)
+
+    monkeypatch.setattr(model.embeddings, "forward", forward)
     views = context.embed([first, second])
     (ids,) = given_ids
     rows = [[token for token in row.tolist() if token != tokenizer.pad_token_id] for row in ids]
@@ -63,9 +50,7 @@ def test_views_are_one_interleaved_forward_pass(
 
 
 @pytest.mark.parametrize("pooler", ["cls_mlp", *POOLED])
-def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
-    context_of: Context, pooler: str
-) -> None:
+def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(context_of, pooler):
     context = context_of(pooler=pooler)
     texts = ["a man sleeps", "the old dog sees two birds"]
     tokens = context.tokenize(texts)
@@ -89,9 +74,7 @@ def test_at_layer_is_the_same_pooling_and_head_of_a_lower_layer(
 
 @pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("pooler", ["cls_pooler", "cls_pooler_mlp"])
-def test_a_head_with_the_checkpoints_own_pooler(
-    context_of: Context, tiny_bert: Path, tmp_path: Path, pooler: str, stored: bool
-) -> None:
+def test_a_head_with_the_checkpoints_own_pooler(context_of, tiny_bert, tmp_path, pooler, stored):
     """The stored pooler comes first; one that is not stored has weights N(0, 0.02) and bias 0.
 
     Source: docs/methods.md#vectors.
@@ -111,9 +94,9 @@ def test_a_head_with_the_checkpoints_own_pooler(
     if not stored:
         assert own.weight.std().item() == pytest.approx(0.02, rel=0.1)
         assert not own.bias.any()
-        assert not torch.equal(own.weight, plain.training_head[0].weight)  # type: ignore[index]
+        assert not torch.equal(own.weight, plain.training_head[0].weight)
     assert len(new) == (pooler == "cls_pooler_mlp")
-    assert all(torch.equal(one.weight, plain.training_head[0].weight) for one in new)  # type: ignore[index]
+    assert all(torch.equal(layer.weight, plain.training_head[0].weight) for layer in new)
     tokens = context.tokenize(["a man sleeps"])
     expected = context.backbone(torch.tensor(tokens)).last_hidden_state[:, 0]
     for layer in (own, *new):
@@ -121,7 +104,7 @@ def test_a_head_with_the_checkpoints_own_pooler(
     torch.testing.assert_close(context.embed([tokens]).vectors[0], expected, **CLOSE)
 
 
-def test_loss_is_computed_in_float32_under_bfloat16(context_of: Context) -> None:
+def test_loss_is_computed_in_float32_under_bfloat16(context_of):
     contexts = [context_of(precision=precision) for precision in ("bfloat16", "mixed")]
     tokens = contexts[0].tokenize(["a man sleeps", "the old dog"])
     half, full = (context.embed([tokens, tokens]) for context in contexts)
@@ -132,23 +115,22 @@ def test_loss_is_computed_in_float32_under_bfloat16(context_of: Context) -> None
             torch.testing.assert_close(a, b, rtol=0.1, atol=0.01)
 
 
-def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of: Context) -> None:
+def test_extras_join_the_same_forward_pass_and_come_back_by_name(context_of):
     context = context_of()
     a, b, c, d = (
         context.tokenize([text, f"{text} again"])
         for text in ("a man", "the dog sleeps", "a cat", "two birds")
     )
     views = context.embed([a, b], {"one": [c], "none": [], "other": [d, a]})
-    assert {name: len(found) for name, found in views.extras.items()} == {
-        "one": 1, "none": 0, "other": 2,
-    }  # fmt: skip
+    counts = {name: len(found) for name, found in views.extras.items()}
+    assert counts == {"one": 1, "none": 0, "other": 2}
     found = [*views.vectors, *views.extras["one"], *views.extras["other"]]
     for vectors, rows in zip(found, (a, b, c, d, a), strict=True):
         torch.testing.assert_close(vectors, context.embed([rows]).vectors[0], **CLOSE)
     assert len(views.at_layer(2)) == 2
 
 
-def test_a_pass_without_dropout(context_of: Context) -> None:
+def test_a_pass_without_dropout(context_of):
     """It gives the vectors of eval mode, with gradient, draws no random number, and leaves a model
     in the mode in which it was."""
     context = context_of(dropout=0.3)
@@ -168,7 +150,7 @@ def test_a_pass_without_dropout(context_of: Context) -> None:
     assert not context.backbone.training
 
 
-def test_a_second_backbone(context_of: Context) -> None:
+def test_a_second_backbone(context_of):
     context = context_of(dropout=0.3)
     same = context.copy_backbone()
     fresh, again = (context.copy_backbone("other") for _ in range(2))
@@ -185,11 +167,80 @@ def test_a_second_backbone(context_of: Context) -> None:
     assert next(context.backbone.parameters()).any()  # a copy is independent
 
 
-def test_the_corpus_and_its_tokens(context_of: Context, tiny_corpus: Path) -> None:
+def test_the_corpus_and_its_tokens(context_of, tiny_corpus):
     context = context_of(sentences=11, max_length=5)
     assert context.sentences() == read_sentences(tiny_corpus, 11)
     assert context.sentences(str(tiny_corpus)) == read_sentences(tiny_corpus)
     assert list(context.tokens()) == context.tokenize(context.sentences(), 5)
-    assert (
-        max(map(len, context.tokens())) == 5 < max(map(len, context.tokenize(context.sentences())))
-    )
+    whole = context.tokenize(context.sentences())
+    assert max(map(len, context.tokens())) == 5 < max(map(len, whole))
+
+
+# Nearest rows are those of one sort of all cosines in float64, whatever the blocks and ties
+
+N, WIDTH = 300, 24
+# Vectors: copies of each other, in a narrow cone as an untrained backbone's (cosines above 0.9999),
+# of lengths 1e-18 to 1e18, partly zero, in fewer directions than float32 could tell apart.
+KINDS = ("random", "cone", "copies", "alike", "lengths", "zeros", "clusters")
+
+
+def brute_force(vectors, count):
+    """A stable sort of all cosines, rounded at 1e-12, leaves the lower row of equal ones first."""
+    exact = vectors.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    units = exact / np.where(lengths > 0, lengths, 1)
+    cosines = np.round(units @ units.T, 12)
+    np.fill_diagonal(cosines, -2)
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+
+
+def rows(kind):
+    draw = np.random.default_rng(len(kind))
+    vectors = draw.normal(size=(N, WIDTH))
+    match kind:
+        case "cone":
+            vectors = draw.normal(size=WIDTH) + 0.005 * vectors
+        case "copies":
+            vectors = vectors[draw.integers(0, N // 10, size=N)]
+        case "alike":
+            vectors = np.repeat(vectors[:1], N, axis=0)
+        case "lengths":
+            vectors *= 10.0 ** draw.integers(-18, 18, size=(N, 1))
+        case "zeros":
+            vectors[::7] = 0
+        case "clusters":
+            vectors = vectors[draw.integers(0, 3, size=N)] + 3e-7 * vectors
+    return vectors.astype(np.float32)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(QUERIES, KEYS), (64, 64), (7, 41), (1, 1000)])
+@pytest.mark.parametrize("count", [1, 10, N - 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nearest_rows_equal_brute_force(kind, count, queries, keys, monkeypatch):
+    monkeypatch.setattr("bench.training.context.QUERIES", queries)
+    monkeypatch.setattr("bench.training.context.KEYS", keys)
+    found = nearest_rows(rows(kind), count)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, brute_force(rows(kind), count))
+
+
+def test_ties_are_ordered_by_row():
+    vectors = np.array([[1, 0], [0, 1], [2, 0], [1, 0], [0, 0]], dtype=np.float32)
+    expected = [[2, 3, 1], [0, 2, 3], [0, 3, 1], [0, 2, 1], [0, 1, 2]]
+    assert nearest_rows(vectors, 3).tolist() == expected
+
+
+def test_ties_in_a_block_of_the_largest_size():
+    """Cosines 1 and 1 - 1e-12, in 8,192 columns."""
+    vectors = np.tile([1.0, 0.0], (KEYS, 1))
+    vectors[::2, 1] = 1.4e-6  # a cosine of 1 - 0.98e-12 with the others
+    found = nearest_rows(vectors, 3)
+    assert found[4000].tolist() == [0, 2, 4]
+    assert found[4001].tolist() == [1, 3, 5]
+    assert found[0].tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize("count", [0, N])
+def test_as_many_neighbours_as_rows_are_refused(count):
+    with pytest.raises(UserError, match=f"{count} neighbours of each of {N} rows are not possible"):
+        nearest_rows(rows("random"), count)

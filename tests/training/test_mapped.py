@@ -1,57 +1,33 @@
 """Encoders that stand on another one: saved, loaded and scored; per-task maps are fitted on all
 splits of a task."""
 
-import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from bench.datasets import sts
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.datasets.manifest import Vectors
 from bench.datasets.tasks import SPLIT
 from bench.evaluation.scoring import read_tasks, score_tasks, sentences
 from bench.models.encoder import TransformerEncoder, adaptation
 from bench.models.load import load_encoder, save_encoder
-from bench.runs.resolve import resolve
-from bench.runs.run import Run
 from bench.stages.jobs import score_encoder
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
-from bench.utils.files import read_json
+from tests.support.tiny_suite import tiny_run
+from tests.training.test_loop import log_of, outcome_of
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:whitening.*vary in"
-)  # the tiny tasks have few sentences
+# The tiny tasks have few sentences.
+pytestmark = pytest.mark.filterwarnings("ignore:whitening.*vary in")
 
 TASKS = ["STS12", "STS-B"]
-Encode = Callable[[str], Any]
-
-
-@pytest.fixture(scope="module")
-def corpus(tiny_corpus: Path) -> str:
-    return str(tiny_corpus)
 
 
 @pytest.fixture
-def run_of(tiny_bert: Path, tiny_data: Path, corpus: str) -> Callable[[str], Run]:
-    return lambda text: resolve(
-        text.replace("CORPUS", corpus),
-        backbone_name=str(tiny_bert),
-        corpus=corpus,
-        data=str(tiny_data),
-        seed=1,
-    )
-
-
-@pytest.fixture
-def encoder_of(run_of: Callable[[str], Run], tmp_path: Path) -> Encode:
-    def make(text: str) -> Any:
-        run = run_of(text)
+def encoder_of(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    def make(text):
+        text = text.replace("CORPUS", str(tiny_corpus))
+        run = tiny_run(text, tiny_bert, tiny_data, tiny_corpus)
         context, method = RunContext(run, tmp_path, "cpu"), run.build()
         return method.finish(method.encoder(context), context)
 
@@ -60,23 +36,20 @@ def encoder_of(run_of: Callable[[str], Run], tmp_path: Path) -> Encode:
 
 # All 32 dimensions of a task's 24 sentences, whitened, make every cosine the same but for rounding;
 # five do not.
+WHITENED = "untrained[pooler=avg]+whitening[dimensions=5,source=target]"
 TEXTS = [
     "untrained[pooler=avg]+whitening[source=CORPUS]",
-    "untrained[pooler=avg]+whitening[dimensions=5,source=target]",
+    WHITENED,
     "untrained[pooler=avg]+flow[source=CORPUS]",
-    "untrained[pooler=avg]+flow[source=target]",
     "untrained[pooler=avg]+flow[source=target]+whitening[dimensions=5,source=target]",
     "untrained[pooler=avg]+flow[source=target]+whitening[source=CORPUS]",
-    "word-overlap[width=64]+whitening[source=CORPUS]",
     "untrained[pooler=avg]+projection[centred=true,dimensions=5,source=CORPUS]",
     "word-overlap[width=64]+projection[dimensions=5,kind=random]",
 ]
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_saved_and_loaded_it_is_the_same(
-    text: str, encoder_of: Encode, tiny_data: Path, tmp_path: Path
-) -> None:
+def test_saved_and_loaded_it_is_the_same(text, encoder_of, tiny_data, tmp_path):
     encoder = encoder_of(text)
     save_encoder(encoder, tmp_path / "encoder")
     loaded = load_encoder(tmp_path / "encoder")
@@ -91,25 +64,23 @@ def test_saved_and_loaded_it_is_the_same(
     assert records != score_tasks(encoder.base, tasks)
 
 
-@pytest.mark.parametrize(("name", "count"), [("STS12", 48), ("STS-B", 72), ("SICK-R", 72)])
-def test_target_whitening_by_hand(
-    name: str, count: int, encoder_of: Encode, tiny_data: Path
-) -> None:
+@pytest.mark.parametrize(("name", "count"), [("STS12", 48), ("STS-B", 72)])
+def test_target_whitening_by_hand(name, count, encoder_of, tiny_data):
     """Each task by the mean and covariance of all its sentences: both sides, all splits, repeated
     ones as often as they stand (bojone/BERT-whitening@2bfea5a:eng/eval.py:26-30, 78-81)."""
     task = sts.read(name, tiny_data)
-    read = [task] if name == "STS12" else [sts.read(name, tiny_data, one) for one in sts.SPLITS]
-    texts = [text for one in read for text in one.sentences()]
+    splits = ["test"] if name == "STS12" else sts.SPLITS
+    texts = [text for split in splits for text in sts.read(name, tiny_data, split).sentences()]
     assert len(set(texts)) < len(texts) == count
     rows = encoder_of("untrained[pooler=avg]").encode(texts).astype(np.float64)
     values, directions = np.linalg.eigh(np.cov(rows.T))
     white = (rows - rows.mean(0)) @ (directions / np.sqrt(values))[:, ::-1][:, :5]
     unit = white / np.linalg.norm(white, axis=1, keepdims=True)
     table = dict(zip(texts, unit, strict=True))
-    pairs = [pair for one in task.subsets for pair in zip(one.first, one.second, strict=True)]
+    pairs = [pair for part in task.subsets for pair in zip(part.first, part.second, strict=True)]
     cosines = [table[first] @ table[second] for first, second in pairs]
     gold = np.concatenate([subset.gold for subset in task.subsets])
-    found = score_tasks(encoder_of(TEXTS[1]), [task])[0]
+    found = score_tasks(encoder_of(WHITENED), [task])[0]
     assert (found["metric"], found["aggregation"]) == ("spearman", "all")
     assert found["value"] == pytest.approx(100 * spearmanr(cosines, gold).statistic, abs=0.01)
 
@@ -120,25 +91,21 @@ class Counting:
     kind = "counting"
     identity = "counting-1"
 
-    def __init__(self) -> None:
-        self.encoded: list[str] = []
-        self.adapted: list[list[str]] = []
+    def __init__(self):
+        self.encoded, self.adapted = [], []
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
+    def encode(self, texts):
         self.encoded += texts
         draw = [np.random.default_rng([len(text), *text.encode()]).normal(size=4) for text in texts]
         return np.array(draw, dtype=np.float32)
 
-    def adapt(self, target: Sequence[str], vectors: Vectors) -> Vectors:
+    def adapt(self, target, vectors):
         self.adapted.append(list(target))
         mean = vectors(target).mean(0)
         return lambda texts: vectors(texts) - mean
 
-    def save(self, folder: Path) -> dict[str, Any]:
-        raise NotImplementedError
 
-
-def labelled() -> LabelledTask:
+def labelled():
     draw = np.random.default_rng(0)
     splits = {}
     for number, split in enumerate(("train", "dev", "test")):
@@ -147,16 +114,21 @@ def labelled() -> LabelledTask:
     return LabelledTask("SST2", SPLIT, 2, splits)
 
 
-def pairs_of(*tasks: sts.StsTask) -> list[str]:
+def pairs_of(*tasks):
     subsets = [subset for task in tasks for subset in task.subsets]
-    pairs = [pair for one in subsets for pair in zip(one.first, one.second, strict=True)]
+    pairs = [pair for part in subsets for pair in zip(part.first, part.second, strict=True)]
     return [text for pair in pairs for text in pair]
 
 
 def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
-    tiny_data: Path, tmp_path: Path
-) -> None:
-    """STS-B's two scores are of one map, which is fitted once, on train + dev + test."""
+    tiny_data, tmp_path, monkeypatch
+):
+    """STS-B's two scores are of one map, which is fitted once, on train + dev + test; a classifier
+    gets the mapped vectors of all splits."""
+    features, plain = [], LabelledTask.features
+    monkeypatch.setattr(
+        LabelledTask, "features", lambda *words: features.append(plain(*words)) or features[-1]
+    )
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
     encoder = Counting()
     records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path)
@@ -166,59 +138,34 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     assert encoder.adapted == whole
     assert sorted(encoder.encoded) == sorted({text for texts in whole for text in texts})
     assert len(encoder.encoded) > len(sentences(tasks))
+    everything = Counting().encode(whole[-1])
+    np.testing.assert_allclose(
+        np.concatenate(features), everything - everything.mean(0), rtol=0, atol=1e-6
+    )
     # A task with a classifier that is finished is neither mapped nor trained again.
     assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path) == records
     assert encoder.adapted[len(TASKS) + 1 :] == whole[: len(TASKS)]
 
 
-@pytest.mark.parametrize(
-    "transform", ["whitening[source=CORPUS]", "flow[source=CORPUS]", "whitening[source=target]"]
-)
+@pytest.mark.parametrize("transform", ["flow[source=CORPUS]", "whitening[source=target]"])
 def test_a_training_is_that_of_its_host_and_what_is_saved_is_mapped(
-    transform: str, train_tiny: Callable[..., Path], corpus: str, tiny_data: Path
-) -> None:
+    transform, train_tiny, tiny_corpus, tiny_data
+):
     """The log's dev scores are the host's; the saved encoder stands on the host's best one."""
-    text = f"simcse+{transform.replace('CORPUS', corpus)}"
+    text = f"simcse+{transform.replace('CORPUS', str(tiny_corpus))}"
     host, folder, again = train_tiny("simcse"), train_tiny(text), train_tiny(text, fresh=True)
-
-    def log(run: Path) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-
-    assert log(folder) == log(again) == log(host)
+    assert log_of(folder) == log_of(again) == log_of(host)
     encoder, plain = load_encoder(folder), load_encoder(host)
     assert isinstance(encoder.base, TransformerEncoder)
     assert encoder.base.identity == plain.identity
     assert encoder.identity == load_encoder(again).identity
     dev = [sts.read("STS-B", tiny_data, "dev")]
     (best,) = score_tasks(encoder.base, dev)
-    assert best["value"] == read_json(folder / "outcome.json")["outcome"]["best_dev"]
+    assert best["value"] == outcome_of(folder)["best_dev"]
     assert score_tasks(encoder, dev) != score_tasks(plain, dev)
 
 
-def test_names_and_labels(run_of: Callable[[str], Run]) -> None:
-    run = run_of("untrained+whitening[dimensions=256,source=target]")
-    assert run.method == "untrained+whitening[dimensions=32,source=target]"
-    assert (
-        "Whitening (dimensions=32, the most this backbone has (of 256), source=target)" in run.label
-    )
-    assert run_of("simcse+whitening[dimensions=0]+flow").method == "simcse+flow+whitening"
-    assert run_of("simcse+flow").setting == "official"
-    with pytest.raises(UserError, match="maps finished vectors"):
-        run_of("whitening+simcse")
-
-
-def test_a_missing_source_is_refused_before_the_training(
-    train_tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_source_is_refused_before_the_training(train_tiny, monkeypatch):
     monkeypatch.setattr("methods.simcse.SimCSE.step_loss", None)  # no step is taken
     with pytest.raises(UserError, match="corpus 'nosuch'"):
         train_tiny("simcse+whitening[source=nosuch]", fresh=True)
-
-
-def test_classifiers_see_the_mapped_vectors() -> None:
-    task, encoder = labelled(), Counting()
-    own = encoder.adapt(list(task.target()), encoder.encode)
-    everything = encoder.encode(list(task.sentences()))
-    for split, samples in task.splits.items():
-        expected = encoder.encode(samples.columns[0]) - everything.mean(0)
-        np.testing.assert_allclose(task.features(split, own), expected, rtol=0, atol=1e-6)

@@ -2,11 +2,7 @@
 description."""
 
 import hashlib
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,25 +10,15 @@ from safetensors.torch import load_file
 
 from bench.datasets.corpora import read_sentences
 from bench.models.transformer import load_backbone
+from tests.training.test_loop import log_of, weights_of
 
 
-def named_seed(*names: object) -> int:
-    return (
-        int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8], "big") >> 1
-    )
+def named_seed(*names):
+    digest = hashlib.sha256("/".join(map(str, names)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
-def reference_simcse(
-    folder: Path,
-    lines: Sequence[str],
-    *,
-    seed: int,
-    size: int,
-    rate: float,
-    clip: float,
-    decay: float,
-    temperature: float,
-) -> tuple[dict[str, torch.Tensor], list[float], list[float]]:
+def reference_simcse(folder, lines, *, seed, size, rate, clip, decay, temperature):
     """SimCSE without dropout as docs/methods.md#shared-recipe describes it, in float64; no
     optimiser, scheduler or loss is a library's.
 
@@ -41,32 +27,23 @@ def reference_simcse(
     """
     from transformers import AutoModel, AutoTokenizer
 
-    model, tokenizer = (
-        AutoModel.from_pretrained(folder, add_pooling_layer=False).eval().double(),
-        AutoTokenizer.from_pretrained(folder),
-    )
+    model = AutoModel.from_pretrained(folder, add_pooling_layer=False).eval().double()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     width = model.config.hidden_size
     draw = torch.Generator().manual_seed(named_seed(seed, "head"))
-    dense, bias = (
-        (0.02 * torch.randn(width, width, generator=draw, dtype=torch.float64)).requires_grad_(),
-        torch.zeros(width, dtype=torch.float64, requires_grad=True),
-    )
-    weights = [*model.parameters(), dense, bias]
+    dense = 0.02 * torch.randn(width, width, generator=draw, dtype=torch.float64)
+    bias = torch.zeros(width, dtype=torch.float64)
+    weights = [*model.parameters(), dense.requires_grad_(), bias.requires_grad_()]
     means, squares = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
-    order = torch.randperm(
-        len(lines), generator=torch.Generator().manual_seed(named_seed(seed, "order", 0))
-    ).tolist()
+    draw.manual_seed(named_seed(seed, "order", 0))
+    order = torch.randperm(len(lines), generator=draw).tolist()
     total = math.ceil(len(lines) / size)
     losses, norms = [], []
     for step in range(total):
-        batch = tokenizer(
-            [lines[i] for i in order[step * size : (step + 1) * size]],
-            padding=True,
-            return_tensors="pt",
-        )
-        states = model(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
-        ).last_hidden_state
+        texts = [lines[i] for i in order[step * size : (step + 1) * size]]
+        batch = tokenizer(texts, padding=True, return_tensors="pt")
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        states = model(input_ids=ids, attention_mask=mask).last_hidden_state
         z = torch.tanh(states[:, 0] @ dense.T + bias)  # both views: without dropout they are equal
         lengths = (z * z).sum(1).sqrt()
         cosines = (z @ z.T) / (lengths[:, None] * lengths[None, :])
@@ -81,23 +58,20 @@ def reference_simcse(
                 g = g * scale
                 m.copy_(0.9 * m + 0.1 * g)
                 v.copy_(0.999 * v + 0.001 * g * g)
+                mean, square = m / (1 - 0.9 ** (step + 1)), v / (1 - 0.999 ** (step + 1))
                 w -= now * decay * w
-                w -= (
-                    now
-                    * (m / (1 - 0.9 ** (step + 1)))
-                    / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
-                )
+                w -= now * mean / (square.sqrt() + 1e-8)
         losses.append(loss.item())
         norms.append(norm)
     return {name: tensor.detach() for name, tensor in model.state_dict().items()}, losses, norms
 
 
 @pytest.fixture
-def in_float64(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[None]:
+def in_float64(monkeypatch, global_state):
     """Adam enlarges the rounding of small gradients to whole steps; in float64 there is none that
     matters."""
 
-    def load(*arguments: Any, **options: Any) -> tuple[Any, Any]:
+    def load(*arguments, **options):
         model, tokenizer = load_backbone(*arguments, **options)
         return model.double(), tokenizer
 
@@ -109,12 +83,10 @@ def in_float64(monkeypatch: pytest.MonkeyPatch, global_state: None) -> Iterator[
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize(("clip", "decay"), [(1.0, 0.0), (0.05, 0.1)])
-def test_three_steps_equal_a_second_implementation(
-    train_tiny: Callable[..., Path], tiny_bert: Path, tiny_corpus: Path, clip: float, decay: float
-) -> None:
+def test_three_steps_equal_a_second_implementation(train_tiny, tiny_bert, tiny_corpus, clip, decay):
     recipe = {"sentences": 20, "select_every": 100, "dropout": 0.0, "learning_rate": 1e-4}
     folder = train_tiny("simcse", fresh=True, clip=clip, weight_decay=decay, **recipe)
-    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    log = log_of(folder)
     lines = read_sentences(tiny_corpus, 20)
     expected, losses, norms = reference_simcse(
         tiny_bert, lines, seed=1, size=8, rate=1e-4, clip=clip, decay=decay, temperature=0.05
@@ -122,10 +94,7 @@ def test_three_steps_equal_a_second_implementation(
     assert clip == 1.0 or max(norms) > clip  # clipping was at work
     assert [row["loss"] for row in log] == pytest.approx(losses, rel=1e-12)
     assert [row["learning_rate"] for row in log] == pytest.approx([1e-4, 1e-4 * 2 / 3, 1e-4 / 3])
-    kept, start = (
-        load_file(folder / "encoder" / "model.safetensors"),
-        load_file(tiny_bert / "model.safetensors"),
-    )
+    kept, start = weights_of(folder), load_file(tiny_bert / "model.safetensors")
     for name, tensor in kept.items():
         assert tensor.dtype == torch.float64
         assert (tensor - expected[name]).abs().max() < 1e-12, name

@@ -1,0 +1,301 @@
+"""Transfer and probing tasks: reading the files in all their quirks, in the order on which folds
+depend."""
+
+import os
+import re
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.datasets import labelled
+from bench.datasets.labelled import LabelledTask, Samples
+from bench.datasets.manifest import manifest
+from bench.datasets.tasks import GROUPS, PROBING_TASKS, TRANSFER_TASKS, XPROBE_TASKS
+from bench.evaluation.scoring import sentences
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from tests.datasets.files import put
+
+TRANSFER = {
+    "MR": {"positive": 3, "negative": 4},
+    "CR": {"positive": 3, "negative": 2},
+    "SUBJ": {"objective": 2, "subjective": 2},
+    "MPQA": {"positive": 2, "negative": 3},
+    "SST2": {"train": 3, "dev": 2, "test": 2},
+    "TREC": {"train": 7, "test": 2},
+    "MRPC": {"train": 4, "test": 2},
+}
+PROBING = {
+    "Depth": {"train": 4, "dev": 2, "test": 2},
+    "CoordinationInversion": {"train": 2, "dev": 1, "test": 1},
+    "xprobe-Length": {"train": 3, "test": 2},
+    "xprobe-Depth": {"all": 3},
+}
+CLASSES = ("NUM:date", "LOC:city", "HUM:ind", "ENTY:food", "DESC:manner", "ABBR:exp")
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+DEPTH = (
+    "tr\t9\tc  d \nva\t10\te\ntr\t10\ta b\nte\t5\tf g\n"
+    "tr\t5\th\nte\t9\té i\ntr\t10\tz y\nva\t5\tj k\n"
+)
+FILES = {
+    "downstream/MR/rt-polarity.pos": b"caf\xe9  is \xa0 good\nz y\na b\n",
+    "downstream/MR/rt-polarity.neg": "c d\nno\ne f\n bad\tone  . \n",
+    "downstream/CR/custrev.pos": "good .\n\nfine\n",
+    "downstream/CR/custrev.neg": " \nbad",
+    "downstream/SUBJ/subj.objective": "he walks .\nshe runs\n",
+    "downstream/SUBJ/subj.subjective": "so dull\nhow lovely it is\n",
+    "downstream/MPQA/mpqa.pos": "\nlike\n",
+    "downstream/MPQA/mpqa.neg": "\nhate\n\n",
+    "downstream/SST/binary/sentiment-train": "a  fine film \t1\nso bad\t0\nno café\t1\n",
+    "downstream/SST/binary/sentiment-dev": "b a\t1\na b\t0",
+    "downstream/SST/binary/sentiment-test": "c\t0\r\nd\t1\r\n",
+    "downstream/TREC/train_5500.label": b"%b what  is it ?\n" * 6 % tuple(map(str.encode, CLASSES))
+    + b"HUM:gr Caf\xe9 ?\n",
+    "downstream/TREC/TREC_10.label": "LOC:other Where ?\nABBR:abb What : this ?\n",
+    "downstream/MRPC/msr_paraphrase_train.txt": f"\ufeff{MRPC}".replace("\n", "\r\n")
+    + "1\t1\t2\ta b\tc d e\r\n0\t3\t4\tf g\th  i\r\n1\t5\t6\tj\tk l m n\r\n"
+    "0\t7\t8\to p\tq r s\r\n",
+    "downstream/MRPC/msr_paraphrase_test.txt": MRPC + '1\t1\t2\t"a\tb\n0\t1\t2\tc\td',
+    "probing/tree_depth.txt": DEPTH,
+    "probing/coordination_inversion.txt": "tr\tO\tx\tthey ran , she\tslept\ntr\tI\tb\nva\tI\tc\n"
+    "te\tO\td\n",
+    "probing-xprobe-en/sentence_length/va.txt.gz": "a b c\t1\n d  e\t0\nf g\t1\n",
+    "probing-xprobe-en/sentence_length/te.txt.gz": "h\t1\ni\t0\n",
+    "probing-xprobe-en/tree_depth/te.txt.gz": "a b\t4\nc\t10\nd\t4\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    listed = {"name": "tiny", "transfer": TRANSFER, "probing": PROBING}
+    write_json(tmp_path / "manifest.json", listed)
+    for name, content in FILES.items():
+        put(tmp_path, name, content)
+    return tmp_path
+
+
+def rows(samples):
+    """(sentence, label) or (sentence, sentence, label) of each sample."""
+    assert samples.labels.dtype == np.int64
+    return list(zip(*samples.columns, samples.labels.tolist(), strict=True))
+
+
+def sort_keys(samples):
+    """Numbers of tokens and label of each sample."""
+    return [(*(len(text.split()) for text in texts), label) for *texts, label in rows(samples)]
+
+
+def described(task):
+    return task.name, task.protocol, task.classes, " ".join(task.splits)
+
+
+@pytest.mark.parametrize(
+    ("task", "texts", "labels"),
+    [
+        ("MR", "no|c d|e f|z y|a b|bad one .|café is good", [0, 0, 0, 1, 1, 0, 1]),
+        ("CR", "||bad|fine|good .", [0, 1, 0, 1, 1]),
+        ("SUBJ", "so dull|she runs|he walks .|how lovely it is", [0, 1, 1, 0]),
+        ("MPQA", "|||hate|like", [0, 0, 1, 0, 1]),
+        ("xprobe-Depth", "c|d|a b", [0, 1, 1]),
+    ],
+)
+def test_tasks_of_one_part_are_ordered(task, texts, labels, folder):
+    """By number of tokens, then label, else as in the file: not by the alphabet. Blank lines are
+    samples."""
+    read = labelled.read(task, folder)
+    assert described(read) == (task, "nested", 2, "all")
+    assert rows(read.splits["all"]) == list(zip(texts.split("|"), labels, strict=True))
+
+
+def test_sst_has_three_splits(folder):
+    read = labelled.read("SST2", folder)
+    assert described(read) == ("SST2", "split", 2, "train dev test")
+    assert rows(read.splits["train"]) == [("so bad", 0), ("no café", 1), ("a fine film", 1)]
+    assert rows(read.splits["dev"]) == [("a b", 0), ("b a", 1)]
+    assert rows(read.splits["test"]) == [("c", 0), ("d", 1)]
+
+
+def test_trec_numbers_its_coarse_classes_by_the_alphabet(folder):
+    read = labelled.read("TREC", folder)
+    assert described(read) == ("TREC", "kfold", 6, "train test")
+    assert rows(read.splits["train"]) == [("Café ?", 3), *(("what is it ?", i) for i in range(6))]
+    assert rows(read.splits["test"]) == [("Where ?", 4), ("What : this ?", 0)]
+
+
+def test_mrpc_is_ordered_by_both_sentences_then_label(folder):
+    """The header goes, quotes are no quoting, and the byte-order mark is no part of anything."""
+    read = labelled.read("MRPC", folder)
+    assert described(read) == ("MRPC", "kfold", 2, "train test")
+    train = [("j", "k l m n", 1), ("f g", "h i", 0), ("o p", "q r s", 0), ("a b", "c d e", 1)]
+    assert rows(read.splits["train"]) == train
+    assert rows(read.splits["test"]) == [("c", "d", 0), ('"a', "b", 1)]
+
+
+def test_labels_are_numbered_in_the_order_of_their_names(folder):
+    """10, 5, 9: they are names, and in every split the numbers are those of training."""
+    read = labelled.read("Depth", folder)
+    assert described(read) == ("Depth", "probing", 3, "train dev test")
+    assert rows(read.splits["train"]) == [("h", 1), ("a b", 0), ("z y", 0), ("c d", 2)]
+    assert rows(read.splits["dev"]) == [("e", 0), ("j k", 1)]
+    assert rows(read.splits["test"]) == [("f g", 1), ("é i", 2)]
+    # The sentence is the last column.
+    read = labelled.read("CoordinationInversion", folder)
+    assert rows(read.splits["train"]) == [("b", 0), ("slept", 1)]
+
+
+def test_xprobe_is_cross_validated_on_its_validation_part(folder):
+    read = labelled.read("xprobe-Length", folder)
+    assert described(read) == ("xprobe-Length", "kfold", 2, "train test")
+    assert rows(read.splits["train"]) == [("d e", 0), ("f g", 1), ("a b c", 1)]
+    assert rows(read.splits["test"]) == [("i", 0), ("h", 1)]
+    assert not set(XPROBE_TASKS) & set(GROUPS["all"])
+
+
+# Features
+
+
+def task_of(*columns):
+    labels = np.zeros(len(columns[0]), dtype=np.int64)
+    return LabelledTask("X", "kfold", 2, {"train": Samples(tuple(map(tuple, columns)), labels)})
+
+
+def test_features_are_the_vectors_and_of_pairs_distance_and_product():
+    vectors = {"a": [1, 2, -1], "b": [3, -0.5, -2], "c": [0, 4, 1]}
+    single, pair = (
+        task.features("train", lambda texts: np.array([vectors[text] for text in texts]))
+        for task in (task_of(["a", "b", "a"]), task_of(["a", "c"], ["b", "a"]))
+    )
+    assert single.dtype == pair.dtype == np.float32
+    assert single.tolist() == [[1, 2, -1], [3, -0.5, -2], [1, 2, -1]]
+    assert pair.tolist() == [[2, 2.5, 1, 3, -1, 2], [1, 2, 2, 0, 8, -1]]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "problem"),
+    [
+        (np.ones((3, 4)), r"X: the encoder gave an array of shape \(3, 4\) for 2 sentences"),
+        ([[1, 2], [3, np.nan]], "X: the vector of 'b' is not finite; the encoder has diverged"),
+        ([[1e39, 2], [3, 4]], "X: the vector of 'a' is not finite"),  # above float32's range
+        (np.ones((2, 4)), "X: all vectors are equal"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_vectors_that_cannot_be_classified(vectors, problem):
+    with pytest.raises(UserError, match=problem):
+        task_of(["a", "b"]).features("train", lambda texts: np.array(vectors))
+
+
+# Wrong files
+
+MR, SUBJ = "downstream/MR/rt-polarity.pos", "downstream/SUBJ/subj.subjective"
+SST, TREC = "downstream/SST/binary/sentiment-dev", "downstream/TREC/TREC_10.label"
+PAIRS = "downstream/MRPC/msr_paraphrase_test.txt"
+TREE, XPROBE = "probing/tree_depth.txt", "probing-xprobe-en/sentence_length/va.txt.gz"
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "content", "problem"),
+    [
+        ("MR", MR, None, "rt-polarity.pos does not exist"),
+        ("MR", MR, "a\nb\n", "rt-polarity.pos: 2 positive samples, the man"),
+        # SimCSE's first archive.
+        ("SUBJ", SUBJ, "dull\n" * 20, "20 subjective samples, the manifest expects 2"),
+        ("SST2", SST, "a\t1\n", "sentiment-dev: 1 dev samples, the manifest expects 2"),
+        ("SST2", SST, "a\t1\nb\n", "sentiment-dev, line 2: 1 tab-separated fields, expected 2"),
+        ("SST2", SST, "a\t1\nb\t2\n", "line 2: unknown label '2' (known: 0, 1); fix"),
+        ("TREC", TREC, "LOC:x a\nLOK:y b\n", "line 2: unknown label 'LOK'; did you mean 'LOC'?"),
+        ("MRPC", PAIRS, MRPC + "1\t1\t2\ta\n" * 2, "line 2: 4 tab-separated fields"),
+        # X-Probe's file of this task is there.
+        ("Depth", TREE, None, "probing/tree_depth.txt does not exist"),
+        ("Depth", TREE, DEPTH + "tr\t5\tx\n", "5 train samples, the manifest expects 4"),
+        ("Depth", TREE, DEPTH + "xx\t5\tx\n", "line 9: split 'xx' is not tr, va or te"),
+        ("Depth", TREE, "tr\t5\n" + DEPTH, "line 1: 2 tab-separated fields, expected 3 or more"),
+        ("Depth", TREE, "tr\t5\t\n" + DEPTH, "line 1: no sentence; fix it or fetch it again"),
+        ("xprobe-Length", XPROBE, "a\t0\nb\nc\t1\n", "line 2: 1 tab-separated fields, expected 2"),
+    ],
+)
+def test_wrong_files_are_named(task, name, content, problem, folder):
+    put(folder, name, content)
+    with pytest.raises(UserError, match=re.escape(problem)):
+        labelled.read(task, folder)
+
+
+# The real files
+
+# Samples of each split as SentEval's authors count them (Conneau and Kiela, 2018), SST2's as of the
+# binary task.
+PUBLISHED = {
+    "MR": {"all": 10662},
+    "CR": {"all": 3775},
+    "SUBJ": {"all": 10000},
+    "MPQA": {"all": 10606},
+    "SST2": {"train": 67349, "dev": 872, "test": 1821},
+    "TREC": {"train": 5452, "test": 500},
+    "MRPC": {"train": 4076, "test": 1725},
+}
+
+
+def test_the_shipped_manifest_adds_up():
+    """Probing tasks have 100k, 10k and 10k sentences (Conneau et al., 2018)."""
+    listed = manifest(Path("nowhere"))
+    assert tuple(listed.transfer) == TRANSFER_TASKS
+    for task, published in PUBLISHED.items():
+        assert sum(listed.transfer[task].values()) == sum(published.values())
+    assert tuple(listed.probing) == (*PROBING_TASKS, *XPROBE_TASKS)
+    expected = {"train": 100_000, "dev": 10_000, "test": 10_000}
+    assert all(listed.probing[task] == expected for task in PROBING_TASKS)
+
+
+@pytest.fixture
+def real_data():
+    if not os.environ.get("BENCH_DATA"):
+        pytest.skip("BENCH_DATA is not set")
+    return Path(os.environ["BENCH_DATA"])
+
+
+@pytest.mark.slow
+def test_the_real_files(real_data):
+    if manifest(real_data).name != "senteval":
+        pytest.skip("BENCH_DATA holds another data set")
+    counts = manifest(real_data).transfer
+    tasks = {task: labelled.read(task, real_data) for task in TRANSFER_TASKS}
+    for task, read in tasks.items():
+        sizes = {split: len(samples.labels) for split, samples in read.splits.items()}
+        assert sizes == PUBLISHED[task]
+        for samples in read.splits.values():
+            keys = sort_keys(samples)
+            assert keys == sorted(keys)
+            assert all(text == " ".join(text.split()) for text in chain(*samples.columns))
+            assert set(samples.labels.tolist()) == set(range(read.classes))
+        if task in ("MR", "CR", "SUBJ", "MPQA"):
+            found = Counter(read.splits["all"].labels.tolist())
+            assert sorted(found.values()) == sorted(counts[task].values())
+    blank = {task: sum(not text for text in read.sentences()) for task, read in tasks.items()}
+    assert {task: count for task, count in blank.items() if count} == {"CR": 4, "MPQA": 3}
+    objective = [text for text, label in rows(tasks["SUBJ"].splits["all"]) if label == 1]
+    first = (real_data / "downstream/SUBJ/subj.objective").read_text("latin-1").split("\n")[0]
+    assert " ".join(first.split()) in objective
+    assert sentences([tasks["CR"]]).count("") == 1
+
+
+@pytest.mark.slow
+def test_the_real_files_of_xprobe(real_data):
+    if not (real_data / "probing-xprobe-en").is_dir():
+        pytest.skip("BENCH_DATA holds no X-Probe")
+    classes = {}
+    for task in XPROBE_TASKS:
+        read = labelled.read(task, real_data)
+        found = {split: len(samples.labels) for split, samples in read.splits.items()}
+        if task == "xprobe-Depth":
+            assert (read.protocol, found) == ("nested", {"all": 10000})
+        else:
+            size = 4998 if task == "xprobe-Length" else 10000
+            assert (read.protocol, found) == ("kfold", {"train": size, "test": size})
+        assert all(text and text == " ".join(text.split()) for text in read.sentences())
+        assert set(next(iter(read.splits.values())).labels.tolist()) == set(range(read.classes))
+        classes[task.removeprefix("xprobe-")] = read.classes
+    two = ("BigramShift", "Tense", "SubjNumber", "ObjNumber", "OddManOut", "CoordinationInversion")
+    assert classes == {"Length": 6, "WordContent": 1000, "Depth": 5} | dict.fromkeys(two, 2)
