@@ -26,7 +26,7 @@ from bench.runs import config
 from bench.runs.plan import read_plan
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
-from tests.support.reference import lacking, write
+from tests.portable import lacking, write
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "results" / "reference" / "smoke.json"
