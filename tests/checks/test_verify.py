@@ -222,9 +222,8 @@ def test_another_commit_is_told_and_allows_nothing(result):
     change(result, lambda c: c["provenance"]["code"].update(commit="0" * 40))
     assert verify(result).confirmed
     change(result, lambda c: c["records"][0].update(value=c["records"][0]["value"] - 1e-9))
-    found = verify(result)
-    assert not found.confirmed
-    assert [name for name, *_ in found.differences] == ["code, commit"]
+    assert [name for name, *_ in verify(result).differences] == ["code, commit"]
+    assert not verify(result).confirmed
 
 
 def test_changed_weights_are_found(suite, result):

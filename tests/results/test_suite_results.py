@@ -3,7 +3,6 @@
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.results.records import read_trained
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -87,18 +86,10 @@ def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
         read_suite(tmp_path)
 
 
-def test_a_training_with_another_outcome_is_reported(tmp_path):
-    path = tmp_path / "run000.json"
-    write_json(path, {"outcome": {"status": "foo"}})
-    with pytest.raises(UserError, match=rf"{path} is not the outcome of a training \('outcome.st"):
-        read_trained(path)
-
-
-@pytest.mark.parametrize("kind", ["scores", "analyses"])
-def test_a_folder_is_not_a_missing_file(tmp_path, kind):
-    path = finished(tmp_path) / kind / "run000.json"
+def test_a_folder_is_not_a_missing_file(tmp_path):
+    path = finished(tmp_path) / "scores" / "run000.json"
     path.unlink()
-    assert read_suite(tmp_path).runs[0].plan.id == "run000"
+    assert read_suite(tmp_path).runs[0].status == "missing"
     path.mkdir()
     with pytest.raises(UserError, match=f"{path} is not a readable JSON file .*Is a directory"):
         read_suite(tmp_path)

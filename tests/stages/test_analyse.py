@@ -174,9 +174,7 @@ def test_a_sentence_of_one_token_has_no_pair_of_tokens(material_of, tiny_bert, w
     data = write_pairs(test=[("dog", long, 1.0), ("dog", "cat", 3.0)])
     results = analyse(encoder, material_of(data=data), "layers")
     assert (results["sentences"], results["one_token"]) == (4, 3)
-    states = [states_of(encoder, text) for text in ("dog", "dog", "cat", long)]
-    assert results["toksim"]["without_special"] == token_similarities(states[3:], 1)
-    assert results["toksim"]["with_special"] == token_similarities(states, 0)
+    assert results["toksim"]["without_special"] == token_similarities([states_of(encoder, long)], 1)
 
 
 def test_tokens_of_the_first_sentence_of_a_middle_length(material_of, tiny_bert, write_pairs):
@@ -291,21 +289,19 @@ def nearest_by_loop(texts, query, count):
     return places, pytest.approx([near[row] for row in places], abs=1e-6)
 
 
-@pytest.mark.parametrize(("step", "held"), [(1, 8), (2, 16), (6, 20), (9, 20)])
+@pytest.mark.parametrize(("step", "held"), [(1, 8), (2, 16), (7, 20)])
 def test_memory_holds_the_newest_of_the_training_order(
     material_of, tiny_corpus, monkeypatch, step, held
 ):
-    """44 sentences are 6 batches of 8 an epoch, the last of 4: step 6 ends the first epoch.
-
-    With seed 10 there are sentences of three words to be passed over and of four to be taken.
-    """
+    """Of 36 of the 44 sentences, 5 batches an epoch, the last of 4. With seed 10 there are sentences of three
+    words to be passed over and of four to be taken."""
     monkeypatch.setattr(module, "MEMORY", 20)
     encoder = Letters()
-    material = material_of("simcse", best_step=step, seed=10, batch_size=8, epochs=2)
-    results = analyse(encoder, material, "memory")
+    recipe = {"batch_size": 8, "epochs": 2, "sentences": 36}
+    results = analyse(encoder, material_of("simcse", step, seed=10, **recipe), "memory")
     draws = (stream(10, "order", epoch) for epoch in range(2))
-    epochs = [torch.randperm(44, generator=draw).tolist() for draw in draws]
-    seen = [epoch[start : start + 8] for epoch in epochs for start in range(0, 44, 8)][:step]
+    epochs = [torch.randperm(36, generator=draw).tolist() for draw in draws]
+    seen = [epoch[start : start + 8] for epoch in epochs for start in range(0, 36, 8)][:step]
     texts = read_sentences(tiny_corpus)
     rows = [texts[row] for batch in seen for row in batch][-held:]
     assert (results["rows"], results["step"]) == (held, step)
@@ -316,13 +312,6 @@ def test_memory_holds_the_newest_of_the_training_order(
         near, cosines = nearest_by_loop(rows, place, 3)
         assert [one["sentence"] for one in query["retrieved"]] == [rows[row] for row in near]
         assert [one["cosine"] for one in query["retrieved"]] == cosines
-
-
-def test_memory_is_of_the_sentences_that_were_trained_on(material_of, tiny_corpus):
-    encoder = Letters()
-    material = material_of("simcse", best_step=3, sentences=10, batch_size=4)
-    assert analyse(encoder, material, "memory")["rows"] == 10
-    assert set(encoder.given) == set(read_sentences(tiny_corpus)[:10])
 
 
 def test_nearest_equals_brute_force(material_of, tiny_data):
