@@ -293,13 +293,13 @@ def nearest_by_loop(texts, query, count):
 def test_memory_holds_the_newest_of_the_training_order(
     material_of, tiny_corpus, monkeypatch, step, held
 ):
-    """Of 36 of the 44 sentences, 5 batches an epoch, the last of 4. With seed 10 there are sentences of three
-    words to be passed over and of four to be taken."""
+    """Of 36 of the 44 sentences, 5 batches an epoch, the last of 4. With seed 3 there are
+    sentences of three words to be passed over and of four to be taken."""
     monkeypatch.setattr(module, "MEMORY", 20)
     encoder = Letters()
     recipe = {"batch_size": 8, "epochs": 2, "sentences": 36}
-    results = analyse(encoder, material_of("simcse", step, seed=10, **recipe), "memory")
-    draws = (stream(10, "order", epoch) for epoch in range(2))
+    results = analyse(encoder, material_of("simcse", step, seed=3, **recipe), "memory")
+    draws = (stream(3, "order", epoch) for epoch in range(2))
     epochs = [torch.randperm(36, generator=draw).tolist() for draw in draws]
     seen = [epoch[start : start + 8] for epoch in epochs for start in range(0, 36, 8)][:step]
     texts = read_sentences(tiny_corpus)
