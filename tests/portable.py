@@ -28,8 +28,6 @@ from bench.checks.regression import (
     check,
     identity_of,
     judged,
-    metric_of,
-    movements,
     name_of,
     processor_of,
 )
@@ -141,7 +139,7 @@ def run_scores(name: str, folder: Path, plan: Plan, names: Collection[str] | Non
 
 def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
     """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
-    known, rows, arithmetics = read_json(REFERENCE), [], {}
+    known, rows = read_json(REFERENCE), []
     failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
     faults = len(failures)
     for name, settings in ARITHMETICS.items():
@@ -155,44 +153,15 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
         if name in suites:
             plan = read_plan(suites[name] / "plan.json")
             cells, made = cells_of(suites[name], plan.runs)
-            arithmetics[name] = {"cells": cells}
             row["torch"] = next(iter(made.values()))["arithmetic"]["cpu_capability"]
             places = list(judged(cells, known, REFERENCE))
             outside = sum(not low <= value <= high for *_, value, low, high in places)
             row |= {"scores": len(places), "outside": outside}
             faults += outside
         rows.append(row)
-    lines = [markdown(pd.DataFrame(rows, dtype=object)), *failures]
-    if PLAIN in arithmetics:
-        told = f"The largest movement of a score from the one under `{PLAIN}`, in points:"
-        lines += [told, markdown(moved(arithmetics, read_plan(suites[PLAIN] / "plan.json")))]
+    frame = pd.DataFrame(rows, dtype=object).fillna("")
+    lines = [frame.to_markdown(index=False, disable_numparse=True), *failures]
     return "\n\n".join(lines) + "\n", faults
-
-
-def markdown(frame: pd.DataFrame) -> str:
-    return frame.astype(object).fillna("").to_markdown(index=False, disable_numparse=True)
-
-
-def moved(arithmetics: Mapping[str, Any], plan: Plan) -> pd.DataFrame:
-    """The largest movement of each metric, for each arithmetic and kind of run."""
-    # What decides how rounding shows in a run: whether something is trained, and what.
-    kinds = {
-        name_of(run): "flow"
-        if "+flow" in run.method
-        else "trained"
-        if run.trained
-        else "not trained"
-        for run in plan.runs
-    }
-    rows = [
-        {"arithmetic": name, "runs": kinds[run], "metric": metric_of(cell), "points": points}
-        for name, run, cell, points in movements(arithmetics)
-        if name != PLAIN
-    ]
-    frame = pd.DataFrame(rows, columns=["arithmetic", "runs", "metric", "points"])
-    places = ["arithmetic", "runs"]
-    largest = frame.pivot_table("points", places, "metric", aggfunc="max", sort=False)
-    return largest.round(3).reset_index()
 
 
 def quick() -> int:

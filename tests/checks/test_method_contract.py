@@ -7,12 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bench.__main__ import main
 from bench.checks import method_contract as contract
-from bench.models.load import FunctionEncoder, load_encoder
+from bench.models.load import FunctionEncoder
 from bench.registry import methods as registered
 from bench.runs import config
 from bench.runs.resolve import resolve
@@ -313,12 +312,6 @@ def test_a_file_with_a_mistake_is_one_sentence(source, said, add):
     assert "\n" not in str(raised.value)
 
 
-def test_the_projects_methods_have_references_and_no_faults():
-    for cls in registered.method_classes().values():
-        assert cls.reference
-        assert list(registered.interface_errors(cls)) == []
-
-
 def test_files_and_folders_are_found_and_do_not_clash(write, add, monkeypatch, tmp_path):
     one, two = write(SOURCE, "one/same.py"), write(OTHER, "two/same.py")
     write("raise OSError", "two/_helper.py")
@@ -371,18 +364,6 @@ def test_annotations_may_be_texts(add):
     assert hyper == {"temperature": 0.1, "length": 7}
     with pytest.raises(UserError, match=r"'length' should be a valid integer"):
         run_of("queue[length=x]")
-
-
-def test_an_encoder_that_a_file_brings_is_loaded_again(trial, tmp_path, monkeypatch):
-    trial(changed(*SHIFTED)).training(steps=3).finish(tmp_path / "encoder")
-    loaded = load_encoder(tmp_path / "encoder")
-    assert (loaded.kind, loaded.by) == ("shifted", 2.0)
-    texts = ["the cook sees a dog .", "a boat ."]
-    assert np.array_equal(loaded.encode(texts), loaded.base.encode(texts) + np.float32(2))
-    monkeypatch.setenv("BENCH_METHODS", "")
-    told = "names an encoder of kind 'shifted', which no installed method defines"
-    with pytest.raises(UserError, match=told):
-        load_encoder(tmp_path / "encoder")
 
 
 # Installed packages

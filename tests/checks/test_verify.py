@@ -154,12 +154,9 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothin
     assert "the encoder differs" in verify(out).verdict
 
 
-@pytest.mark.parametrize(
-    "method", ["untrained[pooler=avg]", "untrained[pooler=avg]+whitening[source=sts]"]
-)
-def test_what_is_not_trained_is_made_again_outside_the_suite(method, job, tmp_path, nothing_left):
+def test_what_is_not_trained_is_made_again_outside_the_suite(job, tmp_path, nothing_left):
     suite = tmp_path / "suite"
-    result = job(method, suite, "--tasks", *TASKS)
+    result = job("untrained[pooler=avg]+whitening[source=sts]", suite, "--tasks", *TASKS)
     shutil.rmtree(suite / "corpora", ignore_errors=True)  # it would be made anew
     before = state(suite)
     assert verify(result).verdict == f"confirmed: {EQUAL}"
@@ -377,9 +374,7 @@ def test_a_large_set_has_the_tolerance_of_correlations(tiny_data):
 
 def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data, tmp_path):
     data = write_tasks(tiny_data, tmp_path / "data")
-    before = task_sums(read_tasks(["STS12", "STS-B", "TREC"], data))
-    parts = {"STS12": ["test"], "STS-B": ["test", "dev"], "TREC": ["train", "test"]}
-    assert {task: list(sums) for task, sums in before.items()} == parts
+    before = task_sums(read_tasks(["STS-B", "TREC"], data))
     file = data / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
     rows = [line.split("\t") for line in file.read_text().splitlines()]
     *tag, gold, first, second = rows[0]
@@ -399,5 +394,4 @@ def test_sums_of_tasks_see_sentences_scores_and_order(tiny_data, tmp_path):
     label = data / "downstream" / "TREC" / "TREC_10.label"
     label.write_text(label.read_text().replace("NUM:", "LOC:", 1))
     now = task_sums(read_tasks(["TREC"], data))["TREC"]
-    assert now["train"] == before["TREC"]["train"]
-    assert now["test"] != before["TREC"]["test"]
+    assert [part for part in now if now[part] != before["TREC"][part]] == ["test"]
