@@ -20,17 +20,8 @@ from typing import Any
 
 import pandas as pd
 
-from bench.checks.regression import (
-    LEAST,
-    PLAIN,
-    by_name,
-    cells_of,
-    check,
-    identity_of,
-    judged,
-    name_of,
-    processor_of,
-)
+from bench.checks import regression
+from bench.checks.regression import PLAIN, by_name, cells_of, identity_of, judged, name_of
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results import provenance
 from bench.runs import config
@@ -60,11 +51,8 @@ QUICK_TESTS = [
     *(f"tests/training/test_{name}.py" for name in ("mapped", "second_implementation")),
     "tests/models/test_packed_forward.py",
 ]
-QUICK_RUNS = [
-    "untrained[pooler=avg]",
-    "untrained[pooler=avg_first_last]+flow[source=world]",
-    "simcse",
-]
+FLOW = "untrained[pooler=avg_first_last]+flow[source=world]"
+QUICK_RUNS = ["untrained[pooler=avg]", FLOW, "simcse"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
@@ -175,7 +163,7 @@ def quick() -> int:
     runs = [run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)]
     runs = [run for run in runs if run.method in QUICK_RUNS]
     run_scores(name, folder / "scores", plan.model_copy(update={"runs": runs}))
-    print(check(folder / "scores", REFERENCE))
+    print(regression.check(folder / "scores", REFERENCE))
     return int(bool(found["failed"]))
 
 
@@ -207,7 +195,7 @@ def lacking(plan: Plan, reference: Path) -> set[str]:
         wanted = {
             f"{task} {metric}": len(runs)
             for task, split, metric in scored_cells(expand_tasks(runs[0].tasks))
-            if split == "test" and metric in LEAST
+            if split == "test" and metric in regression.LEAST
         }
         measured = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
         identity = known["runs"].get(name, {}).get("identity")
@@ -247,13 +235,9 @@ def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
 
     _, provenances = cells_of(suite, measured_runs(suite))
     origins = {
-        name: {
-            "identity": identity_of(planned[name][0]),
-            "code": made["code"],
-            "processor": processor_of(made),
-            "torch": made["versions"]["torch"],
-            "date": made["date"],
-        }
+        name: {"identity": identity_of(planned[name][0]), "code": made["code"]}
+        | {"processor": regression.processor_of(made)}
+        | {"torch": made["versions"]["torch"], "date": made["date"]}
         for name, made in provenances.items()
     }
     old = {name: measure["cells"] for name, measure in known["arithmetics"].items()}

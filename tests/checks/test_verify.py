@@ -1,7 +1,6 @@
 """A result is confirmed by computing it again, and anything that was changed since is found."""
 
 import json
-import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from scipy.stats import spearmanr
-from sklearn.metrics import f1_score
 
 from bench.__main__ import main
 from bench.checks import verify as module
@@ -106,13 +104,11 @@ def test_a_result_is_confirmed_and_nothing_is_written(suite, result, nothing_lef
 def test_a_training_carries_the_sums_of_its_corpus_and_of_the_data_it_selected_on(
     suite, result, tiny_corpus, tiny_data
 ):
-    trained, scored = (
-        read_json(suite / kind / result.name)["provenance"] for kind in ("trained", "scores")
-    )
+    kinds = (suite / "trained" / result.name, result)
+    trained, scored = (read_json(file)["provenance"] for file in kinds)
     sums = {"name": tiny_corpus.stem, "sha256": sha256_file(tiny_corpus)}
     sums |= {"rows": len(read_sentences(tiny_corpus))}
     assert trained["corpora"] == scored["corpora"] == [sums]
-    assert trained["tasks"] == {"STS-B": {"dev": scored["tasks"]["STS-B"]["dev"]}}
     assert trained["tasks"] == task_sums([sts.read("STS-B", tiny_data, "dev")])
 
 
@@ -284,14 +280,11 @@ def test_a_missing_encoder_is_named_and_another_suite_may_have_it(suite, result,
 
 
 def test_the_others_are_verified_all_the_same(result, capsys):
-    gone, changed = (result.with_name(f"{name}.json") for name in ("gone", "changed"))
+    gone = result.with_name("gone.json")
     assert main(["verify", str(gone), str(result), "--device", "cpu"]) == 2
     printed = capsys.readouterr()
     assert "confirmed: all" in printed.out
     assert f"{gone} does not exist" in printed.err
-    shutil.copy(result, changed)
-    change(changed, lambda c: c["records"][0].update(value=1.0))
-    assert main(["verify", str(changed), str(result), "--device", "cpu"]) == 1
 
 
 def test_what_holds_no_scores_is_one_sentence(job, result, tmp_path, monkeypatch, capsys):
@@ -326,18 +319,6 @@ def test_one_exchange_moves_a_correlation_by_no_more_than_its_bound():
             other[[place, place + 1]] = other[[place + 1, place]]
             moved.append(spearmanr(ranks, gold).statistic - spearmanr(other, gold).statistic)
         assert 100 * np.abs(moved).max() == pytest.approx(1200 / (pairs * (pairs + 1)))
-
-
-def test_one_sample_moves_f1_by_no_more_than_its_bound():
-    draw = random.Random(3)
-    for _ in range(100):
-        gold = [1, *(draw.randint(0, 1) for _ in range(29))]
-        predicted = [draw.randint(0, 1) for _ in range(30)]
-        other = predicted.copy()
-        place = draw.randrange(30)
-        other[place] = 1 - other[place]
-        f1, moved = (f1_score(gold, one, zero_division=0.0) for one in (predicted, other))
-        assert 100 * abs(f1 - moved) <= 200 / sum(gold) + 1e-9
 
 
 def test_tolerances_follow_from_the_kind_of_score_and_its_items(tiny_data, tmp_path):
