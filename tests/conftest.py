@@ -55,39 +55,28 @@ def make_sentences(count, seed, lengths=(2, 9)):
 
 
 def _bert_tokenizer():
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from tokenizers import BertWordPieceTokenizer
     from transformers import PreTrainedTokenizerFast
 
-    special = {
-        f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
-    }
+    names = ("pad", "unk", "cls", "sep", "mask")
+    special = {f"{name}_token": f"[{name.upper()}]" for name in names}
     pieces = [*special.values(), *WORDS, *ascii_lowercase, *(f"##{a}" for a in ascii_lowercase)]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
-    )
+    tokenizer = BertWordPieceTokenizer(vocabulary)._tokenizer
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
 
 def _roberta_tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from tokenizers import ByteLevelBPETokenizer, processors
     from transformers import PreTrainedTokenizerFast
 
     special = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
     special |= {"pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(make_sentences(50, seed=0), trainer)
+    bpe = ByteLevelBPETokenizer()
+    first = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    options = {"vocab_size": 330, "min_frequency": 0, "special_tokens": first}
+    bpe.train_from_iterator(make_sentences(50, seed=0), show_progress=False, **options)
+    tokenizer = bpe._tokenizer
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
