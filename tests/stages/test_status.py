@@ -13,15 +13,7 @@ from bench.cli import main
 from bench.runs import config, paths
 from bench.runs.plan import read_plan
 from bench.stages import activity, device, jobs
-from bench.stages.activity import (
-    FAILURE,
-    KILLED,
-    LOCK,
-    is_transient,
-    last_failure,
-    stage_at_work,
-    working,
-)
+from bench.stages.activity import KILLED, LOCK, last_failure, working
 from bench.stages.cost import steps
 from bench.stages.status import report, status
 from bench.utils.errors import TransientError, UserError
@@ -132,15 +124,15 @@ def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(suite, ids, mo
         refused = pytest.raises(TransientError, match="another process is at work")
         with refused, working(suite, ids[0], "train"):
             pass
-        assert stage_at_work(suite, ids[0]) == "score"
-    assert stage_at_work(suite, ids[0]) == ""
+        assert activity.stage_at_work(suite, ids[0]) == "score"
+    assert activity.stage_at_work(suite, ids[0]) == ""
     assert last_failure(suite, ids[0]) is None
     assert not paths.run_folder(suite, ids[0]).exists()
 
 
 def test_the_next_attempt_forgets_the_failure_and_an_error_in_the_code_is_final(suite, ids):
     with working(suite, ids[2], "train"):
-        assert not (paths.run_folder(suite, ids[2]) / FAILURE).exists()
+        assert not (paths.run_folder(suite, ids[2]) / activity.FAILURE).exists()
     with pytest.raises(ValueError, match="a bug"), working(suite, ids[2], "train"):
         raise ValueError("a bug")
     bug = last_failure(suite, ids[2])
@@ -162,7 +154,7 @@ def test_the_next_attempt_forgets_the_failure_and_an_error_in_the_code_is_final(
     ids=str,
 )
 def test_what_another_attempt_may_not_meet_again(error, transient):
-    assert is_transient(error) == transient
+    assert activity.is_transient(error) == transient
 
 
 @pytest.fixture
