@@ -6,8 +6,6 @@ Weights are random and gold scores made up: numbers only serve to be compared wi
 import gc
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from string import ascii_lowercase
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -34,21 +32,21 @@ LAYERS, WIDTH = 4, 32
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     # Here, not in reported/conftest.py, which is loaded too late if tests/ is collected as a whole.
     described = "printed scores that are only consistent with ours fail (docs/statistics.md)"
     parser.addoption("--fail-consistent", action="store_true", help=described)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     gc.freeze()
     gc.enable()
 
 
-def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> list[str]:
+def make_sentences(count, seed, lengths=(2, 9)):
     """Sentences of random words; every tenth is repeated later on, as in real corpora."""
     draw = random.Random(seed)
-    rows: list[str] = []
+    rows = []
     while len(rows) < count:
         again = rows and draw.random() < 0.1
         fresh = () if again else draw.choices(WORDS, k=draw.randint(*lengths))
@@ -57,44 +55,33 @@ def make_sentences(count: int, seed: int, lengths: tuple[int, int] = (2, 9)) -> 
 
 
 def _bert_tokenizer():
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from tokenizers import BertWordPieceTokenizer
     from transformers import PreTrainedTokenizerFast
 
-    special = {
-        f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
-    }
+    names = ("pad", "unk", "cls", "sep", "mask")
+    special = {f"{name}_token": f"[{name.upper()}]" for name in names}
     pieces = [*special.values(), *WORDS, *ascii_lowercase, *(f"##{a}" for a in ascii_lowercase)]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
-    )
+    tokenizer = BertWordPieceTokenizer(vocabulary)._tokenizer
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
 
 def _roberta_tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from tokenizers import ByteLevelBPETokenizer, processors
     from transformers import PreTrainedTokenizerFast
 
     special = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
     special |= {"pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(make_sentences(50, seed=0), trainer)
+    bpe = ByteLevelBPETokenizer()
+    first = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    options = {"vocab_size": 330, "min_frequency": 0, "special_tokens": first}
+    bpe.train_from_iterator(make_sentences(50, seed=0), show_progress=False, **options)
+    tokenizer = bpe._tokenizer
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **special)
 
 
-def _write_backbone(kind: str, folder: Path) -> Path:
+def _write_backbone(kind, folder):
     import torch
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
@@ -117,25 +104,25 @@ def _write_backbone(kind: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_bert(tmp_path_factory):
     """A random BERT of 4 layers and width 32, with a lower-casing WordPiece tokenizer."""
     return _write_backbone("bert", tmp_path_factory.mktemp("models") / "tiny-bert")
 
 
 @pytest.fixture(scope="session")
-def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_roberta(tmp_path_factory):
     """A random RoBERTa of the same shape, with a cased byte-level BPE tokenizer."""
     return _write_backbone("roberta", tmp_path_factory.mktemp("models") / "tiny-roberta")
 
 
 @pytest.fixture(scope="session", params=["bert", "roberta"])
-def tiny_backbone(request: pytest.FixtureRequest) -> Path:
+def tiny_backbone(request):
     """Either of the two."""
     return request.getfixturevalue(f"tiny_{request.param}")
 
 
 @pytest.fixture(scope="session")
-def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_data(tmp_path_factory):
     """A data folder with all seven STS tasks in their formats, 12 pairs a file."""
     from bench.utils.files import write_json
 
@@ -143,25 +130,23 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sts, sick = folder / "downstream" / "STS", folder / "downstream" / "SICK"
     draw = random.Random(1)
 
-    def pairs(seed: int) -> list[tuple[str, str, str]]:
+    def pairs(seed):
         texts = make_sentences(24, seed)
         return [(texts[2 * i], texts[2 * i + 1], f"{draw.uniform(0, 5):.3f}") for i in range(12)]
 
-    def put(path: Path, lines: Iterable[str]) -> None:
+    def put(path, lines):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines))
 
-    counts: dict[str, dict[str, int]] = {}
+    counts = {}
     for year in range(12, 17):
         task = sts / f"STS{year}-en-test"
-        task.mkdir(parents=True)
         counts[f"STS{year}"] = dict.fromkeys(("first", "second"), 12)
         for number, name in enumerate(counts[f"STS{year}"]):
             # The last pair has no gold score, as some of STS15 and STS16.
             rows = [*pairs(100 * year + number), ("blank", "blank", "")]
             put(task / f"STS.input.{name}.txt", (f"{a}\t{b}" for a, b, _ in rows))
             put(task / f"STS.gs.{name}.txt", (gold for *_, gold in rows))
-    (sts / "STSBenchmark").mkdir()
-    sick.mkdir()
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment"
     names = {"train": "train", "dev": "trial", "test": "test_annotated"}
     for number, (split, sick_name) in enumerate(names.items()):
@@ -178,7 +163,7 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_corpus(tmp_path_factory):
     """A training corpus of 44 sentences, one of them an empty line."""
     path = tmp_path_factory.mktemp("corpus") / "tiny.txt"
     rows = make_sentences(44, seed=2)
@@ -188,17 +173,15 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def train_tiny(
-    tiny_bert: Path, tiny_data: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Path]:
+def train_tiny(tiny_bert, tiny_data, tiny_corpus, tmp_path_factory):
     """Train a run on the tiny BERT: its folder, which equal settings share unless `fresh`."""
     from bench.runs.resolve import resolve
     from bench.training.loop import train
 
-    done: dict[object, Path] = {}
+    done = {}
     places = {"backbone_name": str(tiny_bert), "corpus": str(tiny_corpus), "data": str(tiny_data)}
 
-    def run(text: str, seed: int = 1, fresh: bool = False, **recipe: object) -> Path:
+    def run(text, seed=1, fresh=False, **recipe):
         recipe = {"batch_size": 8, "learning_rate": 1e-3, "select_every": 2, **recipe}
         key = (text, seed, tuple(sorted(recipe.items())))
         if not fresh and key in done:
@@ -211,7 +194,7 @@ def train_tiny(
 
 
 @pytest.fixture(scope="session")
-def world() -> Path:
+def world():
     """The data folder of the embedded world, to be read only."""
     from bench.world import data_folder
 
@@ -219,7 +202,7 @@ def world() -> Path:
 
 
 @pytest.fixture
-def global_state() -> Iterator[None]:
+def global_state():
     """A training sets torch's threads and determinism; other tests should not see that."""
     import torch
 

@@ -1,8 +1,8 @@
 """The fast tests and the smoke suite's scores under several arithmetics of one processor.
 
-    python -m tests.portable [--only NAME ...] [--tests | --scores]     # a table; done parts stay
-    python -m tests.portable --quick                            # what continuous integration runs
-    python -m tests.portable --reference SEEDS                  # measures what the reference lacks
+    python -m tests.portable [--only NAME ...]          # a table; finished parts stay
+    python -m tests.portable --quick                    # what continuous integration runs
+    python -m tests.portable --reference SEEDS          # measures what the reference lacks
 
 The smoke suite's inputs have to be in results/smoke, where make portable puts them.
 docs/portability.md has the rest.
@@ -13,31 +13,23 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ElementTree
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.checks.regression import (
-    LEAST,
-    PLAIN,
-    cells_of,
-    check,
-    judged,
-    metric_of,
-    movements,
-    name_of,
-)
+import pandas as pd
+
+from bench.checks import regression
+from bench.checks.regression import PLAIN, by_name, cells_of, identity_of, judged, name_of
+from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results import provenance
 from bench.runs import config
 from bench.runs.plan import Plan, read_plan
+from bench.runs.run import PlannedRun
 from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
-from bench.utils.progress import Progress
-from tests.support.reference import lacking, write
 
 # Each by what it sets. On other processors than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"
@@ -59,17 +51,13 @@ QUICK_TESTS = [
     *(f"tests/training/test_{name}.py" for name in ("mapped", "second_implementation")),
     "tests/models/test_packed_forward.py",
 ]
-QUICK_RUNS = [
-    "untrained[pooler=avg]",
-    "untrained[pooler=avg_first_last]+flow[source=world]",
-    "simcse",
-]
+FLOW = "untrained[pooler=avg_first_last]+flow[source=world]"
+QUICK_RUNS = ["untrained[pooler=avg]", FLOW, "simcse"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
 OUT, REFERENCE_RUNS = ROOT / "results" / "portable", ROOT / "results" / "reference-runs"
 CORES = os.cpu_count() or 1
-METRICS = tuple(LEAST)
 
 
 def environment(name: str) -> dict[str, str]:
@@ -91,14 +79,13 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
     with open(folder / "tests.log", "w") as log:
         command = [sys.executable, "-m", "pytest", *words, *chosen]
         subprocess.run(command, cwd=ROOT, env=environment(name), stdout=log, stderr=log)
-    cases = list(ElementTree.parse(report).iter("testcase"))
-    marks = [{child.tag for child in case} & {"skipped", "failure", "error"} for case in cases]
-    failed = [
-        f"{case.get('classname')}::{case.get('name')}"
-        for case, mark in zip(cases, marks, strict=True)
-        if mark - {"skipped"}
-    ]
-    return {"passed": marks.count(set()), "failed": failed}
+    passed, failed = 0, []
+    for case in ElementTree.parse(report).iter("testcase"):
+        marks = {child.tag for child in case} & {"skipped", "failure", "error"}
+        passed += not marks
+        if marks - {"skipped"}:
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+    return {"passed": passed, "failed": failed}
 
 
 def plan_of(name: str) -> Plan:
@@ -119,92 +106,50 @@ def run_scores(name: str, folder: Path, plan: Plan, names: Collection[str] | Non
     ids = [run.id for run in plan.runs if names is None or name_of(run) in names]
     if not ids:
         return
-    files = [folder / "scores" / f"{run}.json" for run in ids]
+    print(f"{name}: {len(ids)} runs", flush=True)
     processes, count = [], max(1, CORES // threads_of(name))
     command = [sys.executable, "-m", "bench", "job", "--suite", str(folder)]
     command += [*ids, "--stages", "train", "score"]
-    done = sum(file.is_file() for file in files)
-    with Progress(len(files), f"{name}, scores", "run", done) as progress:
-        try:
-            for share in range(1, count + 1):
-                words = [*command, "--share", f"{share}/{count}"]
-                with open(folder / f"runs-{share}.log", "a") as log:
-                    options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
-                    processes.append(subprocess.Popen(words, **options))
-            while any(process.poll() is None for process in processes):
-                time.sleep(1)
-                before, done = done, sum(file.is_file() for file in files)
-                progress.advance(done - before)
-        finally:
-            for process in processes:
-                process.terminate()
-                process.wait()
-    if any(process.returncode for process in processes):
+    try:
+        for share in range(1, count + 1):
+            words = [*command, "--share", f"{share}/{count}"]
+            with open(folder / f"runs-{share}.log", "a") as log:
+                options = {"cwd": ROOT, "env": environment(name), "stdout": log, "stderr": log}
+                processes.append(subprocess.Popen(words, **options))
+        statuses = [process.wait() for process in processes]
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+    if any(statuses):
         raise UserError(f"the smoke suite failed under {name}; {folder}/runs-*.log say why")
-
-
-def kinds_of(folder: Path) -> dict[str, str]:
-    """What decides how rounding shows in a run: whether something is trained, and what."""
-    kinds = {}
-    for run in read_json(folder / "plan.json")["runs"]:
-        kind = "trained" if run["trained"] else "not trained"
-        kinds[name_of(run)] = "flow" if "+flow" in run["method"] else kind
-    return kinds
-
-
-def row(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def head(*names: str) -> list[str]:
-    return [row(names), row("---" for _ in names)]
 
 
 def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
     """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
-    scored = {
-        name: cells_of(folder, read_plan(folder / "plan.json").runs)
-        for name, folder in suites.items()
-    }
-    known, faults = read_json(REFERENCE), 0
-    columns = "arithmetic|set by|torch|tests passed|failed|scores|outside"
-    lines = head(*columns.split("|"))
+    known, rows = read_json(REFERENCE), []
+    failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
+    faults = len(failures)
     for name, settings in ARITHMETICS.items():
         if name not in tests and name not in suites:
             continue
-        found, capability, numbers = tests.get(name, {}), "", ["", ""]
-        if name in scored:
-            cells, made = scored[name]
-            capability = next(iter(made.values()))["arithmetic"]["cpu_capability"]
+        by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
+        row = {"arithmetic": name, "set by": by}
+        if name in tests:
+            found = tests[name]
+            row |= {"tests passed": found["passed"], "failed": len(found["failed"])}
+        if name in suites:
+            plan = read_plan(suites[name] / "plan.json")
+            cells, made = cells_of(suites[name], plan.runs)
+            row["torch"] = next(iter(made.values()))["arithmetic"]["cpu_capability"]
             places = list(judged(cells, known, REFERENCE))
             outside = sum(not low <= value <= high for *_, value, low, high in places)
-            numbers, faults = [str(len(places)), str(outside)], faults + outside
-        by = " ".join(f"{key}={value}" for key, value in settings.items()) or "nothing"
-        failed = len(found["failed"]) if found else ""
-        passed = found.get("passed", "")
-        lines.append(row([name, by, capability, passed, failed, *numbers]))
-    failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
-    if failures:
-        lines, faults = [*lines, "", "Failed:", "", *failures], faults + len(failures)
-    if PLAIN in scored:
-        told = f"The largest movement of a score from the one under `{PLAIN}`, in points:"
-        cells = {name: {"cells": found} for name, (found, *_) in scored.items()}
-        lines += ["", told, "", *moved(cells, kinds_of(suites[PLAIN]))]
-    return "\n".join(lines) + "\n", faults
-
-
-def moved(arithmetics: dict[str, Any], kinds: dict[str, str]) -> list[str]:
-    """The largest movement of each metric, for each arithmetic and kind of run."""
-    largest: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for name, run, cell, points in movements(arithmetics):
-        if name != PLAIN:
-            of_kind, metric = largest[name, kinds[run]], metric_of(cell)
-            of_kind[metric] = max(of_kind.get(metric, 0.0), points)
-    order = sorted(largest, key=lambda of: (list(ARITHMETICS).index(of[0]), of[1]))
-    return head("arithmetic", "runs", *METRICS) + [
-        row([*of, *(f"{largest[of][m]:.3f}" if m in largest[of] else "" for m in METRICS)])
-        for of in order
-    ]
+            row |= {"scores": len(places), "outside": outside}
+            faults += outside
+        rows.append(row)
+    frame = pd.DataFrame(rows, dtype=object).fillna("")
+    lines = [frame.to_markdown(index=False, disable_numparse=True), *failures]
+    return "\n\n".join(lines) + "\n", faults
 
 
 def quick() -> int:
@@ -218,7 +163,7 @@ def quick() -> int:
     runs = [run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)]
     runs = [run for run in runs if run.method in QUICK_RUNS]
     run_scores(name, folder / "scores", plan.model_copy(update={"runs": runs}))
-    print(check(folder / "scores", REFERENCE))
+    print(regression.check(folder / "scores", REFERENCE))
     return int(bool(found["failed"]))
 
 
@@ -229,6 +174,78 @@ def begin(folder: Path) -> None:
         print(f"{folder.name}: was measured with other code, and is measured again")
         shutil.rmtree(folder)
     write_json(folder / "code.json", code)
+
+
+# The reference
+
+
+def known_of(reference: Path) -> dict[str, Any]:
+    """A reference; without a file an empty one."""
+    if reference.is_file():
+        return read_json(reference)
+    return {"runs": {}, "cells": {}, "arithmetics": {}}
+
+
+def lacking(plan: Plan, reference: Path) -> set[str]:
+    """The names of a plan's runs that a reference has to measure: it does not have them, or with
+    another identity, other tasks, or another number of seeds. All of them if there is no file."""
+    known = known_of(reference)
+    names = set()
+    for name, runs in by_name(plan).items():
+        wanted = {
+            f"{task} {metric}": len(runs)
+            for task, split, metric in scored_cells(expand_tasks(runs[0].tasks))
+            if split == "test" and metric in regression.LEAST
+        }
+        measured = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
+        identity = known["runs"].get(name, {}).get("identity")
+        if (identity, measured) != (identity_of(runs[0]), wanted):
+            names.add(name)
+    return names
+
+
+def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
+    """Update the reference of a suite with many seeds, and of suites with a few seeds, each named
+    after its arithmetic.
+
+    Runs that the reference lacks are read from the suites. The others stay as they are, and runs
+    that are no longer planned are removed.
+    """
+    if PLAIN not in [folder.name for folder in arithmetics]:
+        raise UserError(f"--only has no arithmetic '{PLAIN}', which the others are compared with")
+    plan, known = read_plan(suite / "plan.json"), known_of(reference)
+    planned, measured = by_name(plan), lacking(plan, reference)
+
+    def joined(fresh: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+        """The measured runs and the others, in the order of the plan."""
+        whole = {name: value for name, value in old.items() if name not in measured} | fresh
+        return {name: whole[name] for name in planned if name in whole}
+
+    def measured_runs(folder: Path) -> list[PlannedRun]:
+        runs = read_plan(folder / "plan.json").runs
+        return [run for run in runs if name_of(run) in measured]
+
+    def scores(folder: Path, old: Mapping[str, Any]) -> dict[str, Any]:
+        fresh, _ = cells_of(folder, measured_runs(folder))
+        rounded = {
+            name: {cell: [round(value, 3) for value in values] for cell, values in cells.items()}
+            for name, cells in fresh.items()
+        }
+        return joined(rounded, old)
+
+    _, provenances = cells_of(suite, measured_runs(suite))
+    origins = {
+        name: {"identity": identity_of(planned[name][0]), "code": made["code"]}
+        | {"processor": regression.processor_of(made)}
+        | {"torch": made["versions"]["torch"], "date": made["date"]}
+        for name, made in provenances.items()
+    }
+    old = {name: measure["cells"] for name, measure in known["arithmetics"].items()}
+    content = {"runs": joined(origins, known["runs"]), "cells": scores(suite, known["cells"])}
+    content["arithmetics"] = {
+        folder.name: {"cells": scores(folder, old.get(folder.name, {}))} for folder in arithmetics
+    }
+    write_json(reference, content)
 
 
 def measure_reference(seeds: int, arithmetics: Sequence[str]) -> None:
@@ -248,11 +265,8 @@ def main() -> int:
     described, names = __doc__.split("\n")[0], list(ARITHMETICS)
     parser = argparse.ArgumentParser(prog="python -m tests.portable", description=described)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
-    options = {"--tests": "the tests alone", "--scores": "the scores alone, without a reference"}
-    options |= {"--quick": "some of both under the oldest arithmetic"}
     part = parser.add_mutually_exclusive_group()
-    for option, meaning in options.items():
-        part.add_argument(option, action="store_true", help=meaning)
+    part.add_argument("--quick", action="store_true", help="some under the oldest arithmetic")
     meaning = "measure what the reference lacks, with so many seeds, and write it"
     part.add_argument("--reference", type=int, metavar="SEEDS", help=meaning)
     arguments = parser.parse_args()
@@ -264,17 +278,13 @@ def main() -> int:
     for name in arguments.only:
         folder = OUT / name
         begin(folder)
-        if not arguments.scores and not (folder / "tests.json").is_file():
+        if not (folder / "tests.json").is_file():
             print(f"{name}: tests", flush=True)
             write_json(folder / "tests.json", run_tests(name, folder))
-        if not arguments.tests:
-            run_scores(name, folder, plan_of(name))
-    if arguments.scores:
-        return 0
-    tested = [name for name in ARITHMETICS if (OUT / name / "tests.json").is_file()]
-    scored = [name for name in ARITHMETICS if (OUT / name / "plan.json").is_file()]
-    tests = {name: read_json(OUT / name / "tests.json") for name in tested}
-    suites = {name: OUT / name for name in scored}
+        run_scores(name, folder, plan_of(name))
+    tested = {name: OUT / name / "tests.json" for name in ARITHMETICS}
+    tests = {name: read_json(file) for name, file in tested.items() if file.is_file()}
+    suites = {name: OUT / name for name in ARITHMETICS if (OUT / name / "plan.json").is_file()}
     text, faults = table(tests, suites)
     (OUT / "portable.md").write_text(text, encoding="utf-8")
     print(text)

@@ -5,6 +5,7 @@ python -m tests.oracles.verdict_rule    # writes the tables and the figure of do
 
 import re
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,6 +98,12 @@ def rows_of(count: int) -> list[str]:
     return [BACKBONES[row % len(BACKBONES)] for row in range(count)]
 
 
+def accused(found: list[Answers]) -> float:
+    """Share of papers with a row outside the tolerance that Holm's method rejects."""
+    rejected = holm_rejects(np.stack([row.p for row in found], -1))
+    return float((rejected & np.stack([row.outside for row in found], -1)).any(-1).mean())
+
+
 def false_accusations(
     n: int, *, papers: int, rows: int = 8, normal: bool = True, scale: float = 1.0
 ) -> float:
@@ -107,8 +114,7 @@ def false_accusations(
     for backbone in rows_of(rows):
         drawn = draws(rng, backbone, n + 1, papers, normal, scale)
         found.append(answers(drawn[:, n], drawn[:, :n], 1.0, prior_sd(backbone, "Avg")))
-    rejected = holm_rejects(np.stack([each.p for each in found], -1))
-    return float((rejected & np.stack([each.outside for each in found], -1)).any(-1).mean())
+    return accused(found)
 
 
 def rates(
@@ -158,24 +164,17 @@ def false_accusations_of_grown(
     for backbone in rows_of(rows):
         drawn = draws(rng, backbone, last + 1, papers, normal)
         found.append(grown(drawn[:, last], drawn[:, :last], first, prior_sd(backbone, "Avg"))[0])
-    rejected = holm_rejects(np.stack([each.p for each in found], -1))
-    return float((rejected & np.stack([each.outside for each in found], -1)).any(-1).mean())
+    return accused(found)
 
 
 def rates_of_grown(
-    backbone: str,
-    first: int,
-    gap: float,
-    *,
-    papers: int,
-    normal: bool = True,
-    last: int = MOST_GROWN,
+    backbone: str, first: int, gap: float, *, papers: int, last: int = MOST_GROWN
 ) -> dict[str, float]:
     """How often a row whose mean is `gap` points from print gets each answer, and its mean number
     of seeds, if it is grown from `first` seeds to at most `last`."""
     name = BACKBONES.index(backbone)
-    rng = np.random.default_rng([first, last, normal, int(100 * gap), name])
-    drawn = draws(rng, backbone, last, papers, normal)
+    rng = np.random.default_rng([first, last, True, int(100 * gap), name])
+    drawn = draws(rng, backbone, last, papers, normal=True)
     printed = np.full(papers, public_seeds(backbone)[:, -1].mean() + gap)
     found, seeds = grown(printed, drawn, first, prior_sd(backbone, "Avg"))
     return {
@@ -185,89 +184,59 @@ def rates_of_grown(
     }
 
 
-def growth_tables(papers: int) -> dict[str, pd.DataFrame]:
-    """The tables on grown suites, by name."""
-    percent, last = "{:.1f}".format, MOST_GROWN
-    false = [
-        {
-            "draws": "normal" if normal else "public seeds",
-            "first seeds": first,
-            "not grown": false_accusations(first, papers=papers, normal=normal),
-            "grown": false_accusations_of_grown(first, papers=papers, normal=normal),
-            f"{last} at once": false_accusations(last, papers=papers, normal=normal),
-            "grown, 28 rows": false_accusations_of_grown(
-                first, papers=papers, rows=28, normal=normal
-            ),
-        }
-        for normal in (False, True)
-        for first in (3, 5, 8)
-    ]
-    inside = []
-    for backbone in BACKBONES:
-        for first in (3, 5, 8):
-            right, edge, far = (
-                rates_of_grown(backbone, first, gap, papers=papers) for gap in (0, 1, 1.5)
-            )
-            alone, whole = (
-                rates_of_grown(backbone, n, 1, papers=papers, last=n) for n in (first, last)
-            )
-            inside.append(
-                {"backbone": backbone, "first seeds": first}
-                | {"1: not grown": alone["reproduced"], "1: grown": edge["reproduced"]}
-                | {f"1: {last} at once": whole["reproduced"], "1.5: grown": far["reproduced"]}
-                | {"0: grown": right["reproduced"], "0: seeds": right["seeds"] / 100}
-            )
-    frames = {"grown": pd.DataFrame(false), "grown-inside": pd.DataFrame(inside)}
-    for frame in frames.values():
-        rates = frame.select_dtypes("float").columns
-        frame[rates] = (100 * frame[rates]).map(percent)
-    return frames
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def tables(papers: int) -> dict[str, str]:
     """The tables of docs/statistics.md as Markdown, by name."""
-    percent = "{:.1f}".format
-    false = pd.DataFrame(
-        {
-            "n": n,
-            "public seeds": percent(100 * false_accusations(n, papers=papers, normal=False)),
-        }
-        | {
-            f"normal, {scale:g} x spread": percent(
-                100 * false_accusations(n, papers=papers, scale=scale)
-            )
-            for scale in (1, 1.5, 2)
-        }
-        | {
-            "public seeds, 28 rows": percent(
-                100 * false_accusations(n, papers=papers, rows=28, normal=False)
-            )
-        }
-        for n in (3, 5, 8, 10, 20)
-    )
-    power = pd.DataFrame(
-        {"backbone": backbone, "n": n, "print is higher by": f"{gap:g}"}
-        | {
-            name: percent(100 * share)
-            for name, share in rates(backbone, n, gap, papers=papers).items()
-        }
-        | {
-            "lower, 28 rows": percent(
-                100 * rates(backbone, n, gap, papers=papers, rows=28)["lower"]
-            )
-        }
-        for backbone, n, gap in [
-            *(("bert-base-uncased", 8, gap) for gap in (0, 0.5, 1, 2, 3, 5)),
-            *(("bert-base-uncased", 5, gap) for gap in (0, 3, 5)),
-            *((backbone, 5, 8) for backbone in BACKBONES),
-            ("bert-large-uncased", 3, 10),
-            ("bert-large-uncased", 20, 0),
-            ("bert-large-uncased", 40, 0),
-        ]
-    )
-    texts = {"false": false, "power": power} | growth_tables(papers)
+
+    def false(n: int, **given: Any) -> str:
+        return percent(false_accusations(n, papers=papers, **given))
+
+    def false_grown(n: int, **given: Any) -> str:
+        return percent(false_accusations_of_grown(n, papers=papers, **given))
+
+    rows: dict[str, list[dict[str, Any]]] = {"false": [], "power": []}
+    rows |= {"grown": [], "grown-inside": []}
+    for n in (3, 5, 8, 10, 20):
+        scaled = {f"normal, {scale:g} x spread": false(n, scale=scale) for scale in (1, 1.5, 2)}
+        row = {"n": n, "public seeds": false(n, normal=False), **scaled}
+        rows["false"].append(row | {"public seeds, 28 rows": false(n, rows=28, normal=False)})
+    for backbone, n, gap in [
+        *(("bert-base-uncased", 8, gap) for gap in (0, 0.5, 1, 2, 3, 5)),
+        *(("bert-base-uncased", 5, gap) for gap in (0, 3, 5)),
+        *((backbone, 5, 8) for backbone in BACKBONES),
+        ("bert-large-uncased", 3, 10),
+        ("bert-large-uncased", 20, 0),
+        ("bert-large-uncased", 40, 0),
+    ]:
+        found = rates(backbone, n, gap, papers=papers)
+        found["lower, 28 rows"] = rates(backbone, n, gap, papers=papers, rows=28)["lower"]
+        row = {"backbone": backbone, "n": n, "print is higher by": f"{gap:g}"}
+        rows["power"].append(row | {name: percent(share) for name, share in found.items()})
+    for normal, first in product((False, True), (3, 5, 8)):
+        row = {"draws": "normal" if normal else "public seeds", "first seeds": first}
+        row |= {"not grown": false(first, normal=normal)}
+        row |= {"grown": false_grown(first, normal=normal)}
+        row |= {f"{MOST_GROWN} at once": false(MOST_GROWN, normal=normal)}
+        row |= {"grown, 28 rows": false_grown(first, rows=28, normal=normal)}
+        rows["grown"].append(row)
+    for backbone, first in product(BACKBONES, (3, 5, 8)):
+        right, edge, far = (
+            rates_of_grown(backbone, first, gap, papers=papers) for gap in (0, 1, 1.5)
+        )
+        alone, whole = (
+            rates_of_grown(backbone, n, 1, papers=papers, last=n) for n in (first, MOST_GROWN)
+        )
+        found = {"1: not grown": alone, "1: grown": edge, f"1: {MOST_GROWN} at once": whole}
+        found |= {"1.5: grown": far, "0: grown": right}
+        row = {name: percent(shares["reproduced"]) for name, shares in found.items()}
+        row |= {"0: seeds": f"{right['seeds']:.1f}"}
+        rows["grown-inside"].append({"backbone": backbone, "first seeds": first, **row})
     return {
-        name: frame.to_markdown(index=False, disable_numparse=True) for name, frame in texts.items()
+        name: pd.DataFrame(table).to_markdown(index=False, disable_numparse=True)
+        for name, table in rows.items()
     }
 
 

@@ -1,11 +1,8 @@
 """Names, averages and files of records."""
 
-import pytest
-
-from bench.datasets import tasks
 from bench.datasets.tasks import STS_TASKS, average, expand_tasks
 from bench.results.records import read_scores, write_scores
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import did_you_mean
 
 RECORD = {"task": "STS12", "split": "test", "metric": "spearman", "aggregation": "all"}
 
@@ -23,16 +20,6 @@ def test_task_labels_of_papers_have_one_canonical_name():
     assert expand_tasks(STS_TASKS) == list(STS_TASKS)
 
 
-def test_known_tasks_are_listed_groups_first():
-    with pytest.raises(UserError) as caught:
-        expand_tasks(["STSb"])
-    told = "unknown task 'STSb'; did you mean 'STS-B'? (known: "
-    listed = str(caught.value).removeprefix(told).removesuffix(")")
-    groups, *kinds = (part.split(", ") for part in listed.split("; "))
-    assert groups == ["sts", "transfer", "probing", "xprobe", "chinese", "all"]
-    assert kinds == [list(STS_TASKS), list(tasks.TRANSFER_TASKS), list(tasks.PROBING_TASKS)]
-
-
 def test_scores_round_trip(tmp_path):
     records = [RECORD | {"value": 1 / 3}]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
@@ -42,14 +29,9 @@ def test_scores_round_trip(tmp_path):
 def test_a_guess_is_given_only_if_it_is_close():
     hint = did_you_mean("simsce", ["simcse", "sscl"])
     assert hint == "; did you mean 'simcse'? (known: simcse, sscl)"
-    assert did_you_mean("xyz", ["simcse"]) == " (known: simcse)"
     many = did_you_mean("a7", [f"a{i}" for i in range(14)])
     assert many.startswith("; did you mean 'a7'? (known: a7, ")
     assert many.endswith(", 4 more)")
-    assert many.count(",") == 10
     # Without a guess, by name: plain ones, then those with keys, ingredients or a setting.
-    mixed = ["b[x=1]", "a+b", "c@paper", "b", *(f"d{i}" for i in range(9))]
-    assert (
-        did_you_mean("xyz", mixed) == f" (known: b, {', '.join(f'd{i}' for i in range(9))}, 3 more)"
-    )
-    assert did_you_mean("xyz", mixed[:4]) == " (known: b, a+b, b[x=1], c@paper)"
+    mixed = did_you_mean("xyz", ["b[x=1]", "a+b", "c@paper", "b"])
+    assert mixed == " (known: b, a+b, b[x=1], c@paper)"

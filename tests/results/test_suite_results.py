@@ -1,14 +1,8 @@
-"""Reading the results of a suite: damaged files are reported."""
-
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""Reading the results of a suite: damaged files, and those of another run, are reported."""
 
 import pytest
 
 from bench.datasets.tasks import STS_TASKS
-from bench.results.records import read_trained
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
@@ -19,8 +13,8 @@ CURVE = [{"step": 125, "loss": 0.5, "dev": 70.0, "alignment": None, "uniformity"
 ALIGNMENT = {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}
 
 
-def finished(folder: Path, **more: Any) -> Path:
-    entry = {"method": "simcse", "seed": 1, "scores": ROWS}
+def finished(folder, **more):
+    entry = {"method": "simcse", "seed": 1, "scores": ROWS, "identity": {"recipe": {"epochs": 1}}}
     entry |= {"outcome": {"curve": CURVE, "best_step": 125}, "analyses": {"alignment": ALIGNMENT}}
     return write_suite(folder, [entry | more])
 
@@ -32,6 +26,9 @@ def test_valid_results_are_read(tmp_path):
     assert run.scores["STS12", "test", "spearman"] == 70.0
     assert run.scores["STS-B", "dev", "best_step"] == 125
     assert run.scores["uniformity", "", "uniformity"] == -2.5
+    failed = {"alignment": {"reason": "the data has no STS-B"}}
+    (run,) = read_suite(finished(tmp_path, analyses=failed)).runs
+    assert ("uniformity", "", "uniformity") not in run.scores
 
 
 def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
@@ -45,38 +42,29 @@ def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
     assert ("Avg", "test", "spearman_wmean") not in run.scores
 
 
-def test_a_failed_analysis_gives_no_score(tmp_path):
-    failed = {"alignment": {"reason": "the data has no STS-B"}}
-    (run,) = read_suite(finished(tmp_path, analyses=failed)).runs
-    assert ("uniformity", "", "uniformity") not in run.scores
-
-
-def spoil(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("scores", lambda c: c.pop("records"), r"is not a scores file \('records' is missing\)"),
+        ("scores", lambda c: c["provenance"]["outcome"].update(status="done"), "not 'done'"),
+        ("scores", lambda c: c["records"][0].update(value=101), "'records.0.value' should be less"),
+        ("scores", lambda c: c["provenance"].pop("run"), "the scores of a model outside the suite"),
+        ("scores", lambda c: c["provenance"]["run"].update(id="run001"), "the scores of run001"),
+        ("scores", lambda c: c["provenance"]["run"].update(seed=77), "the seed of its run is anot"),
+        ("scores", lambda c: c["provenance"]["run"].update(method="sscl"), "the method of its run"),
+        ("scores", lambda c: c["provenance"]["run"]["identity"]["recipe"].update(epochs=9),
+         "the identity of its run is another; move it away and score"),
+        ("analyses", lambda c: c.update(alignment=c.pop("analyses")), "move it away and analyse"),
+        ("analyses", lambda c: c["analyses"].update(alignment=None), "move it away and analyse"),
+    ],
+)  # fmt: skip
+def test_results_that_do_not_fit_are_reported(tmp_path, file, change, message):
+    path = finished(tmp_path) / file / "run000.json"
     content = read_json(path)
     change(content)
     write_json(path, content)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda c: c.pop("records"), r"is not a scores file \('records' is missing\)"),
-        (lambda c: c["provenance"]["outcome"].update(status="done"), "not 'done'"),
-        (lambda c: c["records"][0].update(value=101), "'records.0.value' should be less than"),
-        (lambda c: c["records"][0].update(value="70"), "valid number, not '70'"),
-        (lambda c: c["provenance"].pop("run"), "it holds the scores of a model outside the suite"),
-        (lambda c: c["provenance"]["run"].update(id="run001"), "holds the scores of run001"),
-        (lambda c: c["provenance"]["run"].update(seed=77), "the seed of its run is another"),
-        (lambda c: c["provenance"]["run"].update(method="sscl"), "the method of its run is"),
-    ],
-)
-def test_scores_that_do_not_fit_are_reported(tmp_path, change, message):
-    path = finished(tmp_path) / "scores" / "run000.json"
-    spoil(path, change)
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=rf"^{path} .*{message}"):
         read_suite(tmp_path)
-    assert str(caught.value).startswith(f"{path} ")
-    assert str(caught.value).endswith(("move it away and score again", "move it away and score"))
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "accuracy_mlp", "f1", "spearman"])
@@ -86,88 +74,49 @@ def test_classifiers_of_another_mode_are_reported(tmp_path, metric):
     plan, content = read_json(tmp_path / "plan.json"), read_json(path)
     write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
     content["records"].append(content["records"][0] | {"task": "MRPC", "metric": metric})
-    for mode in ("dev", "test"):
-        content["provenance"]["mode"] = mode
-        write_json(path, content)
-        if mode == "dev" or metric == "spearman":
-            assert read_suite(tmp_path).runs[0].status == "finished"
-        else:
-            with pytest.raises(UserError, match="have mode 'test', which is 'dev' in the plan"):
-                read_suite(tmp_path)
-
-
-def test_a_training_with_another_outcome_is_reported(tmp_path):
-    write_json(tmp_path / "run000.json", {"outcome": {"status": "foo"}})
-    with pytest.raises(
-        UserError, match=r"run000.json is not the outcome of a training \('outcome.st"
-    ):
-        read_trained(tmp_path / "run000.json")
-
-
-def test_scores_of_another_identity_are_reported(tmp_path):
-    path = finished(tmp_path) / "scores" / "run000.json"
-    plan, content = read_json(tmp_path / "plan.json"), read_json(path)
-    plan["runs"][0]["identity"] = {"recipe": {"epochs": 1}}
-    write_json(tmp_path / "plan.json", plan)
-    content["provenance"]["run"]["identity"] = {"recipe": {"epochs": 1}}
+    content["provenance"]["mode"] = "dev"
     write_json(path, content)
     assert read_suite(tmp_path).runs[0].status == "finished"
-    content["provenance"]["run"]["identity"] = {"recipe": {"epochs": 9}}
+    content["provenance"]["mode"] = "test"
     write_json(path, content)
-    with pytest.raises(UserError, match="the identity of its run is another; move it away"):
+    if metric == "spearman":
+        assert read_suite(tmp_path).runs[0].status == "finished"
+        return
+    with pytest.raises(UserError, match="have mode 'test', which is 'dev' in the plan"):
         read_suite(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["scores", "analyses"])
-def test_a_folder_is_not_a_missing_file(tmp_path, kind):
-    path = finished(tmp_path) / kind / "run000.json"
+def test_a_folder_is_not_a_missing_file(tmp_path):
+    path = finished(tmp_path) / "scores" / "run000.json"
     path.unlink()
-    assert read_suite(tmp_path).runs[0].plan.id == "run000"
+    assert read_suite(tmp_path).runs[0].status == "missing"
     path.mkdir()
-    with pytest.raises(UserError, match=r"is not a readable JSON file .*Is a directory") as caught:
+    with pytest.raises(UserError, match=f"{path} is not a readable JSON file .*Is a directory"):
         read_suite(tmp_path)
-    assert str(path) in str(caught.value)
 
 
 def test_a_seed_counts_once(tmp_path):
     run = {"method": "simcse", "seed": 1, "scores": ROWS}
     others = [{"corpus": "nli"}, {"recipe_changes": {"epochs": 2}}, {"seed": 2}]
     assert len(read_suite(write_suite(tmp_path, [run, *(run | more for more in others)])).runs) == 4
-    with pytest.raises(
-        UserError, match="'run000' and 'run001' are one experiment with one seed, 1"
-    ):
+    told = "'run000' and 'run001' are one experiment with one seed, 1"
+    with pytest.raises(UserError, match=told):
         read_suite(write_suite(tmp_path, [run, run]))
 
 
 def test_nan_is_rejected(tmp_path):
+    """Python's own reader takes it."""
     path = finished(tmp_path) / "scores" / "run000.json"
     path.write_text(path.read_text().replace("70.0", "NaN", 1))
-    assert json.loads(path.read_text())  # Python's own reader takes it
     with pytest.raises(UserError, match="not nan"):
         read_suite(tmp_path)
 
 
-@pytest.mark.parametrize("content", [[], {"analyses": {"alignment": None}}])
-def test_analyses_that_do_not_fit_are_reported(tmp_path, content):
-    path = finished(tmp_path) / "analyses" / "run000.json"
-    write_json(path, content)
-    with pytest.raises(UserError, match="move it away and analyse again") as caught:
-        read_suite(tmp_path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda plan: plan.update(runs=None), "'runs' should be a valid list"),
-        (lambda plan: plan["runs"][0].update(id="../../x"), "'runs.0.id' should match"),
-        (lambda plan: plan["runs"].append(plan["runs"][0]), "'run000' and 'run000' are one"),
-    ],
-)
-def test_plans_that_do_not_fit_are_reported(tmp_path, change, message):
+def test_a_plan_that_does_not_fit_is_reported(tmp_path):
     path = finished(tmp_path) / "plan.json"
-    spoil(path, change)
-    with pytest.raises(UserError, match=message) as caught:
+    plan = read_json(path)
+    plan["runs"][0]["id"] = "../../x"
+    write_json(path, plan)
+    told = rf"^{path} is not a plan \('runs.0.id' should match .* plan --config FILE --out {path}$"
+    with pytest.raises(UserError, match=told):
         read_suite(tmp_path)
-    assert str(caught.value).startswith(f"{path} is not a plan (")
-    assert str(caught.value).endswith(f"python -m bench plan --config FILE --out {path}")

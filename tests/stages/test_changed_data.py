@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from bench.datasets.labelled import task_sums
-from bench.datasets.manifest import manifest
 from bench.evaluation.scoring import read_tasks
 from bench.results.suite_results import read_suite
 from bench.runs import paths
@@ -26,12 +25,12 @@ pytestmark = pytest.mark.usefixtures("global_state")
 
 
 @pytest.fixture
-def data(tiny_data, tmp_path) -> Path:
+def data(tiny_data, tmp_path):
     """A data folder to change, which is called "tiny" in its manifest."""
     return Path(shutil.copytree(tiny_data, tmp_path / "mine"))
 
 
-def change(data: Path, split: str) -> None:
+def change(data, split):
     """Other gold scores of STS-B."""
     path, draw = data / "downstream" / "STS" / "STSBenchmark" / f"sts-{split}.csv", random.Random(3)
     rows = [line.split("\t") for line in path.read_text().splitlines()]
@@ -40,12 +39,10 @@ def change(data: Path, split: str) -> None:
 
 
 def test_the_sums_are_those_of_the_files_that_were_scored(tiny_bert, data, tiny_corpus, tmp_path):
-    run, suite = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path / "suite"
+    run, suite, out = tiny_run("untrained", tiny_bert, data, tiny_corpus), tmp_path, tmp_path / "o"
     stamp = paths.describe_input("data", str(data), suite)
-    assert stamp["name"] == manifest(data).name == "tiny"
     write_json(suite / "inputs" / "data.json", stamp)
     change(data, "test")
-    out = paths.result_file(suite, run.id, "score")
     score_run(run, suite, ["STS-B"], "test", out, "cpu")
     described = read_json(out)["provenance"]
     assert described["data"] == {"name": "tiny", **paths.data_sums(data)}
@@ -63,26 +60,24 @@ def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_c
         score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
 
 
+TASK = {"tasks": {"STS-B": {"train": "8", "test": "SUM"}}}
+CORPUS = {"corpora": [{"name": "wiki1m", "sha256": "SUM", "rows": 3}]}
+
+
 @pytest.mark.parametrize(
-    ("read", "part"),
+    ("first", "second", "read", "part"),
     [
-        ({"tasks": {"STS-B": {"train": "8", "test": "SUM"}}}, "STS-B test"),
-        ({"corpora": [{"name": "wiki1m", "sha256": "SUM", "rows": 3}]}, "corpus wiki1m"),
+        ("scores", "scores", TASK, "STS-B test"),
+        ("scores", "analyses", CORPUS, "corpus wiki1m"),
+        ("analyses", "analyses", TASK, "STS-B test"),
     ],
-)
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("scores", "scores"), ("scores", "analyses"), ("analyses", "analyses")],
 )
 def test_results_of_different_data_are_not_put_together(first, second, read, part, tmp_path):
     results = {"alignment": {"STS-B": {"all": {"uniformity": -2.0}}}}
-    entries = [
-        {"method": method, "seed": 1, "scores": {"STS-B": 70.0}, "analyses": results}
-        for method in ("simcse", "sscl")
-    ]
-    suite = write_suite(tmp_path / "mixed", entries, name="smoke")
+    common = {"seed": 1, "scores": {"STS-B": 70.0}, "analyses": results}
+    suite = write_suite(tmp_path, [{"method": name, **common} for name in ("simcse", "sscl")])
 
-    def record(kind: str, number: int, digest: str) -> None:
+    def record(kind, number, digest):
         path = suite / kind / f"run{number:03d}.json"
         content = read_json(path)
         content["provenance"] |= json.loads(json.dumps(read).replace("SUM", digest))
@@ -92,7 +87,7 @@ def test_results_of_different_data_are_not_put_together(first, second, read, par
     record(second, 1, "0123")
     assert len(read_suite(suite).runs) == 2
     record(second, 1, "4567")
-    told = f"the {first} of run000 and the {second} of run001 in suite smoke are of different data "
+    told = f"the {first} of run000 and the {second} of run001 in suite paper are of different data "
     told += rf"\({part} has the checksums 0123 and 4567\); make those with"
     with pytest.raises(UserError, match=told):
         read_suite(suite)
@@ -100,11 +95,8 @@ def test_results_of_different_data_are_not_put_together(first, second, read, par
 
 def test_corpora_of_one_name_at_different_paths_are_different_corpora(tmp_path):
     """The sum of a corpus given by path is part of its runs' identity."""
-    entries = [
-        {"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}, "corpus": f"./{place}/mine.txt"}
-        for place in "ab"
-    ]
-    suite = write_suite(tmp_path / "own", entries)
+    common = {"method": "simcse", "seed": 1, "scores": {"STS-B": 70.0}}
+    suite = write_suite(tmp_path, [{**common, "corpus": f"./{place}/mine.txt"} for place in "ab"])
     for number, place in enumerate("ab"):
         path = suite / "scores" / f"run{number:03d}.json"
         content = read_json(path)

@@ -1,36 +1,19 @@
 """Estimated hours: FLOP by hand, measured and published times, times from results, and the printed
 table."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 from bench.__main__ import main
-from bench.datasets.tasks import TASKS
-from bench.evaluation import classifier, protocols
-from bench.evaluation.classifier import Optimiser
 from bench.runs import config
 from bench.runs.resolve import resolve
-from bench.runs.run import PlannedRun, Run
+from bench.runs.run import PlannedRun
 from bench.stages import cost
-from bench.stages.cost import (
-    PEAKS,
-    UTILISATION,
-    Measured,
-    estimate,
-    predict,
-    report,
-    scoring_work,
-    steps,
-    training_flop,
-)
+from bench.stages.cost import PEAKS, Measured, estimate, predict, scoring_work, steps
 from bench.training.context import RunContext
 from bench.training.loop import batches
+from bench.utils.files import read_json, write_json
 from methods.base import Step
 from tests.support.tiny_suite import tiny_run
 
@@ -38,14 +21,12 @@ NOTHING = Measured(Path("nowhere"), "h200")
 
 
 @pytest.fixture(autouse=True)
-def no_local_data(monkeypatch) -> None:
+def no_local_data(monkeypatch):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
 
-def run_of(
-    text: str = "simcse", name: str = "bert-base-uncased", corpus: str = "wiki1m", **recipe: Any
-) -> Run:
+def run_of(text="simcse", name="bert-base-uncased", corpus="wiki1m", **recipe):
     return resolve(text, backbone_name=name, corpus=corpus, data="senteval", seed=42, recipe=recipe)
 
 
@@ -55,10 +36,8 @@ def run_of(
 @pytest.mark.parametrize(
     ("name", "published", "embedded"),
     [  # all weights of the checkpoints without pooling layer, and rows of their embedding layers
-        ("bert-base-uncased", 109_482_240 - 768 * 769, 30_522 + 512 + 2),
         ("bert-large-uncased", 335_141_888 - 1024 * 1025, 30_522 + 512 + 2),
         ("roberta-base", 124_645_632 - 768 * 769, 50_265 + 514 + 1),
-        ("roberta-large", 355_359_744 - 1024 * 1025, 50_265 + 514 + 1),
     ],
 )
 def test_weights_of_known_backbones(name, published, embedded):
@@ -77,7 +56,7 @@ def test_a_training_does_the_work_that_was_estimated(tiny_bert, tiny_data, tiny_
     for index, batch in enumerate(rows):
         method.step_loss(context, Step(index, len(rows), 8, 1, batch))
     assert steps(run) == len(rows)
-    flop, _ = training_flop(run)
+    flop, _ = cost.training_flop(run)
     counted = context.work.forward + context.work.backward
     assert counted / 3 < flop < 3 * counted  # sentences are shorter than 12 tokens
 
@@ -86,27 +65,13 @@ def test_flop_of_bert_base_on_a_million_sentences_by_hand():
     run = run_of()
     assert (run.recipe.batch_size, run.recipe.select_every, steps(run)) == (64, 125, 15_625)
     weights = 12 * (4 * 768**2 + 2 * 768 * 3072)
-    trained, selected = training_flop(run)
+    trained, selected = cost.training_flop(run)
     assert trained == pytest.approx(6 * weights * 2 * 1_000_000 * 24)
     assert selected == pytest.approx(2 * weights * 2909 * 16 * 125)
     half, tf32, _ = PEAKS["h200"]
-    seconds = (trained / half + selected / tf32) / UTILISATION
+    seconds = (trained / half + selected / tf32) / cost.UTILISATION
     assert estimate(run, "train", (), "test", "h200") == pytest.approx(seconds)
     assert seconds == pytest.approx(134, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("name", "published"),
-    [
-        ("bert-base-uncased", 3835),
-        ("bert-large-uncased", 9226),
-    ],  # seconds in the logs that SimCSE's authors released
-)
-def test_published_times_are_met_within_a_factor_of_three(name, published, monkeypatch):
-    # NVIDIA's data sheet of the RTX 3090: dense float16 with float32 accumulation, TF32, float32.
-    monkeypatch.setitem(PEAKS, "rtx3090", (71e12, 35.6e12, 35.6e12))
-    seconds = estimate(run_of(name=name), "train", (), "test", "rtx3090")
-    assert published / 3 < seconds < 3 * published
 
 
 def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu():
@@ -115,22 +80,16 @@ def test_classifiers_take_the_seconds_that_were_measured_on_a_cpu():
     assert classifier_steps * cost.CPU_CLASSIFIER_STEP == pytest.approx(118, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("ct-bert[drawn=600]", 300),
-        ("simcse[batch_size=3,sentences=11]", 4),
-        ("simcse[batch_size=3,drop_last=true,sentences=11]", 3),
-    ],
-)
-def test_steps_of_a_run(text, count):
-    assert steps(run_of(text)) == count
-
-
-def test_steps_of_a_corpus_file(tiny_corpus):
-    lines = len(tiny_corpus.read_text().splitlines())
-    assert steps(run_of(corpus=str(tiny_corpus), batch_size=1)) == lines
-    assert steps(run_of(corpus=str(tiny_corpus), batch_size=4, sentences=7)) == 2
+def test_steps_of_a_run(tiny_corpus):
+    lines, corpus = len(tiny_corpus.read_text().splitlines()), str(tiny_corpus)
+    for run, count in (
+        (run_of("ct-bert[drawn=600]"), 300),
+        (run_of("simcse[batch_size=3,sentences=11]"), 4),
+        (run_of("simcse[batch_size=3,drop_last=true,sentences=11]"), 3),
+        (run_of(corpus=corpus, batch_size=1), lines),
+        (run_of(corpus=corpus, batch_size=4, sentences=7), 2),
+    ):
+        assert steps(run) == count
 
 
 def test_each_task_is_encoded_once():
@@ -143,61 +102,22 @@ def test_each_task_is_encoded_once():
     assert scoring_work(words, ["sts"], "test", "cpu") == (0, 0)
 
 
-@pytest.mark.parametrize("task", ["MR", "TREC", "Length"])
-def test_classifiers_take_the_steps_that_were_estimated(task, monkeypatch):
-    """On separable samples, which every head classifies correctly at the first check, so that it
-    stops early."""
-    settings, taken = classifier.MODES["test"], 0
-
-    def counted(original: Any) -> Any:
-        def step(self: Any, *arguments: Any) -> None:
-            nonlocal taken
-            taken += 1
-            original(self, *arguments)
-
-        return step
-
-    monkeypatch.setattr(Optimiser, "step", counted(Optimiser.step))
-    labels = torch.arange(200) % 2
-    part = protocols.Part(torch.nn.functional.one_hot(labels).float() * 20, labels)
-    if task == "MR":
-        sizes = {"positive": 100, "negative": 100}
-        protocols.nested(part, 2, settings)
-    elif task == "TREC":
-        sizes = {"train": 200, "test": 200}
-        protocols.kfold(part, part, 2, settings)
-    else:
-        sizes = {"train": 200, "dev": 200, "test": 200}
-        parts = dict.fromkeys(("train", "dev", "test"), part)
-        grids = [protocols.GRID, protocols.NETWORKS]
-        protocols.best_on_dev([protocols.Split(parts, 2)], grids, settings)
-    monkeypatch.setitem(TASKS, task, replace(TASKS[task], sizes=sizes))
-    _, estimated = scoring_work(run_of(), [task], "test", "cpu")
-    # Folds train on less; dropout may delay a network.
-    assert estimated / 1.5 <= taken <= 1.5 * estimated
-
-
 # The estimate of a plan
 
 
-def test_a_skipped_run_takes_no_time():
-    skipped = run_of("sscl[layer=12]")
-    assert skipped.skip
-    assert predict([PlannedRun(**dict(skipped), tasks=("sts",))], "test", "h200", NOTHING).empty
-
-
 def test_the_printed_table_adds_up():
+    """A run that its backbone makes impossible takes no time."""
     content = {"suite": "mine", "data": "senteval", "corpus": "wiki1m", "seeds": [1, 2]}
-    content |= {"tasks": ["sts", "transfer"], "methods": ["simcse", "gs-infonce"]}
+    content |= {"tasks": ["sts", "transfer"], "methods": ["simcse", "sscl[layer=12]"]}
     content["methods"] += ["untrained[pooler=avg]", "word-overlap"]
     content["backbones"] = {"bert-base-uncased": None, "roberta-large": None}
     suite = config.validate(content)
-    printed = report(suite, config.planned(suite), "h200", 4, Path("nowhere"))
+    printed = cost.report(suite, config.planned(suite), "h200", 4, Path("nowhere"))
     *rows, total = [line.split() for line in printed.partition("\n\n")[0].splitlines()[1:]]
     runs = {(backbone, stage): int(count) for backbone, stage, count, *_ in rows}
     assert runs == {
-        ("bert-base-uncased", "train"): 4,
-        ("bert-base-uncased", "score"): 5,
+        ("bert-base-uncased", "train"): 2,
+        ("bert-base-uncased", "score"): 3,
         ("roberta-large", "train"): 4,
         ("roberta-large", "score"): 5,
         ("none", "score"): 1,
@@ -218,50 +138,37 @@ def test_the_paper_suite_takes_at_most_40_hours_of_an_h200():
 # Times from results
 
 
-def leave(
-    folder: Path, run: Run, device: str, seconds: float, tasks: Sequence[str] = ("MR",)
-) -> Path:
-    """Write the scores of a run whose training and scoring took some seconds each."""
-    outcome = {"status": "finished", "steps": 100, "work": {"seconds": seconds}}
-    provenance = {
-        "run": run.describe(), "outcome": outcome, "device": {"name": device}, "seconds": seconds,
-        "tasks": {task: {} for task in tasks},
-    }  # fmt: skip
-    path = folder / "mine" / "scores" / f"{run.id}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"provenance": provenance, "records": []}))
-    return path
-
-
 def test_times_come_from_the_device_asked_for(tmp_path):
-    leave(tmp_path, run_of(), "NVIDIA H200", 300.0)
-    leave(tmp_path, run_of("gs-infonce", sentences=6400), "NVIDIA H200", 500.0)
-    leave(tmp_path, run_of("is-cse"), "NVIDIA A100-SXM4-80GB", 900.0)
-    untrained = leave(tmp_path, run_of("sscl"), "NVIDIA H200", 400.0)  # with nothing but scores
-    content = json.loads(untrained.read_text())
-    content["provenance"]["outcome"] = {"status": "finished"}
-    untrained.write_text(json.dumps(content))
-    untrained.with_name("broken.json").write_text("{}")
+    def leave(run, device, seconds, **outcome):
+        """Write the scores of a run whose training and scoring took some seconds each."""
+        outcome = outcome or {"steps": 100, "work": {"seconds": seconds}}
+        provenance = {"run": run.describe(), "outcome": {"status": "finished", **outcome}}
+        provenance |= {"device": {"name": device}, "seconds": seconds, "tasks": {"MR": {}}}
+        path = tmp_path / "mine" / "scores" / f"{run.id}.json"
+        write_json(path, {"provenance": provenance, "records": []})
+        return path
+
+    leave(run_of(), "NVIDIA H200", 300.0)
+    leave(run_of("gs-infonce", sentences=6400), "NVIDIA H200", 500.0)
+    leave(run_of("is-cse"), "NVIDIA A100-SXM4-80GB", 900.0)
+    scored = leave(run_of("sscl"), "NVIDIA H200", 100.0, best_step=3)  # with nothing but scores
+    scored.with_name("broken.json").write_text("{}")
     measured = Measured(tmp_path, "h200")
     assert Measured(tmp_path, "h100").times == {}
 
-    def planned(run: Run, task: str = "MR") -> PlannedRun:
+    def planned(run, task="MR"):
         return PlannedRun(**dict(run), tasks=(task,))
 
     per_step = measured.seconds(planned(run_of("is-cse", sentences=640)), "train")
     assert per_step == pytest.approx(10 * (3.0 + 5.0) / 2)
     assert measured.seconds(planned(run_of(batch_size=32)), "train") is None
     assert measured.seconds(planned(run_of(name="roberta-base")), "train") is None
-    assert measured.seconds(planned(run_of()), "score") == 400.0
     assert measured.seconds(planned(run_of(), "sts"), "score") is None
     table = predict([planned(run_of(sentences=6400))], "test", "h200", measured)
     assert table[["stage", "seconds", "measured"]].to_numpy().tolist() == [
         ["train", 400.0, 1],
-        ["score", 400.0, 1],
+        ["score", 300.0, 1],
     ]
-
-
-# The command
 
 
 def test_plan_predicts_and_writes_only_what_it_is_told(tmp_path, monkeypatch, capsys):
@@ -271,4 +178,4 @@ def test_plan_predicts_and_writes_only_what_it_is_told(tmp_path, monkeypatch, ca
     assert "wall h at 2" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
     assert main([*words, "--out", "plan.json"]) == 0
-    assert json.loads((tmp_path / "plan.json").read_text())["suite"] == "chinese"
+    assert read_json(tmp_path / "plan.json")["suite"] == "chinese"

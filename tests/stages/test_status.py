@@ -4,9 +4,7 @@ one that is left; and one run's failure leaves the others alone."""
 import errno
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,16 +13,7 @@ from bench.cli import main
 from bench.runs import config, paths
 from bench.runs.plan import read_plan
 from bench.stages import activity, device, jobs
-from bench.stages.activity import (
-    FAILURE,
-    KILLED,
-    LOCK,
-    Failure,
-    is_transient,
-    last_failure,
-    stage_at_work,
-    working,
-)
+from bench.stages.activity import KILLED, LOCK, last_failure, working
 from bench.stages.cost import steps
 from bench.stages.status import report, status
 from bench.utils.errors import TransientError, UserError
@@ -37,24 +26,17 @@ TRAINING, SCORING = 7200.0, 1800.0  # seconds
 
 
 @pytest.fixture
-def suite(tmp_path) -> Path:
+def suite(tmp_path):
     """A suite of six seeds: 1 is done, 2 trains at half its steps, the training of 3 failed, the
     scoring of 4 was killed, 5 was stopped, and 6 is untouched."""
-    content: dict[str, Any] = {
-        "suite": "s",
-        "data": "senteval",
-        "corpus": "wiki1m",
-        "tasks": ["MR"],
-    }
+    content = {"suite": "s", "data": "senteval", "corpus": "wiki1m", "tasks": ["MR"]}
     content |= {"seeds": [1, 2, 3, 4, 5, 6], "backbones": {"bert-base-uncased": None}}
-    planned_suite = config.validate(content | {"methods": ["simcse"]})
-    plan = config.plan(planned_suite)
+    plan = config.plan(config.validate(content | {"methods": ["simcse"]}))
     folder = tmp_path / "results" / "s"
     plan.write(folder / "plan.json")
     first, second, third, fourth, fifth, _ = plan.runs
     outcome = {"status": "finished", "steps": steps(first), "work": {"seconds": TRAINING}}
-    origin: dict[str, Any] = {"run": first.describe(), "outcome": outcome}
-    origin |= {"device": {"name": DEVICE}}
+    origin = {"run": first.describe(), "outcome": outcome, "device": {"name": DEVICE}}
     origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
     write_json(paths.result_file(folder, first.id, "score"), {"provenance": origin, "records": []})
     write_json(paths.result_file(folder, first.id, "train"), {"outcome": outcome})
@@ -65,121 +47,95 @@ def suite(tmp_path) -> Path:
         with pytest.raises(UserError), working(folder, third.id, "train"):
             raise TransientError("memory is full; use less")
     write_json(paths.result_file(folder, fourth.id, "train"), {"outcome": outcome})
-    write_text(paths.run_folder(folder, fourth.id) / LOCK, "score")
+    write_text(paths.run_folder(folder, fourth.id) / LOCK, "score")  # as SIGKILL leaves it
     with pytest.raises(Stopped), working(folder, fifth.id, "train"):
         raise Stopped("SIGTERM")
     write_text(folder / "logs" / "train" / f"{third.id}.log", "error: memory is full; use less\n")
     return folder
 
 
-def seeds(runs: list[Any]) -> list[str]:
-    return [run.id.split("_")[3] for run in runs]
+@pytest.fixture
+def ids(suite):
+    return [run.id for run in read_plan(suite / "plan.json").runs]
 
 
-def test_each_run_is_counted_once_and_says_what_is_wrong(suite):
-    second = read_plan(suite / "plan.json").runs[1].id
-    with working(suite, second, "train"):
+def test_each_run_is_counted_once_and_says_what_is_wrong(suite, ids):
+    with working(suite, ids[1], "train"):
         suite_status = status(suite)
     assert suite_status.done == {"finished": 1}
-    by_state: dict[str, list[Any]] = {"running": [], "failed": [], "left": []}
-    for open_run in suite_status.open:
-        by_state[open_run.state].append(open_run)
-    assert {state: seeds(runs) for state, runs in by_state.items()} == {
-        "running": ["s2"], "failed": ["s3", "s4"], "left": ["s5", "s6"],
-    }  # fmt: skip
-    (running,), (failed, killed) = by_state["running"], by_state["failed"]
-    assert (running.stage, running.step) == ("train", 7812)
-    assert (failed.stage, failed.failure.error) == ("train", "memory is full; use less")
-    assert (failed.failure.attempts, failed.failure.final) == (2, False)
+    states = [(run.id, run.state, run.stage) for run in suite_status.open]
+    kinds = [
+        ("running", "train"),
+        ("failed", "train"),
+        ("failed", "score"),
+        *[("left", "train")] * 2,
+    ]
+    assert states == [(name, *kind) for name, kind in zip(ids[1:], kinds, strict=True)]
+    running, failed, killed, *_ = suite_status.open
+    assert running.step == 7812
+    failure = failed.failure
+    told = (failure.error, failure.attempts, failure.final)
+    assert told == ("memory is full; use less", 2, False)
     assert Path(failed.log).read_text().startswith("error: memory")
-    assert (killed.stage, killed.failure.error, killed.log) == ("score", KILLED, "")
+    assert (killed.failure.error, killed.log) == (KILLED, "")
     # Seed 2 has half its training left, 3, 5 and 6 a whole one; all five are scored.
     assert (suite_status.device, suite_status.unknown) == (DEVICE, 0)
     assert suite_status.hours == pytest.approx((3.5 * TRAINING + 5 * SCORING) / 3600, rel=1e-4)
 
 
-def test_damaged_scores_and_those_of_another_run_are_not_done(suite):
-    first, second = (run.id for run in read_plan(suite / "plan.json").runs[:2])
-    shutil.copy(paths.result_file(suite, first, "score"), paths.result_file(suite, second, "score"))
-    write_text(paths.result_file(suite, first, "score"), '{"provenance": {"run"')
+def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
+    first, second = (paths.result_file(suite, name, "score") for name in ids[:2])
+    shutil.copy(first, second)
+    write_text(first, '{"provenance": {"run"')
     suite_status = status(suite)
     assert suite_status.done == {}
     damaged, copied, *_ = suite_status.open
     assert [(run.state, run.stage) for run in (damaged, copied)] == [("failed", "score")] * 2
-    assert f"{first}.json" in damaged.failure.error
-    assert f"it holds the scores of {first}" in copied.failure.error
+    assert first.name in damaged.failure.error
+    assert f"it holds the scores of {ids[0]}" in copied.failure.error
+    assert "hours left: unknown until a run is done" in report(suite_status)
 
 
 def test_the_command_prints_text_and_json(suite, capsys):
-    write_text(
-        suite / "logs" / "corpus-wiki1m.log", "Traceback (most recent call last):\nOSError: x"
-    )
+    log = suite / "logs" / "corpus-wiki1m.log"
+    write_text(log, "Traceback (most recent call last):\nOSError: x")
     assert main(["status", "--suite", str(suite)]) == 0
     text = capsys.readouterr().out
     assert text.startswith("s: 1 of 6 runs done, 0 running, 2 failed, 3 left\nhours left: 9.50 on")
     assert "train, 2 attempts: memory is full; use less\n" in text
-    assert f"  OSError: x\n    {suite}/logs/corpus-wiki1m.log" in text
+    assert f"  OSError: x\n    {log}" in text
     assert main(["status", "--suite", str(suite), "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert [run["state"] for run in content["open"]] == ["left", "failed", "failed", "left", "left"]
-    assert content["steps"] == {f"{suite}/logs/corpus-wiki1m.log": "OSError: x"}
+    assert content["steps"] == {str(log): "OSError: x"}
 
 
-def test_a_job_that_fails_before_its_run_is_seen(suite):
-    last = read_plan(suite / "plan.json").runs[-1].id
-    log = suite / "logs" / "train" / f"{last}.log"
+def test_a_job_that_fails_before_its_run_is_seen(suite, ids):
+    log = suite / "logs" / "train" / f"{ids[-1]}.log"
     write_text(log, "waiting for a GPU\n")
     assert status(suite).open[-1].state == "left"
     write_text(log, "waiting for a GPU\nerror: nvidia-smi fails; repair it\n")
-    failure = status(suite).open[-1].failure
-    assert failure is not None
-    assert failure.error == "nvidia-smi fails; repair it"
+    assert status(suite).open[-1].failure.error == "nvidia-smi fails; repair it"
 
 
-def test_nothing_is_measured_yet(suite):
-    first = read_plan(suite / "plan.json").runs[0].id
-    paths.result_file(suite, first, "score").unlink()
-    assert status(suite).device == ""
-    assert "hours left: unknown until a run is done" in report(status(suite))
-
-
-def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(suite, monkeypatch):
+def test_one_process_works_on_a_run_and_who_looks_leaves_no_trace(suite, ids, monkeypatch):
     monkeypatch.setattr(activity, "LOOK", 0.1)
-    name = read_plan(suite / "plan.json").runs[0].id
-    with working(suite, name, "score"):
-        assert stage_at_work(suite, name) == "score"
+    with working(suite, ids[0], "score"):
         refused = pytest.raises(TransientError, match="another process is at work")
-        with refused, working(suite, name, "train"):
+        with refused, working(suite, ids[0], "train"):
             pass
-        assert stage_at_work(suite, name) == "score"
-    assert stage_at_work(suite, name) == ""
-    assert last_failure(suite, name) is None
-    assert not paths.run_folder(suite, name).exists()
+        assert activity.stage_at_work(suite, ids[0]) == "score"
+    assert activity.stage_at_work(suite, ids[0]) == ""
+    assert last_failure(suite, ids[0]) is None
+    assert not paths.run_folder(suite, ids[0]).exists()
 
 
-def failure(suite: Path, name: str) -> Failure:
-    last = last_failure(suite, name)
-    assert last is not None
-    return last
-
-
-def test_the_next_attempt_forgets_the_failure_and_success_the_attempts(suite):
-    third = read_plan(suite / "plan.json").runs[2].id
-    assert failure(suite, third).error == "memory is full; use less"
-    with working(suite, third, "train"):
-        assert not (paths.run_folder(suite, third) / FAILURE).exists()
-    with pytest.raises(UserError), working(suite, third, "train"):
-        raise UserError("it is broken; mend it")
-    assert (failure(suite, third).attempts, failure(suite, third).final) == (1, True)
-
-
-def test_a_killed_attempt_and_an_error_in_the_code(suite):
-    last = read_plan(suite / "plan.json").runs[-1].id
-    write_text(paths.run_folder(suite, last) / LOCK, "train")  # as SIGKILL leaves it
-    assert failure(suite, last).error == KILLED
-    with pytest.raises(ValueError, match="a bug"), working(suite, last, "train"):
+def test_the_next_attempt_forgets_the_failure_and_an_error_in_the_code_is_final(suite, ids):
+    with working(suite, ids[2], "train"):
+        assert not (paths.run_folder(suite, ids[2]) / activity.FAILURE).exists()
+    with pytest.raises(ValueError, match="a bug"), working(suite, ids[2], "train"):
         raise ValueError("a bug")
-    bug = failure(suite, last)
+    bug = last_failure(suite, ids[2])
     assert (bug.attempts, bug.final, bug.error) == (1, True, "ValueError('a bug')")
     assert bug.traceback.startswith("Traceback (most recent call last)")
 
@@ -198,28 +154,24 @@ def test_a_killed_attempt_and_an_error_in_the_code(suite):
     ids=str,
 )
 def test_what_another_attempt_may_not_meet_again(error, transient):
-    assert is_transient(error) == transient
+    assert activity.is_transient(error) == transient
 
 
 @pytest.fixture
-def of_seeds(tiny_bert, tiny_data, tiny_corpus, tmp_path) -> Callable[[list[int]], Path]:
-    """Plan a suite of one small training for each seed."""
-
-    def make(seeds: list[int]) -> Path:
-        given: dict[str, Any] = {"methods": ["simcse"], "seeds": seeds, "tasks": ["STS12"]}
-        content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **given, recipe=SMALL)
-        config.plan(config.validate(content)).write(tmp_path / "results" / "tiny" / "plan.json")
-        return tmp_path / "results" / "tiny"
-
-    return make
+def three(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    """The folder of a planned suite: a small training with three seeds."""
+    content = {"methods": ["simcse"], "seeds": [1, 2, 3], "tasks": ["STS12"], "recipe": SMALL}
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **content)
+    config.plan(config.validate(content)).write(tmp_path / "results" / "tiny" / "plan.json")
+    return tmp_path / "results" / "tiny"
 
 
-def failing(seed: int, error: Exception) -> Callable[..., Any]:
-    """`train_run`, but that of one seed raises an error."""
-    train: Callable[..., Any] = jobs.train_run
+def failing(error):
+    """`train_run`, but the second seed raises an error."""
+    train = jobs.train_run
 
-    def train_run(run: Any, *rest: Any) -> Any:
-        if run.seed == seed:
+    def train_run(run, *rest):
+        if run.seed == 2:
             raise error
         return train(run, *rest)
 
@@ -227,43 +179,40 @@ def failing(seed: int, error: Exception) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("error", [UserError("it is broken; mend it"), ValueError("a bug")])
-def test_a_failed_run_does_not_stop_the_others(error, of_seeds, monkeypatch, capsys):
-    suite, train = of_seeds([1, 2]), jobs.train_run
-    monkeypatch.setattr(jobs, "train_run", failing(1, error))
-    assert main(["job", "--suite", str(suite)]) == 2
-    assert "1 of 2 runs failed; the last is simcse" in capsys.readouterr().err
-    suite_status = status(suite)
-    assert suite_status.done == {"finished": 1}
+def test_a_failed_run_does_not_stop_the_others(error, three, monkeypatch, capsys):
+    job = ["job", "--suite", str(three)]
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "train_run", failing(error))
+        assert main(job) == 2
+    assert "1 of 3 runs failed; the last is simcse" in capsys.readouterr().err
+    suite_status = status(three)
+    assert suite_status.done == {"finished": 2}
     (failed,) = suite_status.open
     assert (failed.state, failed.stage) == ("failed", "train")
-    assert failed.failure is not None
     assert (failed.failure.attempts, failed.failure.final) == (1, True)
-    monkeypatch.setattr(jobs, "train_run", train)
     # The workflow's retry: nothing is tried again, and the message is the same.
-    assert main(["job", "--suite", str(suite), "--attempt", "2"]) == 2
-    assert f"error: {failed.id}: {failed.failure.error}\n" in (said := capsys.readouterr().err)
+    assert main([*job, "--attempt", "2"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: {failed.id}: {failed.failure.error}\n" in said
     assert ("Traceback" in said) == isinstance(error, ValueError)
     with monkeypatch.context() as patch:  # alone in its job, it does not wait for a device
         patch.setattr(device, "lease", lambda: pytest.fail("a device is leased"))
-        alone = ["job", "--suite", str(suite), failed.id, "--attempt", "2"]
-        assert main(alone) == 2
+        assert main([*job, failed.id, "--attempt", "2"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {failed.failure.error}"
-    assert status(suite) == suite_status
-    # Its next start.
-    assert main(["job", "--suite", str(suite)]) == 0
-    assert status(suite).done == {"finished": 2}
+    assert status(three) == suite_status
+    assert main(job) == 0  # its next start
+    assert status(three).done == {"finished": 3}
 
 
-def test_a_job_scores_what_it_trained_beside_a_failed_run(of_seeds, monkeypatch):
+def test_a_job_scores_what_it_trained_beside_a_failed_run(three, monkeypatch):
     """The workflow starts no scoring after a training job that failed."""
-    suite = of_seeds([1, 2, 3])
-    ids = [run.id for run in read_plan(suite / "plan.json").runs]
-    job = ["job", *ids, "--suite", str(suite), "--stages", "train"]
+    job = ["job", *(run.id for run in read_plan(three / "plan.json").runs), "--suite", str(three)]
+    job += ["--stages", "train"]
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "train_run", failing(2, UserError("it is broken; mend it")))
+        patch.setattr(jobs, "train_run", failing(UserError("it is broken; mend it")))
         assert main(job) == 2
-    suite_status = status(suite)
+    suite_status = status(three)
     assert suite_status.done == {"finished": 2}
     assert [(run.state, run.stage) for run in suite_status.open] == [("failed", "train")]
     assert main(job) == 0  # a job without failures leaves the scoring to its own
-    assert [(run.state, run.stage) for run in status(suite).open] == [("left", "score")]
+    assert [(run.state, run.stage) for run in status(three).open] == [("left", "score")]

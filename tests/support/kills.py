@@ -17,10 +17,9 @@ import sys
 import time
 from collections import Counter
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PHASES = {  # and the functions that are the whole of them
@@ -33,8 +32,7 @@ PHASES = {  # and the functions that are the whole of them
 }
 
 
-@dataclass(frozen=True)
-class Sitting:
+class Sitting(NamedTuple):
     """How a training's process ended."""
 
     status: int  # -9 when it was killed
@@ -54,9 +52,9 @@ class Watch:
     def __call__(self, frame: FrameType, kind: str, argument: Any) -> None:
         code = frame.f_code
         place = code.co_filename.rpartition("/")[2], code.co_name
-        found = PHASES.get(place) if kind == "call" else None
-        if found and (found != "end" or not self.stack):  # an export writes JSON too
-            self.stack.append((frame, found))
+        phase = PHASES.get(place) if kind == "call" else None
+        if phase and (phase != "end" or not self.stack):  # an export writes JSON too
+            self.stack.append((frame, phase))
             self._show()
         if self.stack:
             now = self.stack[-1][1]
@@ -92,14 +90,6 @@ def _train(request: dict[str, Any], seen: mmap.mmap, report: int) -> int:
     return status
 
 
-def _wait(process: int, delay: float) -> int:
-    """The status of a process, which is killed after a delay that is not negative."""
-    if delay >= 0:
-        time.sleep(delay)  # a child that has ended waits for us, so its number is still its own
-        os.kill(process, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
 def serve() -> None:
     from bench.__main__ import main
 
@@ -115,7 +105,11 @@ def serve() -> None:
         if process == 0:
             os._exit(_train(request, seen, writing))
         os.close(writing)
-        status = _wait(process, request["delay"])
+        if request["delay"] >= 0:
+            time.sleep(request["delay"])
+            # A child that has ended waits for us, so its number is still its own.
+            os.kill(process, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         with open(reading, "rb") as stream:
             counts = json.loads(stream.read() or b"{}")
         phase = bytes(seen[:16]).rstrip(b"\0").decode()
