@@ -24,13 +24,7 @@ from bench.report.comparison_table import render_versus, shown
 from bench.report.figures.compared import board_figure
 from bench.report.formats import Bold, html
 from bench.report.page import page_content
-from bench.report.printed_table import (
-    NOTHING_RUN,
-    captioned,
-    in_lines,
-    legend,
-    printed_tables,
-)
+from bench.report.printed_table import NOTHING_RUN, captioned, in_lines, legend, printed_tables
 from bench.report.tables import (
     columns,
     leaderboard_caption,
