@@ -91,32 +91,28 @@ def text_of(figure):
     return " ".join(text.get_text().replace("\n", " ") for text in [*titles, *figure.texts])
 
 
-def test_sweep(suite):
-    figure, table = drawn("G5", suite)
-    xs = [0, 0.5, 1, 2, 3, 4, 8, 16]
-    for panel, (task, split) in zip(figure.axes, (("STS-B", "dev"), ("Avg", "test")), strict=True):
-        assert [label.get_text() for label in panel.get_xticklabels()] == [f"{x:g}" for x in xs]
-        rows = table[(table["task"] == task) & (table["split"] == split)]
+@pytest.mark.parametrize(
+    ("name", "x"), [("G5", "x"), ("S6", "x"), ("S1", "layer"), ("S10", "layer")]
+)
+def test_scores_are_marks_means_a_line_and_print_strokes(name, x, suite):
+    figure, table = drawn(name, suite)
+    table = table.assign(at=table[x].rank(method="dense") - 1)
+    columns = ["reading"] if x == "layer" else ["task", "split"]
+    panels = table[columns].drop_duplicates().merge(table).groupby(columns, sort=False)
+    for panel, (_, rows) in zip(figure.axes, panels, strict=True):
         ours = rows[rows["origin"] == OURS]
-        # Both series have a value at 0, so they are shifted there.
-        own = ours[ours["series"] == "GS-InfoNCE"]
-        expected = [(xs.index(x) + 0.11 * (x == 0), y) for x, y in own[["x", "value"]].to_numpy()]
-        assert marks(panel, "GS-InfoNCE") == pytest.approx(in_order(expected))
-        expected = [(-0.11, y) for y in ours.query("series == 'SimCSE'")["value"]]
-        assert marks(panel, "SimCSE") == pytest.approx(in_order(expected))
-        printed = rows.loc[rows["origin"] != OURS, ["x", "value"]].to_numpy()
-        strokes = points(panel, INK, "_").tolist()
-        assert strokes == sorted([xs.index(x), y] for x, y in printed)
-        assert len(strokes) == (8 if task == "Avg" else 0)
-        # A single value has no line, but a stroke at its mean.
-        ((at, mean),) = points(panel, look("SimCSE")["color"], "_")
-        assert (at, mean) == pytest.approx(
-            (-0.11, ours.query("series == 'SimCSE'")["value"].mean())
-        )
-        lines = [line for line in panel.get_lines() if line.get_marker() == "None"]
-        (means,) = [line for line in lines if len(line.get_xdata()) == 8]
-        wanted = own.groupby("x")["value"].mean()
-        assert means.get_ydata() == pytest.approx(wanted.to_numpy())
+        for label, own in ours.groupby("series"):
+            # Where several series have a value, they stand beside each other.
+            found = marks(panel, label)
+            assert np.rint(found[:, 0]).tolist() == sorted(own["at"])
+            assert sorted(found[:, 1]) == pytest.approx(sorted(own["value"]))
+            means = own.groupby("at")["value"].mean().tolist()
+            single = points(panel, look(label)["color"], "_")  # which has no line
+            line = single if len(means) == 1 else marks(panel, label, "None")
+            assert line[:, 1] == pytest.approx(means)
+        printed = in_order(rows.loc[rows["origin"] != OURS, ["at", "value"]].to_numpy())
+        assert points(panel, INK, "_").tolist() == printed.tolist()
+    assert len({panel.get_ylim() for panel in figure.axes}) == 1 or x == "x"
 
 
 def test_curves_with_logs(suite):
@@ -142,21 +138,6 @@ def test_printed_best_step(suite, smoke):
     for one, has_step in ((suite, True), (smoke, False)):
         keys = [text.get_text() for text in drawn("S12", one)[0].legends[0].get_texts()]
         assert ("printed best step" in keys) == has_step
-
-
-@pytest.mark.parametrize(("name", "first"), [("S1", "1–2"), ("S10", "0")])
-def test_layers(suite, name, first):
-    figure, table = drawn(name, suite)
-    assert figure.axes[0].get_xticklabels()[0].get_text() == first
-    for panel, reading in zip(figure.axes, table["reading"].unique(), strict=True):
-        for label in ("SimCSE", "SSCL-SimCSE"):
-            rows = table[(table["reading"] == reading) & (table["series"] == label)]
-            layers = rows["layer"] - rows["layer"].min()
-            every = in_order(zip(layers, rows["value"], strict=True))
-            assert marks(panel, label) == pytest.approx(every)
-            means = marks(panel, label, "None")[:, 1]
-            assert means == pytest.approx(rows.groupby("layer")["value"].mean().to_numpy())
-    assert len({panel.get_ylim() for panel in figure.axes}) == 1
 
 
 def test_in_batch(suite):

@@ -29,12 +29,6 @@ needs_latex = pytest.mark.skipif(
 # A typical article: A4, one column, with the packages that the tables need.
 HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}"
 HEAD += "\\usepackage{booktabs,graphicx}\n"
-ODD = [
-    "[CLS] first", "*", "* [x]", "\\", "\\input{x}", "100 % & $5 #1 a_b {c} ~ ^",
-    "<mask> | \"it's\" `so`", "a---b", "?`!`", "\\\\[1em]", "中文 é ß 🙂", "x" * 60, "", " ",
-    "tab\tnew\nline", "% nothing", "\\end{tabular}", "±≈≠↓↑×–",
-]  # fmt: skip
-
 
 def compiled(folder, tables):
     """Compile tables in one article and return LaTeX's log."""
@@ -87,12 +81,6 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
     log = compiled(tmp_path, texts)
     assert complaints(log) == []
     assert int(re.search(r"Output written on all.pdf \((\d+) pages", log)[1]) == len(texts)
-
-
-@needs_latex
-def test_any_text_compiles(tmp_path):
-    frame = pd.DataFrame({"[": ODD, "Avg": ODD, "* | <n>": ODD[::-1]})
-    assert complaints(compiled(tmp_path, [latex(frame, " ".join(ODD), "odd_table-1.2")])) == []
 
 
 MEANINGS = {

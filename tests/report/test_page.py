@@ -17,15 +17,13 @@ from statistics import fmean, stdev
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import bench.report.page
 from bench.comparison.order import orders
 from bench.comparison.reproduction import judge, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.report.page import CURVE, CURVE_POINTS, curve_columns, summary, verdict_counts
+from bench.datasets.tasks import STS_TASKS
+from bench.report.page import CURVE_POINTS, curve_columns, summary, verdict_counts
 from bench.report.page import commands as commands_of
 from bench.report.printed_table import printed_tables
 from bench.report.tables import leaderboards, order_text, summaries
@@ -301,20 +299,16 @@ def test_curves_of_runs(page):
     assert len({run["origin"] for run in runs}) == len(page[1].data["origins"]) == 2
 
 
-@given(st.integers(1, 400), st.sets(st.sampled_from(sorted(CURVE)), min_size=1))
-def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length, names):
-    points = [{"step": 5 * i} | dict.fromkeys(names, i * 1.23456789) for i in range(length)]
-    found = curve_columns(points)
-    assert set(found) == {"step", *names}
+@pytest.mark.parametrize("length", [1, 60, 61, 100, 400])
+def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
+    found = curve_columns([{"step": 5 * i, "loss": i * 1.23456789} for i in range(length)])
+    assert list(found) == ["step", "loss"]
     assert len(found["step"]) == min(length, CURVE_POINTS)
     assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))
-    assert found["step"] == sorted(set(found["step"]))
-    steps = [right - left for left, right in pairwise(found["step"])]
-    assert max(steps, default=0) - min(steps, default=0) <= 5
+    gaps = {right - left for left, right in pairwise(found["step"])}
+    assert max(gaps, default=0) - min(gaps, default=0) in (0, 5)
     values = [step / 5 * 1.23456789 for step in found["step"]]
-    assert all(found[name] == pytest.approx(values, abs=5e-5) for name in names)
-    gap = [{"step": 1, "dev": None, "loss": 2.0}, {"step": 2, "dev": 70.0, "loss": 1.5}]
-    assert curve_columns(gap) == {"step": [1, 2], "dev": [None, 70.0], "loss": [2.0, 1.5]}
+    assert found["loss"] == pytest.approx(values, abs=5e-5)
 
 
 # --- The summary ---
@@ -356,22 +350,11 @@ def test_nothing_is_said_of_what_is_not_there(tmp_path):
     assert lines(toy)["Averages"] == "None can be compared with print."
 
 
-@pytest.mark.parametrize(
-    ("tasks", "title", "where"),
-    [
-        (("STS12", "STS-B"), "Highest on STS-B", "STS-B"),
-        (TRANSFER_TASKS, "Highest Transfer average", "the Transfer average"),
-    ],
-    ids=str,
-)
-def test_a_suite_without_an_sts_average(tmp_path, tasks, title, where):
+def test_a_suite_without_an_sts_average(tmp_path):
+    tasks = ("STS12", "STS-B")
     runs = seeds("simcse", rows(50.0, 51.0, 52.0, tasks=tasks), tasks=tasks)
     runs += seeds("sscl", rows(60.0, 61.0, 62.0, tasks=tasks), tasks=tasks)
-    for run in runs if tasks == TRANSFER_TASKS else ():
-        accuracy = {"metric": "accuracy", "aggregation": "all"}
-        scores, run["scores"] = run["scores"], {}
-        run["records"] = [accuracy | {"task": task, "value": scores[task]} for task in tasks]
     said = lines(with_plan(read_suite(write_suite(tmp_path, runs)), baseline="simcse"))
-    assert said[title] == "bert-base-uncased: sscl, official, 61.00 ± 1.00"
-    pairs = f"1 better, 0 worse, 0 undecided, paired by seed on {where}."
+    assert said["Highest on STS-B"] == "bert-base-uncased: sscl, official, 61.00 ± 1.00"
+    pairs = "1 better, 0 worse, 0 undecided, paired by seed on STS-B."
     assert said["Trained methods against simcse, official"] == pairs
