@@ -18,7 +18,6 @@ from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
-from tests.support.page_project import write_page
 from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import write_suite
 
@@ -181,12 +180,9 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
-    render_tables(grown, judge(grown), tmp_path / "tables")
-    (tmp_path / "figures").mkdir()
-    write_page(suite, tmp_path / "figures", tmp_path / "report")
-    for file in ("tables/gs-infonce-v2_table-2.md", "report/index.html"):
-        text = (tmp_path / file).read_text(encoding="utf-8")
-        assert "Seeds were added after a look at the verdicts" in text
+    render_tables(grown, judge(grown), tmp_path)
+    text = (tmp_path / "gs-infonce-v2_table-2.md").read_text(encoding="utf-8")
+    assert "Seeds were added after a look at the verdicts" in text
 
 
 @pytest.mark.parametrize("on", ["", " on roberta-base"])

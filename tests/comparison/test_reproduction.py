@@ -5,8 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import leaderboard
+from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.report.page import facts
 from bench.results.suite_results import read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
@@ -182,20 +183,15 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
-    folder = write_suite(
-        tmp_path,
-        seeds("simcse", ROWS, backbone="toy-bert", corpus="world"),
-        name="smoke",
-        data="world",
-        stand_ins={"bert-base-uncased": "toy-bert"},
-    )
+    runs = seeds("simcse", ROWS, backbone="toy-bert", corpus="world")
+    folder = write_suite(tmp_path, runs, name="smoke", data="world", stand_ins={BASE: "toy-bert"})
     found = cell(folder)
     assert (found["verdict"], found["measured_on"], found["n"]) == ("not comparable", "toy-bert", 3)
-    assert found["reason"].startswith(
-        "toy-bert stands in for bert-base-uncased, with its own settings; scored on world"
-    )
+    own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
+    assert found["reason"].startswith(own)
     assert cell(folder, backbone="roberta-base")["verdict"] == "not run"
-    assert "toy-bert" in (remark := read_suite(folder).remark)
+    remark = read_suite(folder).remark
+    assert "toy-bert" in remark
     assert remark.endswith("Do not compare these numbers with any paper.")
 
 
@@ -297,26 +293,18 @@ def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     assert step["ours"] == (1250.0, 1500.0, 1750.0)
 
 
-@pytest.mark.parametrize(
-    ("token", "verdict", "p"),
-    [
-        ((0.91, 0.92, 0.93), "reproduced", None),
-        ((0.89, 0.92, 0.91), "inconclusive", None),
-        ((0.69, 0.70, 0.71), "lower", 0.0016584),  # P(t(2) > 0.2 / (0.01 sqrt(4/3)))
-    ],
-)
-def test_similarities_that_print_states_as_lower_bounds(tmp_path, token, verdict, p):
-    def analysed(seed, last):
-        setsim, toksim = {"cls": [0.97, 0.93]}, {"without_special": [0.1, last]}
-        entry = {"method": "simcse", "seed": seed, "scores": {}}
-        return entry | {"analyses": {"layers": {"setsim": setsim, "toksim": toksim}}}
-
-    folder = write_suite(tmp_path, [analysed(seed, last) for seed, last in enumerate(token)])
-    found = cell(folder, ("sscl", "Figure 4 text", "SimCSE"), task="TokSim")
-    assert found["ours"] == pytest.approx([100 * last for last in token])
-    assert (found["printed"], found["verdict"]) == (90, verdict)
-    if p:
-        assert found["p"] == pytest.approx(p, rel=1e-3)
+def test_similarities_that_print_states_as_lower_bounds(tmp_path):
+    runs = []
+    for seed, last in enumerate((0.69, 0.70, 0.71)):
+        layers = {"setsim": {"cls": [0.97, 0.93]}, "toksim": {"without_special": [0.1, last]}}
+        analyses = {"layers": layers}
+        runs.append({"method": "simcse", "seed": seed, "scores": {}, "analyses": analyses})
+    folder = write_suite(tmp_path, runs)
+    tokens = cell(folder, ("sscl", "Figure 4 text", "SimCSE"), task="TokSim")
+    assert tokens["ours"] == pytest.approx((69, 70, 71))
+    assert (tokens["printed"], tokens["verdict"]) == (90, "lower")
+    # One-sided: P(t(2) > 0.2 / (0.01 sqrt(4/3)))
+    assert tokens["p"] == pytest.approx(0.0016584, rel=1e-3)
     layers = cell(folder, ("sscl", "Figure 1 text", "SimCSE"), task="SetSim")
     assert (layers["printed"], layers["verdict"]) == (0.9, "reproduced")
     assert layers["ours"] == pytest.approx((0.95,) * 3)
@@ -328,6 +316,78 @@ def test_the_prior_is_of_spearman_alone(tmp_path):
     runs = [entry | {"seed": n, "records": accuracies(85.7 + n / 10)} for n in range(3)]
     found = judged(tmp_path, *runs, where=("is-cse", "Table 8"))
     assert found["half_width"] == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
+
+
+# --- Published checkpoints: a second, deterministic line beside the trained ---
+
+# SimCSE on bert-base as printed (Gao et al. 2021, Table 5).
+OF_CHECKPOINT = dict(zip(STS_TASKS, (68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23), strict=True))
+OF_CHECKPOINT |= {"Avg": 76.25}
+
+
+def checkpoint(off=0.0, **more):
+    """The run of the checkpoint, every score `off` from print."""
+    scores = {task: value + off for task, value in OF_CHECKPOINT.items()}
+    return {"method": "published", "setting": "paper", "backbone": "none", "scores": scores, **more}
+
+
+def quoted_cells(folder, *runs):
+    frame = cells(read_suite(write_suite(folder, runs)))
+    return frame[frame["checkpoint"] == "published@paper"]
+
+
+@pytest.mark.parametrize(
+    ("off", "average", "task"),
+    [
+        (0.02, "reproduced", "reproduced"),
+        (-0.02, "reproduced", "reproduced"),
+        (0.03, "higher", "reproduced"),
+        (-0.05, "lower", "lower"),
+    ],
+)
+def test_a_checkpoint_scores_what_is_printed(tmp_path, off, average, task):
+    found = quoted_cells(tmp_path, checkpoint(off)).query("metric == 'spearman'")
+    rows = found.groupby(found["task"] == "Avg")["checkpoint_verdict"].unique()
+    assert (list(rows[True]), list(rows[False])) == ([average], [task])
+    difference = found["checkpoint_mean"] - found["printed"]
+    assert difference.tolist() == pytest.approx([off] * len(found))
+    assert set(found["verdict"]) == {"not run"}  # nothing was trained
+
+
+def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
+    """IS-CSE prints 81.18 for MR and 89.8 for TREC, which has 500 items only."""
+    accuracy = {"metric": "accuracy", "aggregation": "all"}
+    values = {"MR": 81.18 - 0.4, "TREC": 89.8 - 0.9}
+    records = [accuracy | {"task": task, "value": value} for task, value in values.items()]
+    found = quoted_cells(tmp_path, checkpoint(records=records)).query("metric == 'accuracy'")
+    found = found.set_index("task")["checkpoint_verdict"]
+    assert set(TRANSFER_TASKS) | {"Avg"} == set(found.index)
+    assert (found["MR"], found["TREC"], found["CR"]) == ("lower", "reproduced", "not run")
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict", "reason"),
+    [
+        ([], "not run", "no scores in this suite"),
+        ([checkpoint(scores={}, status="skipped", reason="no weights")], "not run", "no weights"),
+        ([checkpoint(data="mine")], "not comparable", "scored on mine"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_judged_says_why(tmp_path, runs, verdict, reason):
+    found = quoted_cells(tmp_path, *runs).query("metric == 'spearman'")
+    assert set(found["checkpoint_verdict"]) == {verdict}
+    assert set(found["checkpoint_reason"]) == {reason}
+
+
+def test_the_page_shows_a_checkpoint(tmp_path):
+    judged = judge(read_suite(write_suite(tmp_path, [checkpoint(0.05)])))
+    averages = [cell for cell in judged if cell.checkpoint and cell.number.task == "Avg"]
+    shown = next(dict(facts(cell)) for cell in averages if cell.number.backbone == BASE)
+    assert shown["Published checkpoint"] == "76.30, ↑ higher: deterministic; tolerance 0.02"
+    assert shown["Scored by"] == "published@paper"
+
+
+# --- Leaderboards ---
 
 
 def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +28,7 @@ needs_latex = pytest.mark.skipif(
 # A typical article: A4, one column, with the packages that the tables need.
 HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}"
 HEAD += "\\usepackage{booktabs,graphicx}\n"
+
 
 def compiled(folder, tables):
     """Compile tables in one article and return LaTeX's log."""

@@ -9,8 +9,10 @@ import yaml
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.registry.methods import method_class
+from bench.report.figures.measured import load_figures
 from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd, quoted
 from bench.reported.number import REASONS, load_recipes
+from bench.runs import config
 from bench.runs.resolve import parse, resolve
 from bench.utils.errors import UserError
 from tests.support.printed_numbers import mapped, printed
@@ -36,9 +38,8 @@ def test_every_row_has_its_fields_and_none_got_lost():
 def test_spread_of_public_seeds():
     spreads = {"bert-base-uncased": 0.84, "bert-large-uncased": 1.74}
     spreads |= {"roberta-base": 0.21, "roberta-large": 0.50}
-    for backbone, sd in spreads.items():
-        assert prior_sd(backbone, "Avg") == pytest.approx(sd, abs=0.005)
-        assert prior_sd(backbone, "STS-B", "dev") != prior_sd(backbone, "STS-B", "test")
+    found = {backbone: round(prior_sd(backbone, "Avg"), 2) for backbone in spreads}
+    assert found == spreads
     assert prior_sd("toy-bert", "Avg") is None
 
 
@@ -62,6 +63,8 @@ def test_every_run_is_one_that_the_suite_knows_by_that_name():
     pairs = {(run, row.our_backbone) for row in rows for run in (row.run, row.minus)}
     rows = (row for board in BOARDED for row in quoted(board).itertuples())
     pairs |= {(row.run, row.backbone) for row in rows}
+    every = [series for figure in load_figures() for series in figure.series]
+    pairs |= {(run, one.backbone) for one in every for _, runs in one.points for run in runs}
     for run, on in pairs:
         if run:
             found = resolve(run, backbone_name=on, **WHERE)
@@ -127,11 +130,38 @@ def test_the_rows_that_print_weighted_means():
     """Figures of BERT-flow's and BERT-whitening's papers, which SimCSE's table has under "all"."""
     rows = mapped().query("aggregation != ''")
     assert set(rows["aggregation"]) == {"wmean"}
-    assert {*rows[["source", "table", "backbone"]].itertuples(index=False, name=None)} == {
-        ("sscl", "Table 2", "bert-large-uncased")
-    }
-    assert [*rows["method"].unique()] == ["BERT-flow", "BERT-whitening"]
+    places = rows[["source", "table", "backbone", "method"]].drop_duplicates().to_numpy().tolist()
+    place = ["sscl", "Table 2", "bert-large-uncased"]
+    assert places == [[*place, "BERT-flow"], [*place, "BERT-whitening"]]
     assert [*rows["task"]] == [*STS_TASKS[:5], "Avg"] * 2  # the others have no subsets
+
+
+def test_what_is_quoted_from_a_checkpoint():
+    """Every number of the four checkpoints is printed alike wherever it is quoted, and every row
+    with their average is one of these."""
+    numbers = mapped()
+    quoted = numbers[numbers["checkpoint"] != ""]
+    assert len(quoted) == 164
+    assert set(quoted["method"]) == {"SimCSE"}
+    one = quoted.groupby(["checkpoint", "task", "split", "metric"])["value"].nunique()
+    assert set(one) == {1}
+    averages = quoted.query("task == 'Avg' and metric == 'spearman'").groupby("backbone")["value"]
+    printed = {"bert-base-uncased": 76.25, "bert-large-uncased": 78.41}
+    printed |= {"roberta-base": 76.57, "roberta-large": 78.90}
+    assert averages.first().to_dict() == printed
+    for row in numbers.query("method == 'SimCSE' and metric == 'spearman'").itertuples():
+        if row.task == "Avg" and row.value == printed.get(row.backbone):
+            assert row.checkpoint, [getattr(row, name) for name in LABEL]
+
+
+def test_the_paper_suite_scores_every_checkpoint_that_is_quoted():
+    planned = {run.text for run in config.planned(config.load(config.PAPERS[0]))}
+    quoted = mapped().query("checkpoint != ''")[["checkpoint", "backbone"]].drop_duplicates()
+    assert len(quoted) == 4
+    for text, backbone in quoted.itertuples(index=False):
+        assert text in planned
+        run = resolve(text, backbone_name="none", corpus=None, data="senteval", seed=None)
+        assert run.build().hyper.model == f"princeton-nlp/unsup-simcse-{backbone}"
 
 
 # --- Quoted scores of papers that are not judged ---
