@@ -18,7 +18,6 @@ from bench.comparison.order import (
     tau_interval,
 )
 from bench.comparison.reproduction import grouped, judge
-from bench.datasets.tasks import STS_TASKS
 from bench.report.printed_table import NOTHING_RUN
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered
@@ -111,14 +110,12 @@ TABLE = ("is-cse", "Table 1", "bert-base-uncased")
 
 def rows_of(method, *means, count=3):
     """Runs of a method, of equal scores on all tasks, for each of several means."""
-    values = [mean + step for mean in means for step in np.linspace(-0.3, 0.3, count)]
-    return seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values])
+    return seeds(method, [m + step for m in means for step in (-0.3, 0.0, 0.3)[:count]])
 
 
 def suite_of(folder, means, *, count=3, more=()):
     """A suite with the methods of `ROWS` and these means; the first is untrained."""
-    untrained = {"method": "untrained", "setting": "paper"}
-    untrained["scores"] = dict.fromkeys(STS_TASKS, means[0])
+    untrained = {"method": "untrained", "setting": "paper", "scores": float(means[0])}
     rest = zip(ROWS[1:], means[1:], strict=True)
     trained = [run for method, mean in rest for run in rows_of(method, mean, count=count)]
     return read_suite(write_suite(folder, [untrained, *trained, *more]))
@@ -158,8 +155,7 @@ def test_two_seeds_give_tau_without_an_interval(tmp_path):
 
 def test_the_same_run_counts_once(tmp_path):
     """SSCL's Table 7 prints two numbers for the same run of BERT."""
-    bert = {"method": "untrained[pooler=cls_before_pooler]", "setting": "paper"}
-    bert["scores"] = dict.fromkeys(STS_TASKS, 30.0)
+    bert = {"method": "untrained[pooler=cls_before_pooler]", "setting": "paper", "scores": 30.0}
     suite = suite_of(tmp_path, (57, 76, 78), more=[bert, *rows_of("sscl", 78)])
     ranked = [
         cell.number.run

@@ -13,7 +13,6 @@ from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
-ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]
 PRINTED = (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06)
 CLOSE = dict(zip(STS_TASKS, PRINTED, strict=True))
 DIVERGED = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
@@ -35,10 +34,6 @@ def judged(folder, *runs, where=(), **more):
     return cell(write_suite(folder, runs), where, **more)
 
 
-def steady(method, values, **more):
-    return seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values], **more)
-
-
 def accuracies(value):
     """Records of the transfer tasks, all with one accuracy, and of their average."""
     common = {"metric": "accuracy", "aggregation": "all", "value": value}
@@ -46,7 +41,7 @@ def accuracies(value):
 
 
 def test_numbers_of_a_cell(tmp_path):
-    found = judged(tmp_path, *seeds("simcse", ROWS))
+    found = judged(tmp_path, *SIMCSE)
     assert cell(tmp_path, task="STS12")["mean"] == 76.0  # "mean" over parts is 0 in these files
     assert found["ours"] == (75.0, 76.0, 77.0)
     assert (found["n"], found["mean"], found["sd"]) == (3, 76.0, 1.0)
@@ -62,8 +57,8 @@ def test_numbers_of_a_cell(tmp_path):
 
 
 def test_both_settings_stand_side_by_side(tmp_path):
-    official = steady("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
-    found = judged(tmp_path, *official, *steady("simcse", [60.0] * 9, setting="paper"))
+    official = seeds("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
+    found = judged(tmp_path, *official, *seeds("simcse", [60.0] * 9, setting="paper"))
     assert found["ours"] == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
     assert (found["other_setting"], found["other"]) == ("paper", (60.0,) * 9)
     assert (found["other_mean"], found["other_verdict"]) == (60.0, "lower")
@@ -96,12 +91,12 @@ def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
 
 # 2.05 is printed.
 DELTA = ("is-cse", "Abstract", "IS-CSE minus SimCSE")
-IS_CSE = steady("is-cse", [78.0, 79.0, 80.0])
-SIMCSE = steady("simcse", [75.0, 76.0, 77.0])
+IS_CSE = seeds("is-cse", [78.0, 79.0, 80.0])
+SIMCSE = seeds("simcse", [75.0, 76.0, 77.0])
 SKIPPED = DIVERGED | {"status": "skipped", "reason": "this backbone has no layer 11"}
-IS_BERT = steady("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
+IS_BERT = seeds("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
 FLOW = {"method": "untrained[pooler=avg_first_last]+flow", "scores": CLOSE}
-OTHER_SEED = steady("is-cse", [78.0])[0] | {"seed": 50}
+OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
 
 
 @pytest.mark.parametrize(
@@ -115,12 +110,12 @@ OTHER_SEED = steady("is-cse", [78.0])[0] | {"seed": 50}
         # The mean of the other seeds would be biased.
         ([*SIMCSE, DIVERGED], (), "diverged", "1 of 4 seeds diverged"),
         # Not even where it agrees.
-        (steady("simcse", [76.25] * 3, corpus="wiki-mini"), (), "not comparable",
+        (seeds("simcse", [76.25] * 3, corpus="wiki-mini"), (), "not comparable",
          "trained on wiki-mini"),
-        (steady("simcse", [76.25] * 3, data="world"), (), "not comparable", "scored on world"),
-        (steady("simcse", [76.25] * 3, recipe_changes={"sentences": 100, "threads": 2}), (),
+        (seeds("simcse", [76.25] * 3, data="world"), (), "not comparable", "scored on world"),
+        (seeds("simcse", [76.25] * 3, recipe_changes={"sentences": 100, "threads": 2}), (),
          "not comparable", "recipe changed (sentences)"),
-        (steady("simcse", [76.25] * 3, recipe_changes={"threads": 4, "precision": "float32"}), (),
+        (seeds("simcse", [76.25] * 3, recipe_changes={"threads": 4, "precision": "float32"}), (),
          "reproduced", "our mean "),
         ([FLOW], ("is-cse", "Table 1", "BERT-flow"), "not comparable",
          "does not state the rate and the steps"),
@@ -131,7 +126,7 @@ OTHER_SEED = steady("is-cse", [78.0])[0] | {"seed": 50}
         ([*IS_CSE, *SIMCSE, DIVERGED], DELTA, "diverged", "1 of 7 seeds diverged"),
         (IS_CSE, DELTA, "not run", "no scores in this suite"),
         ([*IS_CSE, SKIPPED], DELTA, "not run", "this backbone has no layer 11"),
-        ([*IS_CSE, *steady("simcse", [75.0], data="world")], DELTA, "not comparable",
+        ([*IS_CSE, *seeds("simcse", [75.0], data="world")], DELTA, "not comparable",
          "scored on world"),
         ([*IS_CSE[:1], *SIMCSE[:1]], DELTA, "inconclusive", "n = 1; at least 3 seeds are needed"),
         ([OTHER_SEED, *SIMCSE], DELTA, "inconclusive",
@@ -169,7 +164,7 @@ def test_what_is_not_trained_goes_by_tolerance(tmp_path, method, where, toleranc
 def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     """And STS scores, which do not depend on the mode, are."""
     transfer = ("is-cse", "Table 8", "SimCSE")
-    runs = steady("simcse", [76.25] * 3, records=accuracies(85.81))
+    runs = seeds("simcse", [76.25] * 3, records=accuracies(85.81))
     assert judged(tmp_path, *runs, where=transfer)["verdict"] != "not comparable"
     for path in (tmp_path / "scores").glob("*.json"):
         content = read_json(path)
@@ -183,7 +178,7 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
-    runs = seeds("simcse", ROWS, backbone="toy-bert", corpus="world")
+    runs = seeds("simcse", [75.0, 76.0, 77.0], backbone="toy-bert", corpus="world")
     folder = write_suite(tmp_path, runs, name="smoke", data="world", stand_ins={BASE: "toy-bert"})
     found = cell(folder)
     assert (found["verdict"], found["measured_on"], found["n"]) == ("not comparable", "toy-bert", 3)
@@ -196,7 +191,7 @@ def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
 
 
 def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
-    runs = [*seeds("simcse", ROWS[:1], corpus="wiki-mini"), *seeds("simcse", ROWS)]
+    runs = [*seeds("simcse", [75.0], corpus="wiki-mini"), *SIMCSE]
     assert judged(tmp_path, *runs)["ours"] == (75.0, 76.0, 77.0)
 
 
@@ -214,8 +209,8 @@ def test_families_are_papers(tmp_path):
 
 
 def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
-    runs = [*steady("simcse", [75.0, 77.0, 76.0, 1.0]), *steady("is-cse", [78, 79, 80])[::-1]]
-    paper = [*steady("simcse", [74.0, 73.0]), *steady("is-cse", [74.5, 74.5])]
+    runs = [*seeds("simcse", [75.0, 77.0, 76.0, 1.0]), *seeds("is-cse", [78, 79, 80])[::-1]]
+    paper = [*seeds("simcse", [74.0, 73.0]), *seeds("is-cse", [74.5, 74.5])]
     runs += [entry | {"setting": "paper"} for entry in paper]
     found = judged(tmp_path, *runs, where=DELTA)
     assert sorted(found["ours"]) == [2.0, 3.0, 4.0]
@@ -244,7 +239,7 @@ def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
     base = (70.0, 73.0, 76.0, 72.0, 74.0)
     steps = zip(base, (-1, 1, 0, 1, -1), strict=True)
     ours = [value + 2.05 + shift + sd * step for value, step in steps]
-    found = judged(tmp_path, *steady("simcse", base), *steady("is-cse", ours), where=DELTA)
+    found = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
     assert found["mean"] == pytest.approx(2.05 + shift)
     assert found["sd"] == pytest.approx(sd)
     assert found["verdict"] == verdict
@@ -395,9 +390,9 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     backbone where the plan has them; failed runs counted as missing."""
     tasks = {"tasks": ["STS-B", "SICK-R"]}
     methods = {"word-overlap": 99.0, "simcse": 60.0, "is-cse": 90.0, "sscl": 70.0}
-    runs = [run | tasks for name, value in methods.items() for run in steady(name, [value])]
+    runs = [run | tasks for name, value in methods.items() for run in seeds(name, [value])]
     for run in runs:
-        run["scores"] = {task: run["scores"][task] for task in tasks["tasks"]}
+        run["scores"] = dict.fromkeys(tasks["tasks"], run["scores"])
     runs[0] |= {"backbone": "none"}
     runs += [{"method": "simcse", "seed": seed} | tasks for seed in (7, 8, 9)]
     runs.append(DIVERGED | tasks | {"method": "gs-infonce"})

@@ -156,17 +156,6 @@ def test_corrections_on_known_p_values(average, adjusted):
     assert [each.kind for each in found] == kinds
 
 
-@given(st.lists(st.tuples(samples, scores, st.booleans()), min_size=1, max_size=6), priors)
-def test_company_never_accuses_where_a_number_alone_would_not(rows, prior):
-    family = [
-        VerdictInput(printed, ours, 1.0, prior_sd=prior, average=average)
-        for ours, printed, average in rows
-    ]
-    for cell, found in zip(family, verdicts(family), strict=True):
-        alone = verdicts([cell])[0].kind
-        assert found.kind == alone or (alone in ("lower", "higher") and found.kind == "consistent")
-
-
 def test_numbers_without_a_test_and_tasks_do_not_count_for_averages():
     lone = VerdictInput(76.7, OURS, 1.0, prior_sd=0.5)
     company = [

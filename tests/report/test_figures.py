@@ -31,7 +31,7 @@ from tests.support.compared_runs import BASE, scored
 from tests.support.compared_runs import suite as in_memory
 from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
-ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.0)]
+ROWS = (75.0, 75.5, 76.0, 76.5, 77.0)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def style():
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
-    entry = {"method": "untrained", "setting": "paper", "scores": dict.fromkeys(STS_TASKS, 56.7)}
+    entry = {"method": "untrained", "setting": "paper", "scores": 56.7}
     runs = [*seeds("simcse", ROWS), *seeds("simcse", ROWS[:3], setting="paper"), entry]
     return read_suite(write_suite(tmp_path_factory.mktemp("suite"), runs))
 
@@ -95,7 +95,7 @@ def test_seeds_stand_around_the_printed_stroke(suite):
     ],
 )
 def test_bars_are_the_intervals_of_the_verdict(mean, spread, verdict, widths, tmp_path):
-    rows = [dict.fromkeys(STS_TASKS, mean + spread * step) for step in (-1, 0, 1) * 4]
+    rows = [mean + spread * step for step in (-1, 0, 1) * 4]
     own = read_suite(write_suite(tmp_path, seeds("simcse", rows)))
     table = figure_stems(judge(own))["sscl_table-7"]
     (ours,) = [cell.ours for cell in table if cell.number.method == "SimCSE" and cell.ours.n]
@@ -173,10 +173,7 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
 def test_limits_contain_all_but_marked_outliers(tmp_path):
     rows = dict.fromkeys(("simcse", "is-cse", "sscl", "dclr", "esimcse"), (75.0, 76.0, 77.0))
     rows |= {"ct-bert": (24.0, 24.5, 25.0), "gs-infonce": (76.5, 40.0)}
-    runs = [
-        run for name, values in rows.items()
-        for run in seeds(name, [dict.fromkeys(STS_TASKS, value) for value in values])
-    ]  # fmt: skip
+    runs = [run for name, values in rows.items() for run in seeds(name, values)]
     own = read_suite(write_suite(tmp_path, runs))
     board = board_figure(own, leaderboard(own))
     versus = versus_figure(own, *averages(own, "simcse"))
@@ -194,9 +191,9 @@ def test_limits_contain_all_but_marked_outliers(tmp_path):
 
 def test_the_highest_score_of_a_leaderboard_is_on_the_axis(tmp_path):
     """Mutation caught: an arrow for any score that is far from the others."""
-    high, low = (dict.fromkeys(STS_TASKS, value) for value in (99.0, 10.0))
-    runs = [*seeds("simcse", ROWS), *seeds("is-cse", ROWS), {"method": "untrained", "scores": high}]
-    own = read_suite(write_suite(tmp_path, [*runs, {"method": "word-overlap", "scores": low}]))
+    runs = [*seeds("simcse", ROWS), *seeds("is-cse", ROWS)]
+    runs += [{"method": "untrained", "scores": 99.0}, {"method": "word-overlap", "scores": 10.0}]
+    own = read_suite(write_suite(tmp_path, runs))
     (panel,) = board_figure(own, leaderboard(own)).axes
     assert panel.get_xlim()[1] > 99.0
     markers = {line.get_marker() for line in panel.get_lines()}

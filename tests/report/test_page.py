@@ -22,7 +22,6 @@ import bench.report.page
 from bench.comparison.order import orders
 from bench.comparison.reproduction import judge, leaderboard
 from bench.comparison.verdict import VERDICT_SYMBOLS
-from bench.datasets.tasks import STS_TASKS
 from bench.report.page import CURVE_POINTS, curve_columns, summary, verdict_counts
 from bench.report.page import commands as commands_of
 from bench.report.printed_table import printed_tables
@@ -314,20 +313,16 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
 # --- The summary ---
 
 
-def rows(*values, tasks=STS_TASKS):
-    return [dict.fromkeys(tasks, value) for value in values]
-
-
 def lines(suite):
     return dict(summary(suite, judge(suite), leaderboards(suite), 1))
 
 
 def test_what_is_said(tmp_path):
     runs = [
-        *seeds("simcse", rows(76.0, 76.25, 76.5), label="SimCSE"),
-        *seeds("sscl", rows(66.0, 66.25, 66.5)),
-        *seeds("is-cse", rows(86.0, 86.25, 86.5)),
-        {"method": "untrained", "setting": "paper", "scores": rows(50.0)[0]},
+        *seeds("simcse", [76.0, 76.25, 76.5], label="SimCSE"),
+        *seeds("sscl", [66.0, 66.25, 66.5]),
+        *seeds("is-cse", [86.0, 86.25, 86.5]),
+        {"method": "untrained", "setting": "paper", "scores": 50.0},
     ]
     suite = read_suite(write_suite(tmp_path, runs))
     said = lines(with_plan(suite, baseline="simcse"))
@@ -344,16 +339,17 @@ def test_what_is_said(tmp_path):
 def test_nothing_is_said_of_what_is_not_there(tmp_path):
     planned = read_suite(write_suite(tmp_path, [{"method": "simcse", "seed": 1}]))
     assert list(lines(with_plan(planned, baseline="simcse"))) == ["Averages", "Print alone"]
-    elsewhere = seeds("simcse", rows(50.0, 51.0), backbone="toy-bert")
+    elsewhere = seeds("simcse", [50.0, 51.0], backbone="toy-bert")
     names = {"bert-base-uncased": "toy-bert"}
     toy = read_suite(write_suite(tmp_path / "toy", elsewhere, stand_ins=names))
     assert lines(toy)["Averages"] == "None can be compared with print."
 
 
 def test_a_suite_without_an_sts_average(tmp_path):
-    tasks = ("STS12", "STS-B")
-    runs = seeds("simcse", rows(50.0, 51.0, 52.0, tasks=tasks), tasks=tasks)
-    runs += seeds("sscl", rows(60.0, 61.0, 62.0, tasks=tasks), tasks=tasks)
+    runs = []
+    for method, low in (("simcse", 50.0), ("sscl", 60.0)):
+        rows = [{"STS12": low + n, "STS-B": low + n} for n in range(3)]
+        runs += seeds(method, rows, tasks=["STS12", "STS-B"])
     said = lines(with_plan(read_suite(write_suite(tmp_path, runs)), baseline="simcse"))
     assert said["Highest on STS-B"] == "bert-base-uncased: sscl, official, 61.00 ± 1.00"
     pairs = "1 better, 0 worse, 0 undecided, paired by seed on STS-B."

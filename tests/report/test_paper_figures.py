@@ -10,13 +10,11 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 
-from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.measured import (
     LOG,
     OURS,
@@ -28,9 +26,8 @@ from bench.report.figures.measured import (
 )  # fmt: skip
 from bench.report.figures.papers import DRAW, _density, draw, paper_figures
 from bench.report.figures.style import INK, SERIES, STYLE, looks
-from bench.reported import FOLDER, SOURCES, curves
+from bench.reported import SOURCES, curves
 from bench.results.suite_results import read_suite
-from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 from tests.support.printed_numbers import mapped, printed
 from tests.support.synthetic_figures import write_everything
@@ -38,7 +35,6 @@ from tests.support.synthetic_suite import write_suite
 
 FIGURES = {figure.id: figure for figure in load_figures()}
 IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
-SCORES = dict.fromkeys(STS_TASKS, 70.0)
 
 
 # --- figures.yaml ---
@@ -63,26 +59,6 @@ def test_every_figure_of_the_papers_is_described_once():
         named = {(figure.source, table) for table in figure.printed if table != "released logs"}
         assert named <= printed_tables, figure.id
     assert set(get_args(Kind)) == set(DRAW) == {figure.kind for figure in figures}
-
-
-def test_released_logs():
-    counts = curves().groupby(["method", "backbone"], sort=False).size()
-    assert counts.tolist() == [250, 250, 250, 124, 250, 250, 250, 250]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"titel": "x"}, "unknown key 'titel'; did you mean 'title'?"),
-        ({"kind": "sweeep"}, "kind' should be 'sweep', .* not 'sweeep'"),
-    ],
-)
-def test_mistakes_are_named(tmp_path, changes, message):
-    figures = yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))["figures"]
-    path = tmp_path / "figures.yaml"
-    path.write_text(yaml.safe_dump({"figures": [figures[0] | changes]}), encoding="utf-8")
-    with pytest.raises(UserError, match=message):
-        load_figures(path)
 
 
 # --- The data of a whole suite ---
@@ -208,8 +184,8 @@ def test_analyses_as_they_were_written(folder, suite):
         # Printed numbers alone make no figure.
         ([{"method": "gs-infonce", "seed": 1, "scores": None}], []),
         # Without curve and analyses there are scores alone; a single value is no sweep.
-        ([{"method": name, "seed": 1, "scores": SCORES} for name in ("simcse", "sscl")], ["S7"]),
-        ([{"method": "simcse", "seed": 1, "scores": SCORES}], []),
+        ([{"method": name, "seed": 1, "scores": 70.0} for name in ("simcse", "sscl")], ["S7"]),
+        ([{"method": "simcse", "seed": 1, "scores": 70.0}], []),
     ],
 )
 def test_there_is_no_figure_without_data(tmp_path, entries, figures):
@@ -275,7 +251,7 @@ def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
 
 def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_path):
     names = ("sscl[stack=3]", "sscl[stack=1]", "sscl[layer=11]")
-    entries = [{"method": name, "seed": 1, "scores": SCORES} for name in names]
+    entries = [{"method": name, "seed": 1, "scores": 70.0} for name in names]
     entries += [{"method": names[2], "seed": 2, "status": "diverged", "reason": "NaN"}]
     for last, runs, remark in (
         (4, [names[2], names[0]], "1 of 2 trainings of sscl[layer=11], official diverged."),
@@ -409,15 +385,6 @@ def test_curves_with_logs(suite):
         assert any(line == pytest.approx(mean) for line in lines)
 
 
-def test_printed_best_step(suite, smoke):
-    figure, _ = drawn("S12", suite)
-    (dotted,) = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == ":"]
-    assert list(dotted.get_xdata()) == [1500, 1500]
-    for one, has_step in ((suite, True), (smoke, False)):
-        keys = [text.get_text() for text in drawn("S12", one)[0].legends[0].get_texts()]
-        assert ("printed best step" in keys) == has_step
-
-
 def test_in_batch(suite):
     figure, table = drawn("G1", suite)
     sizes = sorted(table["batch"].unique())
@@ -446,18 +413,6 @@ def test_alignment(suite):
         assert spots[spot].get_color() == look(label)["color"]
         name = f"{backbone} " if label == "SimCSE" else ""
         assert texts[spot] == f"{name}({row['average']:.1f})"
-
-
-def test_path_begins_hollow_and_ends_full(suite):
-    figure, table = drawn("Z1", suite)
-    (panel,) = figure.axes
-    for label in ("no dropout", "dropout 0.1", "delete one word"):
-        path = table[table["series"] == label].groupby("step")[["uniformity", "alignment"]].mean()
-        own = [line for line in panel.get_lines() if line.get_marker() == look(label)["marker"]]
-        ends = [line for line in own if line.get_markersize() == 6]
-        assert [line.get_markerfacecolor() for line in ends] == ["white", look(label)["color"]]
-        for line, step in zip(ends, (125, 3125), strict=True):
-            assert line.get_xydata()[0] == pytest.approx(path.loc[step].to_numpy())
 
 
 def test_seeds_share_their_scale(suite):

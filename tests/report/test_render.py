@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from bench.cli import main
 from bench.comparison.reproduction import judge
-from bench.datasets.tasks import STS_TASKS
 from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import paper_figures
 from bench.report.render import render
@@ -20,7 +18,7 @@ from tests.support.synthetic_suite import seeds, write_suite
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """A suite with a baseline and a missing run."""
-    rows = [dict.fromkeys(STS_TASKS, value) for value in (76.1, 76.2, 76.35)]
+    rows = (76.1, 76.2, 76.35)
     entries = [*seeds("simcse", rows), *seeds("is-cse", rows[::-1]), {"method": "sscl", "seed": 0}]
     folder = write_suite(tmp_path_factory.mktemp("a") / "results" / "s", entries)
     write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
@@ -90,6 +88,3 @@ def test_rendering_twice_gives_the_same_bytes(folder, tmp_path):
         for column in measured.table.select_dtypes("number"):
             both = data[column].astype(float), measured.table[column].astype(float)
             np.testing.assert_allclose(*both, rtol=1e-14, err_msg=figure.id)
-    with Image.open(first / "figures" / "leaderboard.png") as image:
-        assert image.size[0] == 1080
-        assert "Software" not in image.info

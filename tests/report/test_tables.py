@@ -47,30 +47,26 @@ NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
 PRINTED = dict(zip(STS_TASKS, (68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23), strict=True))
 
 
-def steady(method, values, **more):
-    return seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values], **more)
-
-
 TWO_TASKS = {"STS-B": 70.0, "SICK-R": 60.0}
 # Two seeds of `sscl` are above five of SimCSE; one score of `is-cse` has fewer seeds than its row.
 ENTRIES = [
-    *steady("simcse", [75.0, 75.4, 75.8, 76.2, 76.6], label="SimCSE"),
-    *steady("simcse", [75.0, 75.4], setting="paper", label="SimCSE"),
-    *steady("gs-infonce", [75.4 + step for step in (-2, -1, 0, 1, 2) * 2]),
-    *steady("gs-infonce[multiple=8]", [79.0, 79.0]),
+    *seeds("simcse", [75.0, 75.4, 75.8, 76.2, 76.6], label="SimCSE"),
+    *seeds("simcse", [75.0, 75.4], setting="paper", label="SimCSE"),
+    *seeds("gs-infonce", [75.4 + step for step in (-2, -1, 0, 1, 2) * 2]),
+    *seeds("gs-infonce[multiple=8]", [79.0, 79.0]),
     {"method": "gs-infonce", "seed": 0, "backbone": "bert-large-uncased", "status": "diverged",
      "reason": "loss is nan"},
     *[run | {"outcome": {"best_step": 1250 + 250 * run["seed"]}}
-      for run in steady("sscl", [79.0, 80.0])],
+      for run in seeds("sscl", [79.0, 80.0])],
     *seeds("is-cse", [{"STS-B": 84.0, "SICK-R": 78.0, "STS12": 70.0}, TWO_TASKS]),
-    *steady("is-cse", [77.0, 78.0, 79.0], backbone="roberta-base"),
-    *steady("simcse", [76.0, 77.0, 77.5], backbone="roberta-base", label="SimCSE"),
+    *seeds("is-cse", [77.0, 78.0, 79.0], backbone="roberta-base"),
+    *seeds("simcse", [76.0, 77.0, 77.5], backbone="roberta-base", label="SimCSE"),
     *seeds("simcse", [TWO_TASKS] * 2, backbone="roberta-large", label="SimCSE"),
-    {"method": "untrained", "setting": "paper", "scores": dict.fromkeys(STS_TASKS, 56.7)},
+    {"method": "untrained", "setting": "paper", "scores": 56.7},
     {"method": "published", "setting": "paper", "backbone": "none",
      "scores": {task: value + 0.05 for task, value in PRINTED.items()}},
     {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY,
-     "scores": dict.fromkeys(STS_TASKS, 40.0)},
+     "scores": 40.0},
 ]  # fmt: skip
 TOY = {"name": "smoke", "data": "world", "stand_ins": {BASE: "toy-bert"}}
 
@@ -83,8 +79,8 @@ def folder(tmp_path_factory):
     render_tables(own, judge(own), folder / "tables")
     render_versus(own, "simcse", out=folder / "tables")
     toy = {"backbone": "toy-bert", "corpus": "world"}
-    runs = [*steady("simcse", [60.0, 61.0], **toy), *steady("is-cse", [62.0, 63.0], **toy)]
-    runs += steady("sscl", [61.0, 62.0], **toy)
+    runs = [*seeds("simcse", [60.0, 61.0], **toy), *seeds("is-cse", [62.0, 63.0], **toy)]
+    runs += seeds("sscl", [61.0, 62.0], **toy)
     smoke = read_suite(write_suite(folder / "smoke", runs, **TOY))
     render_tables(smoke, judge(smoke), folder / "tables" / "toy")
     texts = {
@@ -191,7 +187,7 @@ def test_the_best_of_each_column_and_backbone_is_bold(tables):
 
 def test_a_diverged_row_is_never_the_best(tmp_path):
     diverged = {"method": "gs-infonce", "seed": 9, "status": "diverged", "reason": "loss is nan"}
-    runs = [*steady("simcse", [76.0] * 3), *steady("gs-infonce", [99.0] * 3), diverged]
+    runs = [*seeds("simcse", [76.0] * 3), *seeds("gs-infonce", [99.0] * 3), diverged]
     own = read_suite(write_suite(tmp_path, runs))
     rows = printed_tables(judge(own))["gs-infonce-v2_table-2"].rows
     texts = [cell.ours for row in rows for cell in row.cells.values()]
@@ -270,7 +266,7 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
 
 @pytest.mark.parametrize("backbone", [BASE, "toy-bert"])
 def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, backbone):
-    runs = steady("mixcse", [74.0, 76.0], backbone=backbone)
+    runs = seeds("mixcse", [74.0, 76.0], backbone=backbone)
     own = read_suite(write_suite(tmp_path, runs, stand_ins={BASE: "toy-bert"}))
     (table,) = quoted_tables(own, ["sts", "probing"])
     assert table.stem == "quoted_sts"

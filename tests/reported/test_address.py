@@ -13,7 +13,6 @@ from bench.reported.address import (
     find_rows,
     find_table,
     reproduce_command,
-    row_name,
 )
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_text
@@ -57,14 +56,6 @@ def test_the_command_of_a_number_finds_its_row_and_no_other():
 def test_rows_by_name(table, row, method):
     found = find_rows("is-cse", find_table("is-cse", table), row)
     assert {number.method for number in found} == {method}
-
-
-def test_a_method_means_all_of_its_rows():
-    for row, count in (("IS-CSE", 6), (row_name("IS-CSE", "L=512"), 1)):
-        found = find_rows("is-cse", "Table 4", row)
-        assert len({number.variant for number in found}) == count
-    found = find_rows("is-cse", "Table 1", "SimCSE", "roberta-base")
-    assert len({number.task for number in found}) == 8
 
 
 @pytest.mark.parametrize(

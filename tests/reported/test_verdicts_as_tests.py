@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import read_suite
 from tests.support.cells import cells
 from tests.support.printed_numbers import printed
@@ -20,10 +19,8 @@ BASE = "bert-base-uncased"
 
 
 def around(mean, sd, n):
-    """n rows of scores, equal on all tasks, with exactly this mean and standard deviation (n
-    odd)."""
-    values = [mean, *(mean + sign * sd for _ in range(n // 2) for sign in (-1, 1))]
-    return [dict.fromkeys(STS_TASKS, value) for value in values]
+    """n (odd) scores with exactly this mean and standard deviation."""
+    return [mean, *(mean + sign * sd for _ in range(n // 2) for sign in (-1, 1))]
 
 
 def checkpoint(backbone, off):
@@ -111,22 +108,9 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damaged", [False, True])
-def test_a_wrong_folder_is_an_error(tmp_path, damaged):
-    told = "SENTBENCH_RESULTS: .*plan.json does not exist; name another folder"
-    if damaged:
-        path = write_suite(tmp_path / "none", RUNS[:3]) / "scores" / "run001.json"
-        path.write_text("{")
-        told = "SENTBENCH_RESULTS: .*run001.json is not a readable JSON file"
+def test_a_wrong_folder_is_an_error(tmp_path):
     ended = collected(tmp_path / "none")
     assert ended.returncode != 0
+    told = "SENTBENCH_RESULTS: .*plan.json does not exist; name another folder"
     assert re.search(told, ended.stdout)
     assert "Traceback" not in ended.stdout
-
-
-def test_one_number_has_one_verdict(suite):
-    frame = cells(read_suite(suite))
-    key = ["run", "minus", "measured_on", "task", "ours_split", "metric", "printed"]
-    verdicts = frame[frame["mean"].notna()].groupby(key)[["verdict", "reason", "p_adjusted"]]
-    assert (verdicts.nunique(dropna=False) == 1).all(axis=None)
-    assert verdicts.size().max() > 1  # GS-InfoNCE's two versions print the same numbers

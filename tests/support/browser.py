@@ -1,7 +1,6 @@
 """A browser for tests: headless Chromium through Debian's chromedriver, in W3C WebDriver over
 HTTP."""
 
-import base64
 import json
 import re
 import shutil
@@ -76,10 +75,6 @@ class Browser:
         self.command("Emulation.setDeviceMetricsOverride", **seen)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.command("Emulation.setEmulatedMedia", features=features)
-
-    def picture(self) -> bytes:
-        """What is seen, as a PNG."""
-        return base64.b64decode(self._ask("GET", "/screenshot"))
 
     def console(self) -> list[str]:
         """What the console said since it was asked last."""
