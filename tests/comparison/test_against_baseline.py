@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,11 @@ from scipy import stats
 from bench.comparison.against_baseline import against, find
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
 from bench.reported import prior_sd
-from bench.results.suite_results import RunResults
 from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, each, row_of, scored, suite
 
 
-def table(method: str, rows: np.ndarray, **more: Any) -> list[RunResults]:
+def table(method, rows, **more):
     """One run per row, with points in the order of the STS tasks."""
     return [
         scored(method, seed, dict(zip(STS_TASKS, map(float, row), strict=True)), **more)
@@ -26,7 +24,7 @@ def table(method: str, rows: np.ndarray, **more: Any) -> list[RunResults]:
 
 
 @pytest.fixture(scope="module")
-def drawn() -> tuple[np.ndarray, np.ndarray]:
+def drawn():
     """Scores (5 seeds, 7 tasks) of A and B with two decimals; A gains 1 point, and 0 on the last
     task."""
     rng = np.random.default_rng(0)
@@ -46,11 +44,9 @@ def drawn() -> tuple[np.ndarray, np.ndarray]:
         ("simcse@paper", "simcse@paper"),
         ("dclr", "dclr@paper"),  # planned in one
         ("gs-infonce+is-cse+cards", "gs-infonce+cards+is-cse@official"),
-        ("simcse[ temperature=0.050 , pooler=cls_mlp ]", "simcse@official"),  # the setting's own
-        ("simcse[batch_size=32]", "simcse@official"),  # what the suite sets
+        ("simcse[ temperature=0.050 , batch_size=32]", "simcse@official"),  # the setting's own
         ("simcse[batch_size=64]", "simcse[batch_size=64]@official"),
         ("My model", "My model"),
-        ("published[model=a,pooler=avg]", "My model"),
     ],
 )
 def test_methods_are_named_as_in_configurations(text, found):
@@ -71,10 +67,6 @@ def test_methods_are_named_as_in_configurations(text, found):
     [
         (("simsce",), "suite paper: 'simsce' is not planned; did you mean 'simcse'"),
         (("simcse@paper",), "did you mean 'simcse@official'"),
-        (("simcse[temperature=0.02]",), "is not planned; did you mean 'simcse'"),
-        (("simcse[",), "an unmatched bracket"),
-        (("simcse@offical",), "unknown setting"),
-        (("my model",), "is not planned; did you mean 'My model'"),
         (("simcse", ["simcse"]), "compared with itself"),
         (("simcse", ["sscl"]), "'sscl@official' and 'simcse@official' are both planned on none of"),
         (("simcse", [], ["roberta-base"]), "compare with 'simcse@official' on roberta-base"),
@@ -83,12 +75,8 @@ def test_methods_are_named_as_in_configurations(text, found):
     ],
 )
 def test_what_cannot_be_compared_is_said(arguments, message):
-    runs = [
-        scored("simcse", 1, 70.0),
-        scored("sscl", 1, 70.0, backbone="roberta-base"),
-        replace(scored("dclr", 1, None), status="missing"),
-        scored("published[model=a]", None, 70.0, label="My model (outside encoder)"),
-    ]
+    sscl = scored("sscl", 1, 70.0, backbone="roberta-base")
+    runs = [scored("simcse", 1, 70.0), sscl, replace(scored("dclr", 1, None), status="missing")]
     with pytest.raises(UserError, match=re.escape(message)):
         against(suite(*runs), *arguments)
 
@@ -104,7 +92,7 @@ def test_what_is_named_twice_is_compared_once(drawn):
 # --- Numbers ---
 
 
-def test_a_comparison_is_a_paired_t_test_on_the_averages_of_the_seeds(drawn):
+def test_a_comparison_is_a_paired_t_test_with_holm_over_the_tasks_and_over_the_averages(drawn):
     a, b = drawn
     frame, _ = against(suite(*table("sscl", a), *table("simcse", b)), "simcse", ["sscl"])
     oracle = stats.ttest_rel(a.mean(1), b.mean(1))
@@ -119,20 +107,15 @@ def test_a_comparison_is_a_paired_t_test_on_the_averages_of_the_seeds(drawn):
     rest = ["n", "permutation_p", "improvement", "verdict"]
     assert found[rest].tolist() == [5, 0.0625, 1.0, "better"]
 
-
-def test_holm_counts_the_tasks_apart_from_the_average(drawn):
-    a, b = drawn
-    frame, _ = against(suite(*table("sscl", a), *table("simcse", b)), "simcse", ["sscl"])
     p = dict(zip(STS_TASKS, stats.ttest_rel(a, b).pvalue, strict=True))
-    highest = 0.0
+    highest, verdicts = 0.0, set()
     for rank, task in enumerate(sorted(p, key=p.get)):
         highest = max(highest, (7 - rank) * p[task])
         found = row_of(frame, task)
         assert found["p_adjusted"] == pytest.approx(min(1.0, highest))
         assert found["verdict"] == ("better" if highest < 0.05 else "undecided")
-    assert row_of(frame, "STS12")["verdict"] == "better"
-    assert row_of(frame, "SICK-R")["verdict"] == "undecided"
-    assert row_of(frame, "SICK-R")["seeds"] > 5
+        verdicts.add(found["verdict"])
+    assert len(verdicts) == 2
 
 
 def test_holm_counts_every_method_and_backbone(drawn):
@@ -141,11 +124,9 @@ def test_holm_counts_every_method_and_backbone(drawn):
     runs += table("sscl", a[::-1], backbone="roberta-base")
     runs += table("simcse", b, backbone="roberta-base")
     frame, _ = against(suite(*runs), "simcse")
-    averages = frame[frame["task"] == "Avg"]
-    pairs = averages[["backbone", "method"]].to_numpy().tolist()
+    pairs = frame.query("task == 'Avg'")[["backbone", "method"]].to_numpy().tolist()
     assert pairs == [[BASE, "sscl"], [BASE, "is-cse"], ["roberta-base", "sscl"]]
     alone, _ = against(suite(*runs), "simcse", ["sscl"], [BASE])
-    assert row_of(alone)["p_adjusted"] == pytest.approx(row_of(alone)["p"])
     # The same difference at every seed has p = 0 and comes first, so the next of three counts
     # twice.
     assert row_of(frame, method="is-cse")["p"] == 0
@@ -170,8 +151,6 @@ def test_few_seeds_are_undecided_with_the_number_that_would_decide():
     found, sd = row_of(frame), prior_sd(BASE, "Avg")
     needed = next(n for n in range(3, 99) if stats.t.ppf(0.975, n - 1) * (2 / n) ** 0.5 * sd < 1)
     assert (found["verdict"], found["seeds"]) == ("undecided", needed)
-    assert found["reason"] == f"n = 1; about {needed} seeds would decide"
-    assert np.isnan(found["half_width"])
     other, _ = against(suite(ours, scored("simcse", 2, 75.0)), "simcse", ["sscl"])
     assert (row_of(other)["n"], row_of(other)["reason"]) == (0, "no seed in common")
 
@@ -197,14 +176,15 @@ def test_an_untrained_method_is_compared_one_sample_and_without_backbone_on_ever
         (BASE, "untrained"): "deterministic",
         ("none", "skip-thought"): "one-sample",
     }
+    assert averages.loc[(BASE, "simcse"), "difference"] == pytest.approx(25.15)
 
 
 @pytest.mark.parametrize(
     ("tolerance", "metric", "task"), [(0.03, "spearman", "STS12"), (0.3, "accuracy", "MR")]
 )
 def test_untrained_methods_differ_by_more_than_the_tolerance(tolerance, metric, task):
-    for gap, word in ((5 / 6 * tolerance, "undecided"), (7 / 6 * tolerance, "better")):
-        points = {"untrained": 60 + gap, "glove": 60.0}
+    for part, word in ((5 / 6, "undecided"), (7 / 6, "better"), (-7 / 6, "worse")):
+        points = {"untrained": 60 + part * tolerance, "glove": 60.0}
         runs = [scored(one, None, {task: points[one]}, metric=metric) for one in points]
         frame, _ = against(suite(*runs), "glove")
         assert frame["task"].tolist() == [task]  # an average needs every task
@@ -226,9 +206,8 @@ def test_a_diverged_seed_leaves_the_comparison_undecided(drawn):
 
 
 def test_every_board_is_compared():
-    sscl, simcse = ((81.0, "sscl"), (80.5, "simcse"))
     runs = []
-    for value, method in (sscl, simcse):
+    for value, method in ((81.0, "sscl"), (80.5, "simcse")):
         run = scored(method, 1, dict.fromkeys(TRANSFER_TASKS, value), metric="accuracy")
         sts = {(task, "test", "spearman"): 70.0 for task in STS_TASKS}
         runs.append(replace(run, scores=run.scores | sts))
@@ -252,20 +231,18 @@ def test_an_average_in_print_stands_beside_the_average_of_the_same_tasks_alone(
     tasks, metric, board
 ):
     """The papers print averages of the seven STS and of the seven transfer tasks; others have the
-    same metrics."""
+    same metrics, and no prior of the spread."""
     runs = [
         scored(method, 1, dict.fromkeys(tasks, value), metric=metric, tasks=list(tasks))
         for method, value in (("sscl", 61.0), ("simcse", 60.5))
     ]
     frame, claims = against(suite(*runs), "simcse")
     assert row_of(frame, board=board)["difference"] == 0.5
-    # With a single seed, the number of seeds needed is only stated if a prior is known, as for the
-    # STS average.
     assert pd.isna(row_of(frame, board=board)["seeds"])
     assert "Avg" not in set(claims["task"])
 
 
-def claimed(claims: pd.DataFrame, source: str, table: str, **names: str) -> Any:
+def claimed(claims, source, table, **names):
     found = row_of(claims, source=source, table=table, **names)
     return pytest.approx(tuple(found[["printed_a", "printed_b", "claimed"]]))
 
@@ -296,7 +273,7 @@ def test_a_stand_in_of_two_backbones_keeps_their_numbers_apart():
     assert against(suite(*runs), "simcse")[1].empty
 
 
-def test_numbers_of_two_values_of_one_setting_make_no_difference():
+def test_rows_of_print_that_differ_in_more_than_the_method():
     untrained = scored("untrained[pooler=cls_before_pooler]", None, 47.0, setting="paper")
     trained = each("simcse simcse[batch_size=128]", seeds=1)
     _, claims = against(suite(untrained, *trained), "simcse")
@@ -304,10 +281,7 @@ def test_numbers_of_two_values_of_one_setting_make_no_difference():
     own = own[own["method"] == untrained.plan.method]
     # Printed with bs=64 (46.70) and bs=128 (47.89), SimCSE with bs=64 as 76.25.
     assert own[["printed_a", "printed_b"]].to_numpy().tolist() == [[46.70, 76.25]]
-
-
-def test_a_sweep_is_compared_with_the_baselines_one_row():
-    """GS-InfoNCE's Table 3 prints SimCSE as M=0x, beside which M=1x gains 0.65."""
+    # GS-InfoNCE's Table 3 prints SimCSE as M=0x, beside which M=1x gains 0.65.
     _, claims = against(suite(*each("gs-infonce[multiple=1] simcse", seeds=1)), "simcse")
     assert claimed(claims, "gs-infonce-v2", "Table 3") == (76.90, 76.25, 0.65)
 
@@ -334,4 +308,3 @@ def test_the_part_of_a_printed_gain_that_comes_back_and_the_seeds_that_would_sho
     assert found["seeds_claimed"] == needed
     claim = row_of(against(suite(*runs, scored("is-cse", 9, None)), "simcse")[1], table="Table 1")
     assert claim[part].isna().all()
-    assert claim["claimed"] == found["claimed"]

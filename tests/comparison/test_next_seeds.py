@@ -2,33 +2,22 @@
 configuration and its tables."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.__main__ import main
-from bench.comparison.next_seeds import (
-    Growth,
-    greedy,
-    grow,
-    open_questions,
-    report,
-    runs_to_decide,
-)
-from bench.comparison.reproduction import Cell, judge
-from bench.datasets.tasks import STS_TASKS
+from bench.comparison.next_seeds import greedy, grow, open_questions, report, runs_to_decide
+from bench.comparison.reproduction import judge
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
-from bench.runs.run import PlannedRun
 from bench.stages.cost import Measured, predict
 from bench.utils.errors import UserError
 from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
-from tests.support.page_project import write_page
 from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import write_suite
 
@@ -40,7 +29,7 @@ A1, A2, B1 = (A, 1), (A, 2), (B, 1)
 
 
 @pytest.fixture(autouse=True)
-def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_local_data(monkeypatch):
     monkeypatch.delenv("BENCH_DATA", raising=False)
     monkeypatch.delenv("BENCH_MODELS", raising=False)
 
@@ -48,35 +37,19 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Which runs ---
 
 
-@pytest.mark.parametrize(
-    ("budget", "chosen"),
-    [
-        # By verdicts an hour: A1 1/1, A1 and A2 (1+3)/2, B1 5/3, A1 and B1 (1+5+2)/4. Then B1 has
-        # the 2 of A1 and B1 as well.
-        (5, [({A1, A2}, 4, 2), ({B1}, 7, 3)]),
-        (4, [({A1, A2}, 4, 2)]),
-        (1.5, [({A1}, 1, 1)]),
-        (0.5, []),
-    ],
-)
-def test_a_case_by_hand(budget: float, chosen: list[Any]) -> None:
-    questions = {
-        frozenset({A1}): 1,
-        frozenset({A1, A2}): 3,
-        frozenset({B1}): 5,
-        frozenset({A1, B1}): 2,
-    }
-    steps = greedy(questions, HOURS, budget)
-    assert [(set(step.runs), step.verdicts, step.hours) for step in steps] == chosen
+def test_a_case_by_hand():
+    """By verdicts an hour: A1 1/1, A1 and A2 (1+3)/2, B1 5/3, A1 and B1 (1+5+2)/4. Then B1 has the
+    2 of A1 and B1 as well."""
+    questions = {(A1,): 1, (A1, A2): 3, (B1,): 5, (A1, B1): 2}
+    steps = greedy({frozenset(runs): n for runs, n in questions.items()}, HOURS, 5)
+    assert [tuple(step) for step in steps] == [({A1, A2}, 4, 2), ({B1}, 7, 3)]
 
 
 some_runs = st.frozensets(st.sampled_from([*HOURS]), min_size=1)
 
 
 @given(st.dictionaries(some_runs, st.integers(1, 5), max_size=6), st.floats(0.5, 12))
-def test_steps_keep_to_the_budget_and_count_what_they_decide(
-    questions: dict[Any, int], budget: float
-) -> None:
+def test_steps_keep_to_the_budget_and_count_what_they_decide(questions, budget):
     steps = greedy(questions, HOURS, budget)
     runs = {run for step in steps for run in step.runs}
     assert sum(len(step.runs) for step in steps) == len(runs)  # none twice
@@ -102,107 +75,84 @@ CONFIG = configurations.validate(
         "methods": ["simcse", {"method": "gs-infonce", "seeds": [42, 43, 44]}],
     }
 )
-SPREAD = (-1.0, 1.0, -1.0, 1.0, 0.0)
+SPREAD = (-0.5, 0.5, -0.5, 0.5, 0.0)  # of the seeds from 42
 
 
-def in_print(method: str) -> dict[str, float]:
-    """The row of a method on bert-base in GS-InfoNCE's Table 2."""
-    rows = printed().query("source == 'gs-infonce-v2' and table == 'Table 2'")
-    rows = rows[(rows["method"] == method) & (rows["backbone"] == BERT)]
-    return dict(zip(rows["task"], rows["value"], strict=True))
+def row_in_print(source, table, method):
+    """The scores of a row on bert-base without a variant."""
+    where = "source == @source and table == @table and method == @method and backbone == @BERT"
+    rows = printed().query(f"{where} and variant in ('', 'M=3x')")
+    return {row.task: row.value for row in rows.itertuples() if row.task != "Avg"}
 
 
-ENTRY = ("id", "method", "setting", "backbone", "seed", "corpus", "tasks")
+PRINTED = {
+    "simcse": row_in_print("gs-infonce-v2", "Table 2", "SimCSE"),
+    "gs-infonce": row_in_print("gs-infonce-v2", "Table 2", "GS-InfoNCE"),
+    "dclr": row_in_print("is-cse", "Table 1", "DCLR"),
+}
 
 
-def entry_of(one: PlannedRun) -> dict[str, Any]:
-    """A planned run, for `write_suite`."""
-    described = one.model_dump()
-    return {key: described[key] for key in ENTRY}
-
-
-def suite_of(
-    folder: Path, simcse: float, gs_infonce: float = 0.0, config: configurations.Suite = CONFIG
-) -> Path:
-    """A suite whose tasks are this many points above print on average, each with an sd of 0.5."""
-    above = {"simcse": ("SimCSE", simcse, 0.5), "gs-infonce": ("GS-InfoNCE", gs_infonce, -0.5)}
+def suite_of(folder, config=CONFIG, same=None):
+    """A suite whose scores vary with an sd of 0.5 about print, but of GS-InfoNCE about 0.7 below;
+    or are all the same."""
     entries = []
-    for one in configurations.planned(config):
-        name, points, sd = above[one.method]
-        points += sd * SPREAD[one.seed - 42]
-        scores = {task: value + points for task, value in in_print(name).items() if task != "Avg"}
-        entries.append(entry_of(one) | {"scores": scores, "identity": one.identity})
+    for run in configurations.planned(config):
+        above = SPREAD[(run.seed - 42) % 5]
+        above = -above if run.method == "gs-infonce" else above - 0.7
+        row = PRINTED.get(run.method, PRINTED["dclr"])  # also of the teachers that it needs
+        scores = {task: same or value + above for task, value in row.items()}
+        entries.append(run.model_dump(exclude={"analyses"}) | {"scores": scores})
     return write_suite(folder / "paper", entries)
 
 
-def added(growth: Growth) -> set[Any]:
-    return {run for step in growth.steps for run in step.runs}
+def growth_of(folder, config=CONFIG, hours=20.0):
+    """The growth of a suite, and the runs that it adds."""
+    growth = grow(folder, config, hours, "h200")
+    return growth, {run for step in growth.steps for run in step.runs}
 
 
-def seeds_of(cell: Cell) -> int:
-    assert cell.ours.verdict.seeds
-    return cell.ours.verdict.seeds
-
-
-def growth_of(folder: Path, hours: float = 20.0) -> Growth:
-    return grow(folder, CONFIG, hours, "h200")
-
-
-def of_simcse(cells: list[Cell]) -> list[Cell]:
-    """Those of SimCSE's average."""
-    place = ("simcse@official", "", "Avg")
-    return [c for c in cells if (c.number.run, c.number.minus, c.number.task) == place]
-
-
-def beside_simcse(suite: Path) -> list[Cell]:
-    """The open questions about differences from SimCSE."""
+def open_cells(suite, **wanted):
+    """The open questions whose numbers have these fields."""
     found = open_questions(read_suite(suite))
-    return [cell for cell in found if cell.number.minus == "simcse@official"]
+    return [cell for cell in found if wanted.items() <= vars(cell.number).items()]
 
 
-def test_the_new_seeds_are_those_that_decide(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
-    results = read_suite(suite)
-    judged = [
-        cell for cell in of_simcse(judge(results)) if cell.ours.verdict.kind == "inconclusive"
-    ]
-    found = of_simcse(open_questions(results))
-    values = [cell.number.value for cell in judged]
-    assert len(values) > 1
-    # What is printed again is one question.
-    assert [cell.number.value for cell in found] == list(dict.fromkeys(values))
-    cell = found[0]
-    assert cell.ours.n == 5
-    runs = runs_to_decide(results, cell)
-    assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))]
-    growth = growth_of(suite)
-    assert runs <= added(growth)
+def test_the_new_seeds_are_those_that_decide(tmp_path):
+    suite = suite_of(tmp_path)
+    found = open_cells(suite, run="simcse@official", minus="", task="Avg")
+    assert [cell.number.value for cell in found] == [76.25]  # however often it is printed
+    ours = found[0].ours
+    assert ours.n == 5
+    runs = runs_to_decide(read_suite(suite), found[0])
+    assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + ours.verdict.seeds)]
+    growth, added = growth_of(suite)
+    assert runs <= added
     before, after = (
         {run.id for run in configurations.planned(config)} for config in (CONFIG, growth.config)
     )
     assert before < after
-    assert len(after - before) == len(added(growth))
+    assert len(after - before) == len(added)
     run = next(run for run in configurations.planned(CONFIG) if run.seed == 46)
     (suite / "scores" / f"{run.id}.json").unlink()
-    assert (SIMCSE, 46) in added(growth_of(suite))  # planned, and without scores
+    assert (SIMCSE, 46) in growth_of(suite)[1]  # planned, and without scores
 
 
-def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
-    cell = next(cell for cell in beside_simcse(suite) if cell.ours.verdict.seeds)
+def test_both_sides_of_a_difference_get_the_same_seeds(tmp_path):
+    suite = suite_of(tmp_path)
+    found = open_cells(suite, minus="simcse@official")
+    cell = next(cell for cell in found if cell.ours.verdict.seeds)
+    last = 42 + cell.ours.verdict.seeds
     assert sorted(runs_to_decide(read_suite(suite), cell)) == [
-        *((GS_INFONCE, seed) for seed in range(45, 42 + seeds_of(cell))),
-        *((SIMCSE, seed) for seed in range(47, 42 + seeds_of(cell))),
+        *((GS_INFONCE, seed) for seed in range(45, last)),
+        *((SIMCSE, seed) for seed in range(47, last)),
     ]
 
 
 @pytest.mark.parametrize("seeds", [[100, 101, 102], [42]])
-def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seeds: Any) -> None:
+def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path, seeds):
     config = CONFIG.changed(methods=["simcse", {"method": "gs-infonce", "seeds": seeds}])
-    scores = dict.fromkeys(STS_TASKS, 70.0)
-    plan = configurations.planned(config)
-    suite = write_suite(tmp_path / "paper", [entry_of(one) | {"scores": scores} for one in plan])
-    found = beside_simcse(suite)
+    suite = suite_of(tmp_path, config, same=70.0)
+    found = open_cells(suite, minus="simcse@official")
     assert found
     assert not any(cell.ours.verdict.spread_known for cell in found)
     missing = {(GS_INFONCE, seed) for seed in (42, 43, 44) if seed not in seeds}
@@ -215,22 +165,14 @@ def test_a_difference_without_a_spread_gets_its_first_seeds(tmp_path: Path, seed
     assert f" decide {decided} of {growth.open} open verdicts" in text
 
 
-def seconds(config: configurations.Suite) -> float:
-    nothing = Measured(Path("nowhere"), "h200")
-    return float(predict(configurations.planned(config), "test", "h200", nothing)["seconds"].sum())
-
-
-def test_from_a_suite_to_its_grown_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    suite, out = suite_of(tmp_path, simcse=-0.7), tmp_path / "grown.yaml"
+def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
+    suite, out = suite_of(tmp_path), tmp_path / "grown.yaml"
     words = ["--config", str(tmp_path / "first.yaml"), "--hours", "20", "--out", str(out)]
     (tmp_path / "first.yaml").write_text(configurations.dump(CONFIG), encoding="utf-8")
     assert main(["next", "--suite", str(suite), *words]) == 0
     said = capsys.readouterr().out
-    growth = growth_of(suite)
+    growth, _ = growth_of(suite)
     assert said.startswith(report(growth))
-    assert f"of {growth.open} open verdicts" in said
     assert f"snakemake --cores N --configfile {out}" in said
 
     config = configurations.load(out)
@@ -238,57 +180,39 @@ def test_from_a_suite_to_its_grown_tables(
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
-    render_tables(grown, judge(grown), tmp_path / "tables")
-    (tmp_path / "figures").mkdir()
-    write_page(suite, tmp_path / "figures", tmp_path / "report")
-    for file in ("tables/gs-infonce-v2_table-2.md", "report/index.html"):
-        text = (tmp_path / file).read_text(encoding="utf-8")
-        assert "Seeds were added after a look at the verdicts" in text
+    render_tables(grown, judge(grown), tmp_path)
+    text = (tmp_path / "gs-infonce-v2_table-2.md").read_text(encoding="utf-8")
+    assert "Seeds were added after a look at the verdicts" in text
 
 
 @pytest.mark.parametrize("on", ["", " on roberta-base"])
-def test_runs_that_a_new_seed_needs_are_counted(
-    on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_a_new_seed_needs_are_counted(on, tmp_path, monkeypatch):
     """Fails if the hours of a teacher, or its runs, are left out."""
     needed = "simcse[dropout=0.3]"
     table = overlay(DCLR.official, {"*": {"start": f"run:{needed}{on}"}})
     monkeypatch.setattr(DCLR, "official", table)
     config = CONFIG.changed(methods=["dclr"])
-    rows = printed().query("source == 'is-cse' and table == 'Table 1' and method == 'DCLR'")
-    rows = rows[(rows["backbone"] == BERT) & (rows["variant"] == "")]
-    points = dict(zip(rows["task"], rows["value"], strict=True))
-    entries = []
-    for one in configurations.planned(config):
-        above = 0.5 * SPREAD[one.seed - 42] - 0.7
-        scores = {task: points[task] + above for task in STS_TASKS}
-        entries.append(entry_of(one) | {"scores": scores})
-    growth = grow(write_suite(tmp_path / "paper", entries), config, 200, "h200")
+    growth, added = growth_of(suite_of(tmp_path, config), config, 200)
     teacher = f"{needed}@official", "roberta-base" if on else BERT
-    new = {seed for (method, _), seed in added(growth) if method == "dclr@official"}
+    new = {seed for (method, _), seed in added if method == "dclr@official"}
     assert min(new) == 47
-    assert {seed for experiment, seed in added(growth) if experiment == teacher} == new
-    more = (seconds(growth.config) - seconds(config)) / 3600
-    assert sum(step.hours for step in growth.steps) == pytest.approx(more)
+    assert {seed for experiment, seed in added if experiment == teacher} == new
+    nothing = Measured(Path("nowhere"), "h200")
+    before, after = (
+        predict(configurations.planned(own), "test", "h200", nothing)["seconds"].sum() / 3600
+        for own in (config, growth.config)
+    )
+    assert sum(step.hours for step in growth.steps) == pytest.approx(after - before)
 
 
-# --- Refusals ---
-
-
-def test_refused_suites(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path, simcse=-0.7)
+def test_refused_suites(tmp_path):
+    suite = suite_of(tmp_path)
     with pytest.raises(UserError, match=r"can be decided in 0.01 hours; the cheapest takes 0\.\d"):
         growth_of(suite, hours=0.01)
     with pytest.raises(UserError, match="has runs that its configuration lacks"):
-        grow(suite, CONFIG.changed(methods=["simcse"]), 20, "h200")
-    only = CONFIG.changed(methods=["simcse"], seeds=[42])
-    entry = entry_of(configurations.planned(only)[0]) | {"status": "diverged", "reason": "nan"}
-    none_open = write_suite(tmp_path / "diverged", [entry])
-    with pytest.raises(UserError, match="no seed would decide a verdict of suite 'paper': none"):
-        grow(none_open, only, 20, "h200")
-    config = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
-    not_comparable = suite_of(tmp_path / "other", simcse=-0.7, config=config)
+        growth_of(suite, CONFIG.changed(methods=["simcse"]))
+    elsewhere = CONFIG.changed(corpus="wiki1m_fallback", methods=["simcse"])
     with pytest.raises(
         UserError, match=r"none on a printed number is open\. Trained on wiki1m_fallback"
     ):
-        grow(not_comparable, config, 20, "h200")
+        growth_of(suite_of(tmp_path / "other", elsewhere), elsewhere)

@@ -5,50 +5,44 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import leaderboard
+from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.report.page import facts
 from bench.results.suite_results import read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
 from tests.support.synthetic_suite import seeds, write_suite
 
-ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 76.0, 77.0)]
 PRINTED = (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06)
 CLOSE = dict(zip(STS_TASKS, PRINTED, strict=True))
 DIVERGED = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
-WHERE = {"source": "gs-infonce-v2", "table": "Table 2", "method": "SimCSE"}
-WHERE |= {"backbone": "bert-base-uncased", "task": "Avg"}
+BASE, LARGE = "bert-base-uncased", "bert-large-uncased"
+WHERE = {"source": "gs-infonce-v2", "table": "Table 2", "method": "SimCSE", "backbone": BASE}
+WHERE |= {"task": "Avg"}
 
 
-def cell(folder, *names, **more):
-    """The row of a printed number; `names` are source, table, method and backbone."""
-    where = WHERE | dict(zip(WHERE, names, strict=False)) | more
+def cell(folder, where=(), **more):
+    """The row of a printed number; `where` is a source, table, method and backbone, or less."""
+    where = WHERE | dict(zip(WHERE, where, strict=False)) | more
     found = cells(read_suite(folder))
     found = found[(found[list(where)] == list(where.values())).all(axis=1)]
     assert len(found) == 1
     return found.iloc[0]
 
 
-def judged(folder, *runs, **where):
-    return cell(write_suite(folder, [*runs]), **where)
+def judged(folder, *runs, where=(), **more):
+    return cell(write_suite(folder, runs), where, **more)
 
 
-def steady(method: str, values: list[float], **more) -> list[dict]:
-    return seeds(method, [dict.fromkeys(STS_TASKS, value) for value in values], **more)
-
-
-def accuracies(value: float) -> list[dict]:
+def accuracies(value):
     """Records of the transfer tasks, all with one accuracy, and of their average."""
-    common = {"split": "test", "metric": "accuracy", "aggregation": "all", "value": value}
+    common = {"metric": "accuracy", "aggregation": "all", "value": value}
     return [common | {"task": task} for task in (*TRANSFER_TASKS, "Avg")]
 
 
-def printed_row(source: str, table: str, method: str, backbone: str = "bert-base-uncased"):
-    return {"source": source, "table": table, "method": method, "backbone": backbone}
-
-
 def test_numbers_of_a_cell(tmp_path):
-    found = judged(tmp_path, *seeds("simcse", ROWS))
+    found = judged(tmp_path, *SIMCSE)
+    assert cell(tmp_path, task="STS12")["mean"] == 76.0  # "mean" over parts is 0 in these files
     assert found["ours"] == (75.0, 76.0, 77.0)
     assert (found["n"], found["mean"], found["sd"]) == (3, 76.0, 1.0)
     assert found["difference"] == pytest.approx(76.0 - 76.25)
@@ -62,15 +56,9 @@ def test_numbers_of_a_cell(tmp_path):
     assert found["cv"] == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
 
 
-def test_a_task_has_its_scores_over_all_pairs(tmp_path):
-    folder = write_suite(tmp_path, seeds("simcse", [{**ROWS[0], "STS12": 60.0}] * 3))
-    assert cell(folder, task="STS12")["mean"] == 60.0  # "mean" over parts is 0 in these files
-    assert cell(folder)["mean"] == pytest.approx((60.0 + 6 * 75.0) / 7)
-
-
 def test_both_settings_stand_side_by_side(tmp_path):
-    official = steady("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
-    found = judged(tmp_path, *official, *steady("simcse", [60.0] * 9, setting="paper"))
+    official = seeds("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
+    found = judged(tmp_path, *official, *seeds("simcse", [60.0] * 9, setting="paper"))
     assert found["ours"] == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
     assert (found["other_setting"], found["other"]) == ("paper", (60.0,) * 9)
     assert (found["other_mean"], found["other_verdict"]) == (60.0, "lower")
@@ -79,78 +67,66 @@ def test_both_settings_stand_side_by_side(tmp_path):
     assert found["best_of_five"] == pytest.approx(best)
 
 
-# SSCL, Table 2 on bert-large; the papers that it quotes weight subsets by their pairs.
-@pytest.mark.parametrize(
-    ("row", "text", "printed"),
-    [
-        ("BERT-flow", "flow[source=target]", (65.20, 73.39, 69.42, 74.92, 77.63, 72.26, 62.50)),
-        (
-            "BERT-whitening",
-            "whitening[dimensions=384,source=target]",
-            (64.35, 74.64, 69.64, 74.68, 75.94, 60.81, 72.47),
-        ),
-    ],
-)
-def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path, row, text, printed):
-    where = {"source": "sscl", "table": "Table 2", "method": row, "backbone": "bert-large-uncased"}
-    run = cell(write_suite(tmp_path / "empty", []), **where)["run"].partition("@")
-    assert text in run[0]
-    common = {"split": "test", "metric": "spearman", "aggregation": "wmean"}
+def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
+    """SSCL, Table 2 on bert-large: BERT-flow's paper weights subsets by their pairs."""
+    printed = (65.20, 73.39, 69.42, 74.92, 77.63, 72.26, 62.50)
+    where = ("sscl", "Table 2", "BERT-flow", LARGE)
+    run = judged(tmp_path / "empty", where=where)["run"].partition("@")
     subsets = dict(zip(STS_TASKS[:5], printed, strict=False))
-    weighted = [common | {"task": task, "value": value} for task, value in subsets.items()]
-    entry = {"method": run[0], "setting": run[2], "seed": None, "backbone": where["backbone"]}
+    weighted = [{"task": x, "value": v, "aggregation": "wmean"} for x, v in subsets.items()]
+    entry = {"method": run[0], "setting": run[2], "backbone": LARGE}
     entry |= {"scores": dict(zip(STS_TASKS, [50.0] * 5 + [*printed[5:]], strict=True))}
     folder = write_suite(tmp_path, [entry | {"records": weighted}])
     for task, value in zip(STS_TASKS, printed, strict=True):
-        found = cell(folder, **where, task=task)
+        found = cell(folder, where, task=task)
         assert (found["mean"], found["verdict"]) == (value, "reproduced")
         assert found["aggregation"] == ("wmean" if task in subsets else "")
-    average = cell(folder, **where)
+    average = cell(folder, where)
     assert average["mean"] == pytest.approx(sum(printed) / 7)
     assert average["verdict"] == "reproduced"
     # Without its subsets the row has no average, and is not judged by another aggregation.
-    without = judged(tmp_path / "all", entry | {"scores": {"STS-B": 60.0}}, **where, task="STS12")
-    assert without["verdict"] == "not run"
+    folder = write_suite(tmp_path / "all", [entry | {"scores": {"STS-B": 60.0}}])
+    assert cell(folder, where, task="STS12")["verdict"] == "not run"
 
 
 # 2.05 is printed.
-DELTA = {"source": "is-cse", "table": "Abstract", "method": "IS-CSE minus SimCSE"}
-IS_CSE = steady("is-cse", [78.0, 79.0, 80.0])
-SIMCSE = steady("simcse", [75.0, 76.0, 77.0])
+DELTA = ("is-cse", "Abstract", "IS-CSE minus SimCSE")
+IS_CSE = seeds("is-cse", [78.0, 79.0, 80.0])
+SIMCSE = seeds("simcse", [75.0, 76.0, 77.0])
 SKIPPED = DIVERGED | {"status": "skipped", "reason": "this backbone has no layer 11"}
-IS_BERT = steady("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
+IS_BERT = seeds("is-bert", [66.5, 66.58, 66.66], records=accuracies(85.83))
 FLOW = {"method": "untrained[pooler=avg_first_last]+flow", "scores": CLOSE}
-OTHER_SEED = steady("is-cse", [78.0])[0] | {"seed": 50}
+OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
 
 
 @pytest.mark.parametrize(
     ("runs", "where", "verdict", "reason"),
     [
-        (SIMCSE[:0], {}, "not run", "no scores in this suite"),
-        ([SKIPPED], {}, "not run", "this backbone has no layer 11"),
-        (seeds("simcse", [{"STS12": 70.0}]), {}, "not run", "this score is not in the suite"),
-        ([], printed_row("is-cse", "Table 8", "Skip-thought", "skip-thought"), "not run",
+        ([], (), "not run", "no scores in this suite"),
+        ([SKIPPED], (), "not run", "this backbone has no layer 11"),
+        (seeds("simcse", [{"STS12": 70.0}]), (), "not run", "this score is not in the suite"),
+        ([], ("is-cse", "Table 8", "Skip-thought", "skip-thought"), "not run",
          "training data not available"),
         # The mean of the other seeds would be biased.
-        ([*SIMCSE, DIVERGED], {}, "diverged", "1 of 4 seeds diverged"),
+        ([*SIMCSE, DIVERGED], (), "diverged", "1 of 4 seeds diverged"),
         # Not even where it agrees.
-        (steady("simcse", [76.25] * 3, corpus="wiki-mini"), {}, "not comparable",
+        (seeds("simcse", [76.25] * 3, corpus="wiki-mini"), (), "not comparable",
          "trained on wiki-mini"),
-        (steady("simcse", [76.25] * 3, data="world"), {}, "not comparable", "scored on world"),
-        (steady("simcse", [76.25] * 3, recipe_changes={"sentences": 100, "threads": 2}), {},
+        (seeds("simcse", [76.25] * 3, data="world"), (), "not comparable", "scored on world"),
+        (seeds("simcse", [76.25] * 3, recipe_changes={"sentences": 100, "threads": 2}), (),
          "not comparable", "recipe changed (sentences)"),
-        (steady("simcse", [76.25] * 3, recipe_changes={"threads": 4, "precision": "float32"}), {},
+        (seeds("simcse", [76.25] * 3, recipe_changes={"threads": 4, "precision": "float32"}), (),
          "reproduced", "our mean "),
-        ([FLOW], printed_row("is-cse", "Table 1", "BERT-flow"), "not comparable",
+        ([FLOW], ("is-cse", "Table 1", "BERT-flow"), "not comparable",
          "does not state the rate and the steps"),
-        (IS_BERT, printed_row("is-cse", "Table 8", "IS-BERT"), "not comparable",
+        (IS_BERT, ("is-cse", "Table 8", "IS-BERT"), "not comparable",
          "print may be of IS-BERT trained on each task's own text"),
-        (IS_BERT, printed_row("is-cse", "Table 1", "IS-BERT"), "reproduced", "our mean "),
+        (IS_BERT, ("is-cse", "Table 1", "IS-BERT"), "reproduced", "our mean "),
         # A difference is no better than its worse side.
         ([*IS_CSE, *SIMCSE, DIVERGED], DELTA, "diverged", "1 of 7 seeds diverged"),
         (IS_CSE, DELTA, "not run", "no scores in this suite"),
         ([*IS_CSE, SKIPPED], DELTA, "not run", "this backbone has no layer 11"),
-        ([*IS_CSE, *steady("simcse", [75.0], data="world")], DELTA, "not comparable",
+        ([*IS_CSE, *seeds("simcse", [75.0], data="world")], DELTA, "not comparable",
          "scored on world"),
         ([*IS_CSE[:1], *SIMCSE[:1]], DELTA, "inconclusive", "n = 1; at least 3 seeds are needed"),
         ([OTHER_SEED, *SIMCSE], DELTA, "inconclusive",
@@ -158,83 +134,64 @@ OTHER_SEED = steady("is-cse", [78.0])[0] | {"seed": 50}
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_says_why(tmp_path, runs, where, verdict, reason):
-    found = judged(tmp_path, *runs, **where)
+    found = judged(tmp_path, *runs, where=where)
     assert found["verdict"] == verdict
     assert reason in found["reason"]
     if verdict == "inconclusive":
         assert (found["seeds"], found["spread_known"]) == (3, False)
 
 
-BASE, LARGE = "bert-base-uncased", "bert-large-uncased"
-
-
 @pytest.mark.parametrize(
     ("method", "where", "tolerance"),
     [
-        ("untrained@paper", printed_row("is-cse", "Table 1", "BERT", BASE), 0.03),
+        ("untrained@paper", ("is-cse", "Table 1", "BERT", BASE), 0.03),
         ("untrained[pooler=avg_first_last]+whitening@paper",  # of other text
-         printed_row("is-cse", "Table 1", "BERT-whitening", BASE), 1.0),
+         ("is-cse", "Table 1", "BERT-whitening", BASE), 1.0),
         ("untrained[pooler=avg_first_last]+flow[source=target]@official",
-         printed_row("sscl", "Table 2", "BERT-flow", LARGE), 1.0),
+         ("sscl", "Table 2", "BERT-flow", LARGE), 1.0),
     ],
 )  # fmt: skip
 def test_what_is_not_trained_goes_by_tolerance(tmp_path, method, where, tolerance):
     text, _, setting = method.partition("@")
-    entry = {"method": text, "setting": setting, "backbone": where["backbone"]}
-    where |= {"task": "STS-B"}
-    printed = float(judged(tmp_path, entry, **where)["printed"])
+    entry = {"method": text, "setting": setting, "backbone": where[3]}
+    printed = float(judged(tmp_path, entry, where=where, task="STS-B")["printed"])
     for off, verdict in ((0.9, "reproduced"), (1.1, "higher"), (-1.1, "lower")):
-        scores = {"STS-B": printed + off * tolerance}
-        found = judged(tmp_path / str(off), entry | {"scores": scores}, **where)
+        run = entry | {"scores": {"STS-B": printed + off * tolerance}}
+        found = judged(tmp_path / str(off), run, where=where, task="STS-B")
         assert (found["verdict"], found["deterministic"]) == (verdict, True)
-
-
-def test_a_suite_says_what_deviates(tmp_path):
-    run = SIMCSE[0]
-    other = {"corpus": "wiki-mini", "recipe_changes": {"sentences": 9}}
-    assert read_suite(write_suite(tmp_path / "own", [run])).remark == ""
-    assert read_suite(write_suite(tmp_path / "other", [run | other])).remark == (
-        "Trained on wiki-mini, recipe changed (sentences). "
-        "Do not compare these numbers with any paper."
-    )
 
 
 def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     """And STS scores, which do not depend on the mode, are."""
-    transfer = {"source": "is-cse", "table": "Table 8", "method": "SimCSE"}
-    runs = steady("simcse", [76.25] * 3, records=accuracies(85.81))
-    assert judged(tmp_path, *runs, **transfer)["verdict"] != "not comparable"
+    transfer = ("is-cse", "Table 8", "SimCSE")
+    runs = seeds("simcse", [76.25] * 3, records=accuracies(85.81))
+    assert judged(tmp_path, *runs, where=transfer)["verdict"] != "not comparable"
     for path in (tmp_path / "scores").glob("*.json"):
         content = read_json(path)
         content["provenance"]["mode"] = "dev"
         write_json(path, content)
     plan = read_json(tmp_path / "plan.json")
     write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
-    found = cell(tmp_path, **transfer)
+    found = cell(tmp_path, transfer)
     assert (found["verdict"], found["reason"]) == ("not comparable", "classifiers of mode dev")
     assert cell(tmp_path)["verdict"] == "reproduced"
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
-    folder = write_suite(
-        tmp_path,
-        seeds("simcse", ROWS, backbone="toy-bert", corpus="world"),
-        name="smoke",
-        data="world",
-        stand_ins={"bert-base-uncased": "toy-bert"},
-    )
+    runs = seeds("simcse", [75.0, 76.0, 77.0], backbone="toy-bert", corpus="world")
+    folder = write_suite(tmp_path, runs, name="smoke", data="world", stand_ins={BASE: "toy-bert"})
     found = cell(folder)
     assert (found["verdict"], found["measured_on"], found["n"]) == ("not comparable", "toy-bert", 3)
-    assert found["reason"].startswith(
-        "toy-bert stands in for bert-base-uncased, with its own settings; scored on world"
-    )
+    own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
+    assert found["reason"].startswith(own)
     assert cell(folder, backbone="roberta-base")["verdict"] == "not run"
-    assert "toy-bert" in read_suite(folder).remark
-    assert "with any paper" in read_suite(folder).remark
+    remark = read_suite(folder).remark
+    assert "toy-bert" in remark
+    assert remark.endswith("Do not compare these numbers with any paper.")
 
 
 def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
-    runs = [*seeds("simcse", ROWS[:1], corpus="wiki-mini"), *seeds("simcse", ROWS)]
+    runs = [*seeds("simcse", [75.0], corpus="wiki-mini"), *SIMCSE]
     assert judged(tmp_path, *runs)["ours"] == (75.0, 76.0, 77.0)
 
 
@@ -246,16 +203,16 @@ def test_families_are_papers(tmp_path):
     many = write_suite(tmp_path / "many", more)
     assert cell(one)["p"] == cell(many)["p"]
     assert cell(one)["p_adjusted"] < cell(many)["p_adjusted"]
-    chinese = ("simcse-zh-noise", "Figure 7")
+    quoted = cell(many, ("simcse-zh-noise", "Figure 7"))  # one question
     for name in ("p", "p_adjusted", "verdict"):
-        assert cell(many, *chinese)[name] == cell(many)[name]  # quoted: one question
+        assert quoted[name] == cell(many)[name]
 
 
 def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
-    runs = [*steady("simcse", [75.0, 77.0, 76.0, 1.0]), *steady("is-cse", [78, 79, 80])[::-1]]
-    paper = [*steady("simcse", [74.0, 73.0]), *steady("is-cse", [74.5, 74.5])]
+    runs = [*seeds("simcse", [75.0, 77.0, 76.0, 1.0]), *seeds("is-cse", [78, 79, 80])[::-1]]
+    paper = [*seeds("simcse", [74.0, 73.0]), *seeds("is-cse", [74.5, 74.5])]
     runs += [entry | {"setting": "paper"} for entry in paper]
-    found = judged(tmp_path / "some", *runs, **DELTA)
+    found = judged(tmp_path, *runs, where=DELTA)
     assert sorted(found["ours"]) == [2.0, 3.0, 4.0]
     assert (found["run"], found["minus"]) == ("is-cse@official", "simcse@official")
     assert found["other"] == (0.5, 1.5)
@@ -282,38 +239,21 @@ def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
     base = (70.0, 73.0, 76.0, 72.0, 74.0)
     steps = zip(base, (-1, 1, 0, 1, -1), strict=True)
     ours = [value + 2.05 + shift + sd * step for value, step in steps]
-    found = judged(tmp_path, *steady("simcse", list(base)), *steady("is-cse", ours), **DELTA)
+    found = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
     assert found["mean"] == pytest.approx(2.05 + shift)
     assert found["sd"] == pytest.approx(sd)
     assert found["verdict"] == verdict
 
 
-def test_what_has_no_seeds_is_subtracted_from_every_seed(tmp_path):
-    delta = {"source": "sscl", "table": "Introduction", "method": "SSCL-BERT minus BERT"}
-    base = {"method": "untrained[pooler=cls_before_pooler]", "setting": "paper", "seed": None}
-    base["scores"] = dict.fromkeys(STS_TASKS, 30.0)
-    run = "sscl[positive=self]"
-    both = [*steady(run, [60.0, 61.0, 65.0]), *steady(run, [58.0], setting="paper")]
-    found = judged(tmp_path, base, *both, **delta)
-    assert (found["ours"], found["deterministic"]) == ((30.0, 31.0, 35.0), False)
-    # A method with one setting is used for both.
-    assert (found["other_setting"], found["other"]) == ("paper", (28.0,))
-
-
-def dev(**scores: float) -> list[dict]:
-    """Dev records of STS-B and SICK-R."""
-    names = {"stsb": "STS-B", "sickr": "SICK-R"}
-    common = {"split": "dev", "metric": "spearman", "aggregation": "all"}
-    return [common | {"task": names[name], "value": value} for name, value in scores.items()]
-
-
 def test_the_average_of_the_dev_sets(tmp_path):
     """IS-CSE's Table 4 prints STS-B (84.18) and the mean of STS-B and SICK-R (79.91) for the
     default buffer."""
-    first = {"method": "is-cse", "seed": 1, "scores": {"STS-B": 11.0, "SICK-R": 12.0}}
-    second = {"method": "is-cse", "seed": 2, "scores": {"STS-B": 11.0}}
-    entries = [first | {"records": dev(stsb=84.0, sickr=75.5)}]
-    entries.append(second | {"records": dev(stsb=85.0)})
+    entries = []
+    for seed, scores in enumerate(({"STS-B": 84.0, "SICK-R": 75.5}, {"STS-B": 85.0})):
+        dev = {"split": "dev", "aggregation": "all"}
+        records = [dev | {"task": task, "value": value} for task, value in scores.items()]
+        test = dict.fromkeys(scores, 11.0)
+        entries.append({"method": "is-cse", "seed": seed, "scores": test, "records": records})
     found = cells(read_suite(write_suite(tmp_path, entries)))
     found = found.query("table == 'Table 4' and variant == 'L=1024'")
     ours = dict(zip(found["task"], found["ours"], strict=True))
@@ -335,52 +275,114 @@ def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     ]
     entries += [analysed("sscl", seed, -1.0, "bert-base-uncased") for seed in (10, 12, 14)]
     folder = write_suite(tmp_path, entries)
-    figure = DELTA | {"table": "Figure 3 text", "task": "uniformity"}
-    drop = cell(folder, backbone="roberta-large", **figure)  # the loss rises: 0.04 is printed
+    figure = ("is-cse", "Figure 3 text", DELTA[2])
+    # The loss rises: 0.04 is printed.
+    drop = cell(folder, (*figure, "roberta-large"), task="uniformity")
     assert (drop["printed"], drop["verdict"]) == (0.04, "reproduced")
     assert drop["ours"] == pytest.approx((0.03, 0.04, 0.05))
-    gain = cell(folder, backbone="bert-large-uncased", **figure)  # the loss falls: 0.31 is printed
+    # It falls: 0.31 is printed.
+    gain = cell(folder, (*figure, "bert-large-uncased"), task="uniformity")
     assert (gain["printed"], gain["mean"]) == (0.31, pytest.approx(0.3))
-    step = cell(folder, "sscl", "Figure 6 text", "SSCL-SimCSE", task="STS-B")
+    step = cell(folder, ("sscl", "Figure 6 text", "SSCL-SimCSE"), task="STS-B")
     assert (step["printed"], step["verdict"]) == (1500, "reproduced")
     assert step["ours"] == (1250.0, 1500.0, 1750.0)
 
 
-@pytest.mark.parametrize(
-    ("token", "verdict", "p"),
-    [
-        ((0.91, 0.92, 0.93), "reproduced", None),
-        ((0.89, 0.92, 0.91), "inconclusive", None),
-        ((0.69, 0.70, 0.71), "lower", 0.0016584),  # P(t(2) > 0.2 / (0.01 sqrt(4/3)))
-    ],
-)
-def test_similarities_that_print_states_as_lower_bounds(tmp_path, token, verdict, p):
-    def analysed(seed, last):
-        setsim, toksim = {"cls": [0.97, 0.93]}, {"without_special": [0.1, last]}
-        entry = {"method": "simcse", "seed": seed, "scores": {}}
-        return entry | {"analyses": {"layers": {"setsim": setsim, "toksim": toksim}}}
-
-    folder = write_suite(tmp_path, [analysed(seed, last) for seed, last in enumerate(token)])
-    found = cell(folder, "sscl", "Figure 4 text", "SimCSE", task="TokSim")
-    assert found["ours"] == pytest.approx([100 * last for last in token])
-    assert (found["printed"], found["verdict"]) == (90, verdict)
-    if p:
-        assert found["p"] == pytest.approx(p, rel=1e-3)
-    layers = cell(folder, "sscl", "Figure 1 text", "SimCSE", task="SetSim")
+def test_similarities_that_print_states_as_lower_bounds(tmp_path):
+    runs = []
+    for seed, last in enumerate((0.69, 0.70, 0.71)):
+        layers = {"setsim": {"cls": [0.97, 0.93]}, "toksim": {"without_special": [0.1, last]}}
+        analyses = {"layers": layers}
+        runs.append({"method": "simcse", "seed": seed, "scores": {}, "analyses": analyses})
+    folder = write_suite(tmp_path, runs)
+    tokens = cell(folder, ("sscl", "Figure 4 text", "SimCSE"), task="TokSim")
+    assert tokens["ours"] == pytest.approx((69, 70, 71))
+    assert (tokens["printed"], tokens["verdict"]) == (90, "lower")
+    # One-sided: P(t(2) > 0.2 / (0.01 sqrt(4/3)))
+    assert tokens["p"] == pytest.approx(0.0016584, rel=1e-3)
+    layers = cell(folder, ("sscl", "Figure 1 text", "SimCSE"), task="SetSim")
     assert (layers["printed"], layers["verdict"]) == (0.9, "reproduced")
     assert layers["ours"] == pytest.approx((0.95,) * 3)
 
 
 def test_the_prior_is_of_spearman_alone(tmp_path):
-    """An average of accuracies has the task and split of the public seeds' average, and nothing
-    else of it."""
-    values = (85.7, 85.8, 85.9)
-    entries = [
-        {"method": "simcse", "seed": seed, "scores": {}, "records": accuracies(value)}
-        for seed, value in enumerate(values)
-    ]
-    found = judged(tmp_path, *entries, source="is-cse", table="Table 8")
+    """An average of accuracies has the task and split of the public seeds' average."""
+    entry = {"method": "simcse", "scores": {}}
+    runs = [entry | {"seed": n, "records": accuracies(85.7 + n / 10)} for n in range(3)]
+    found = judged(tmp_path, *runs, where=("is-cse", "Table 8"))
     assert found["half_width"] == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
+
+
+# --- Published checkpoints: a second, deterministic line beside the trained ---
+
+# SimCSE on bert-base as printed (Gao et al. 2021, Table 5).
+OF_CHECKPOINT = dict(zip(STS_TASKS, (68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23), strict=True))
+OF_CHECKPOINT |= {"Avg": 76.25}
+
+
+def checkpoint(off=0.0, **more):
+    """The run of the checkpoint, every score `off` from print."""
+    scores = {task: value + off for task, value in OF_CHECKPOINT.items()}
+    return {"method": "published", "setting": "paper", "backbone": "none", "scores": scores, **more}
+
+
+def quoted_cells(folder, *runs):
+    frame = cells(read_suite(write_suite(folder, runs)))
+    return frame[frame["checkpoint"] == "published@paper"]
+
+
+@pytest.mark.parametrize(
+    ("off", "average", "task"),
+    [
+        (0.02, "reproduced", "reproduced"),
+        (-0.02, "reproduced", "reproduced"),
+        (0.03, "higher", "reproduced"),
+        (-0.05, "lower", "lower"),
+    ],
+)
+def test_a_checkpoint_scores_what_is_printed(tmp_path, off, average, task):
+    found = quoted_cells(tmp_path, checkpoint(off)).query("metric == 'spearman'")
+    rows = found.groupby(found["task"] == "Avg")["checkpoint_verdict"].unique()
+    assert (list(rows[True]), list(rows[False])) == ([average], [task])
+    difference = found["checkpoint_mean"] - found["printed"]
+    assert difference.tolist() == pytest.approx([off] * len(found))
+    assert set(found["verdict"]) == {"not run"}  # nothing was trained
+
+
+def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
+    """IS-CSE prints 81.18 for MR and 89.8 for TREC, which has 500 items only."""
+    accuracy = {"metric": "accuracy", "aggregation": "all"}
+    values = {"MR": 81.18 - 0.4, "TREC": 89.8 - 0.9}
+    records = [accuracy | {"task": task, "value": value} for task, value in values.items()]
+    found = quoted_cells(tmp_path, checkpoint(records=records)).query("metric == 'accuracy'")
+    found = found.set_index("task")["checkpoint_verdict"]
+    assert set(TRANSFER_TASKS) | {"Avg"} == set(found.index)
+    assert (found["MR"], found["TREC"], found["CR"]) == ("lower", "reproduced", "not run")
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict", "reason"),
+    [
+        ([], "not run", "no scores in this suite"),
+        ([checkpoint(scores={}, status="skipped", reason="no weights")], "not run", "no weights"),
+        ([checkpoint(data="mine")], "not comparable", "scored on mine"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_judged_says_why(tmp_path, runs, verdict, reason):
+    found = quoted_cells(tmp_path, *runs).query("metric == 'spearman'")
+    assert set(found["checkpoint_verdict"]) == {verdict}
+    assert set(found["checkpoint_reason"]) == {reason}
+
+
+def test_the_page_shows_a_checkpoint(tmp_path):
+    judged = judge(read_suite(write_suite(tmp_path, [checkpoint(0.05)])))
+    averages = [cell for cell in judged if cell.checkpoint and cell.number.task == "Avg"]
+    shown = next(dict(facts(cell)) for cell in averages if cell.number.backbone == BASE)
+    assert shown["Published checkpoint"] == "76.30, ↑ higher: deterministic; tolerance 0.02"
+    assert shown["Scored by"] == "published@paper"
+
+
+# --- Leaderboards ---
 
 
 def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
@@ -388,9 +390,9 @@ def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
     backbone where the plan has them; failed runs counted as missing."""
     tasks = {"tasks": ["STS-B", "SICK-R"]}
     methods = {"word-overlap": 99.0, "simcse": 60.0, "is-cse": 90.0, "sscl": 70.0}
-    runs = [run | tasks for name, value in methods.items() for run in steady(name, [value])]
+    runs = [run | tasks for name, value in methods.items() for run in seeds(name, [value])]
     for run in runs:
-        run["scores"] = {task: run["scores"][task] for task in tasks["tasks"]}
+        run["scores"] = dict.fromkeys(tasks["tasks"], run["scores"])
     runs[0] |= {"backbone": "none"}
     runs += [{"method": "simcse", "seed": seed} | tasks for seed in (7, 8, 9)]
     runs.append(DIVERGED | tasks | {"method": "gs-infonce"})

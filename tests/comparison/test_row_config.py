@@ -1,6 +1,5 @@
 """The configuration of a printed row plans its runs, as the papers' suites have them."""
 
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -10,7 +9,7 @@ from bench.comparison.row_config import row_config
 from bench.report.coverage import planned_scores
 from bench.reported import SOURCES
 from bench.reported.address import find_rows
-from bench.reported.number import Number, numbers
+from bench.reported.number import numbers
 from bench.runs import config
 from bench.utils.errors import UserError
 
@@ -18,7 +17,7 @@ expand = config.planned
 
 
 @pytest.fixture(scope="module", autouse=True)
-def papers_read_once() -> Iterator[None]:
+def papers_read_once():
     """The papers' suites are read and expanded once."""
     load = cache(config.load)
     once = cache(lambda name: expand(load(config.SUITES / f"{name}.yaml")))
@@ -29,12 +28,12 @@ def papers_read_once() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("source", [*SOURCES])
-def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
+def test_each_row_plans_its_runs_as_the_papers_suites_do(source):
     """Every row of a paper: run ids of another seed, recipe or corpus, a lost side of a difference
     and a task that is not scored fail."""
     suites = [config.planned(config.load(path)) for path in config.PAPERS]
     known = {one.id for suite in suites for one in suite}
-    labels: dict[tuple[str, ...], list[Number]] = {}
+    labels = {}
     for number in numbers():
         if number.source == source and number.run and number.is_measurement:
             labels.setdefault(number.label, []).append(number)
@@ -46,12 +45,10 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source: str) -> None:
         sides = {one.text for one in planned}
         assert sides == {text for number in rows for text in (number.run, number.minus)} - {""}
         scored = set.intersection(*(planned_scores(one) for one in planned))
-        for number in rows:
-            if not number.aggregation:
-                assert number.key in scored, label
+        assert {number.key for number in rows if not number.aggregation} <= scored, label
 
 
-def test_seeds_tasks_and_a_whole_method() -> None:
+def test_seeds_tasks_and_a_whole_method():
     rows = find_rows("gs-infonce-v2", "Table 3", "GS-InfoNCE")
     made = row_config(rows, seeds=10, tasks=["STS-B"])
     assert made.seeds == list(range(42, 52))
@@ -61,13 +58,10 @@ def test_seeds_tasks_and_a_whole_method() -> None:
     assert row_config(rows).suite == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
 
 
-@pytest.mark.parametrize(
-    ("source", "table", "row", "why"),
-    [
-        ("is-cse", "Table 8", "Skip-thought", "training data not available"),
-        ("is-cse", "Table 2", "IS-CSE", "hyper-parameter, not a score"),
-    ],
-)
-def test_a_row_without_a_run_says_why(source: str, table: str, row: str, why: str) -> None:
-    with pytest.raises(UserError, match=f"^{source}, {table}, {row} cannot be run: {why};"):
-        row_config(find_rows(source, table, row))
+def test_a_row_without_a_run_says_why():
+    for row, why in (
+        (("is-cse", "Table 8", "Skip-thought"), "training data not available"),
+        (("is-cse", "Table 2", "IS-CSE"), "hyper-parameter, not a score"),
+    ):
+        with pytest.raises(UserError, match=f"^{', '.join(row)} cannot be run: {why};"):
+            row_config(find_rows(*row))

@@ -1,29 +1,14 @@
 """Verdicts: hand-computed cases, independent oracles, invariants, and simulated error rates."""
 
-import gc
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
-from bench.comparison.statistics import (
-    FEWEST_SEEDS,
-    MOST_SEEDS,
-    PRIOR_DF,
-    Prediction,
-    holm,
-    pooled_sd,
-)
-from bench.comparison.verdict import (
-    TOLERANCES,
-    VerdictInput,
-    tolerance,
-    verdicts,
-)
+from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS, PRIOR_DF, Prediction, pooled_sd
+from bench.comparison.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
 from bench.reported import prior_sd
 from tests.oracles import verdict_rule as rule
 
@@ -57,18 +42,12 @@ def test_p_value_of_equal_scores_takes_rounding_for_none(printed, p):
 def test_p_value_is_that_of_a_t_test_with_one_value(ours, printed):
     if np.ptp(ours) < 0.01:
         return
-    oracle = stats.ttest_ind([printed], ours, equal_var=True).pvalue
+    oracle = stats.ttest_ind([printed], ours).pvalue
     assert Prediction(ours).p_value(printed) == pytest.approx(oracle, rel=1e-7, abs=1e-12)
-
-
-@given(samples, scores)
-def test_p_value_of_a_lower_bound_is_one_sided(ours, printed):
-    if np.ptp(ours) < 0.01:
-        return
-    oracle = stats.ttest_ind(ours, [printed], equal_var=True, alternative="less").pvalue
-    cell = VerdictInput(printed, ours, 0.0, above=True)
-    assert cell.p_value == pytest.approx(oracle, rel=1e-7, abs=1e-12)
-    assert cell.within() in ((True, None) if np.mean(ours) > printed else (False, None))
+    bound = VerdictInput(printed, ours, 0.0, above=True)  # one-sided
+    oracle = stats.ttest_ind(ours, [printed], alternative="less").pvalue
+    assert bound.p_value == pytest.approx(oracle, rel=1e-7, abs=1e-12)
+    assert bound.within() in ((True, None) if np.mean(ours) > printed else (False, None))
 
 
 def test_prior_counts_as_five_degrees_of_freedom():
@@ -121,14 +100,6 @@ def test_outside_the_tolerance_but_within_the_spread_is_consistent():
     assert "as little as" in verdict(74.1, OURS, tolerance=0.2, prior_sd=PRIOR).reason
 
 
-@pytest.mark.parametrize(
-    ("ours", "kind"),
-    [(77.63, "reproduced"), (77.65, "reproduced"), (77.6501, "higher"), (77.6099, "lower")],
-)
-def test_deterministic_numbers_go_by_tolerance_alone(ours, kind):
-    assert verdict(77.63, [ours], tolerance=0.02, deterministic=True).kind == kind
-
-
 @given(samples, scores, priors, st.floats(0.5, 4))
 def test_seeds_to_decide_are_the_fewest(ours, printed, prior, allowed):
     cell = VerdictInput(printed, ours, allowed, prior_sd=prior)
@@ -145,14 +116,6 @@ def test_a_mean_at_the_edge_of_its_tolerance_has_no_number_of_seeds():
     assert (two.kind, two.seeds) == ("inconclusive", FEWEST_SEEDS)
 
 
-@given(samples, scores, priors)
-def test_mirrored_numbers_give_the_mirrored_verdict(ours, printed, prior):
-    mirrored = {"lower": "higher", "higher": "lower"}
-    one = verdict(printed, ours, tolerance=1.0, prior_sd=prior).kind
-    other = verdict(-printed, [-value for value in ours], tolerance=1.0, prior_sd=prior).kind
-    assert other == mirrored.get(one, one)
-
-
 @given(samples, scores, priors, st.floats(0.1, 4))
 def test_the_rule_is_its_restatement(ours, printed, prior, allowed):
     found = verdict(printed, ours, tolerance=allowed, prior_sd=prior)
@@ -167,7 +130,8 @@ def test_the_rule_is_its_restatement(ours, printed, prior, allowed):
         assert not expected.outside
     else:
         assert expected.outside
-        assert (found.kind == "consistent") == bool(expected.p >= 0.05)
+        direction = "lower" if expected.lower else "higher"
+        assert found.kind == ("consistent" if expected.p >= 0.05 else direction)
 
 
 # --- Multiplicity ---
@@ -177,15 +141,11 @@ P_VALUES = (0.01, 0.04, 0.03, 0.005)
 FAMILY = [75 + stats.t.ppf(1 - p / 2, 9) * (0.5 * 1.2**0.5) for p in P_VALUES]
 
 
+# Averages by Holm: 0.005 * 4, then max(., 0.01 * 3), max(., 0.03 * 2), max(., 0.04).
+# Tasks by Benjamini and Hochberg: 0.04 * 4 / 4, then min(., 0.03 * 4 / 3), min(., 0.01 * 4 / 2),
+# min(., 0.005 * 4).
 @pytest.mark.parametrize(
-    ("average", "adjusted"),
-    [
-        # 0.005 * 4, then max(., 0.01 * 3), max(., 0.03 * 2), max(., 0.04)
-        (True, [0.03, 0.06, 0.06, 0.02]),
-        # 0.04 * 4 / 4, then min(., 0.03 * 4 / 3), min(., 0.01 * 4 / 2), min(., 0.005 * 4)
-        (False, [0.02, 0.04, 0.04, 0.02]),
-    ],
-    ids=["averages: Holm", "tasks: Benjamini and Hochberg"],
+    ("average", "adjusted"), [(True, [0.03, 0.06, 0.06, 0.02]), (False, [0.02, 0.04, 0.04, 0.02])]
 )
 def test_corrections_on_known_p_values(average, adjusted):
     family = [VerdictInput(x, OURS, 0.1, prior_sd=0.5, average=average) for x in FAMILY]
@@ -194,26 +154,6 @@ def test_corrections_on_known_p_values(average, adjusted):
     assert [each.p_adjusted for each in found] == pytest.approx(adjusted)
     kinds = ["lower" if p < 0.05 else "consistent" for p in adjusted]
     assert [each.kind for each in found] == kinds
-
-
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_holm_equals_statsmodels(p_values):
-    with pytest.MonkeyPatch.context() as patch:
-        # The oracle collects garbage every time, which takes 0.1 s.
-        patch.setattr(gc, "collect", lambda *_: 0)
-        expected = multipletests(p_values, method="holm")[1].tolist() if p_values else []
-    assert holm(p_values) == pytest.approx(expected, rel=1e-12)
-
-
-@given(st.lists(st.tuples(samples, scores, st.booleans()), min_size=1, max_size=6), priors)
-def test_company_never_accuses_where_a_number_alone_would_not(rows, prior):
-    family = [
-        VerdictInput(printed, ours, 1.0, prior_sd=prior, average=average)
-        for ours, printed, average in rows
-    ]
-    for cell, found in zip(family, verdicts(family), strict=True):
-        alone = verdicts([cell])[0].kind
-        assert found.kind == alone or (alone in ("lower", "higher") and found.kind == "consistent")
 
 
 def test_numbers_without_a_test_and_tasks_do_not_count_for_averages():
@@ -233,16 +173,13 @@ def test_numbers_without_a_test_and_tasks_do_not_count_for_averages():
 @pytest.mark.parametrize(
     ("kind", "task", "prior", "points"),
     [
-        ("checkpoint", "Avg", None, 0.02),
         ("untrained", "STS12", None, 0.03),
-        ("transfer", "MR", None, 0.3),
         ("transfer", "TREC", None, 1.0),
-        ("trained, transfer", "MRPC", None, 2.0),
+        ("trained, transfer", "MR", None, 1.0),
         ("trained", "Avg", 1.74, 1.0),
         ("trained", "STS12", 0.75, 1.5),
         ("trained", "STS12", 1.51, 2.0),
         ("trained", "STS16", 0.27, 1.0),
-        ("trained, transfer", "Avg", None, 0.5),
     ],
 )
 def test_tolerances(kind, task, prior, points):
@@ -263,13 +200,9 @@ def test_false_accusations_stay_below_five_percent_a_paper(n, rows, normal):
 
 @pytest.mark.parametrize("normal", [False, True])
 def test_eight_seeds_on_bert_base(normal):
-    base = {
-        gap: rule.rates("bert-base-uncased", 8, gap, papers=PAPERS, normal=normal)
-        for gap in (0, 3, 5)
-    }
-    assert base[0]["reproduced"] >= 0.8
-    assert base[3]["outside"] >= 0.95
-    assert base[5]["lower"] >= 0.9
+    for gap, answer, share in ((0, "reproduced", 0.8), (3, "outside", 0.95), (5, "lower", 0.9)):
+        found = rule.rates("bert-base-uncased", 8, gap, papers=PAPERS, normal=normal)
+        assert found[answer] >= share
 
 
 @pytest.mark.parametrize("normal", [False, True])
@@ -296,10 +229,8 @@ def test_growing_is_the_rule_after_each_seed(first):
         ]
         assert answers[:-1] == [None] * (n - first)
         assert answers[-1] is not None or n == rule.MOST_GROWN
-        assert (bool(found.inside[row]), bool(found.outside[row])) == (
-            answers[-1] is True,
-            answers[-1] is False,
-        )
+        assert found.inside[row] == (answers[-1] is True)
+        assert found.outside[row] == (answers[-1] is False)
     assert len(set(seeds)) > 2
 
 

@@ -1,100 +1,216 @@
-"""Tables in four formats: the numbers in them, their captions, escaping."""
+"""Tables: as they were when somebody last read them (`rendered/`), as in print, in four formats.
 
+Numbers in `rendered/` are held by tests of `bench.comparison`; they hold words, marks, order and
+escaping. After a change that is meant, copy what the failure names.
+"""
+
+import csv
 import re
-from dataclasses import replace
+from collections import Counter, defaultdict
 from html import unescape
 from itertools import chain
+from math import isnan
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
-from bench.comparison.reproduction import Cell, judge, leaderboard
+from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS
+from bench.report.comparison_table import render_versus, shown
 from bench.report.figures.compared import board_figure
-from bench.report.formats import html
-from bench.report.printed_table import (
-    ShownCell,
-    ShownRow,
-    ShownTable,
-    in_lines,
-    printed_tables,
-)
-from bench.report.render import render_figures
+from bench.report.formats import Bold, html
+from bench.report.page import page_content
+from bench.report.printed_table import NOTHING_RUN, captioned, in_lines, legend, printed_tables
 from bench.report.tables import (
     columns,
     leaderboard_caption,
+    quoted_tables,
     render_tables,
     shown_leaderboard,
 )
+from bench.reported import FOLDER, SOURCES
+from bench.reported.address import printed_names
+from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
-from tests.support.page_project import write_page
+from bench.utils.errors import UserError
+from tests.support.compared_runs import each, suite
 from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
+RENDERED = Path(__file__).with_name("rendered")
+BASE = "bert-base-uncased"
 NASTY = "<script>alert(1)</script> & 50% of_it | {\\x}"
+# SimCSE on bert-base as printed (Gao et al. 2021, Table 5).
+PRINTED = dict(zip(STS_TASKS, (68.40, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23), strict=True))
+
+
+TWO_TASKS = {"STS-B": 70.0, "SICK-R": 60.0}
+# Two seeds of `sscl` are above five of SimCSE; one score of `is-cse` has fewer seeds than its row.
+ENTRIES = [
+    *seeds("simcse", [75.0, 75.4, 75.8, 76.2, 76.6], label="SimCSE"),
+    *seeds("simcse", [75.0, 75.4], setting="paper", label="SimCSE"),
+    *seeds("gs-infonce", [75.4 + step for step in (-2, -1, 0, 1, 2) * 2]),
+    *seeds("gs-infonce[multiple=8]", [79.0, 79.0]),
+    {"method": "gs-infonce", "seed": 0, "backbone": "bert-large-uncased", "status": "diverged",
+     "reason": "loss is nan"},
+    *[run | {"outcome": {"best_step": 1250 + 250 * run["seed"]}}
+      for run in seeds("sscl", [79.0, 80.0])],
+    *seeds("is-cse", [{"STS-B": 84.0, "SICK-R": 78.0, "STS12": 70.0}, TWO_TASKS]),
+    *seeds("is-cse", [77.0, 78.0, 79.0], backbone="roberta-base"),
+    *seeds("simcse", [76.0, 77.0, 77.5], backbone="roberta-base", label="SimCSE"),
+    *seeds("simcse", [TWO_TASKS] * 2, backbone="roberta-large", label="SimCSE"),
+    {"method": "untrained", "setting": "paper", "scores": 56.7},
+    {"method": "published", "setting": "paper", "backbone": "none",
+     "scores": {task: value + 0.05 for task, value in PRINTED.items()}},
+    {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY,
+     "scores": 40.0},
+]  # fmt: skip
+TOY = {"name": "smoke", "data": "world", "stand_ins": {BASE: "toy-bert"}}
 
 
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory) -> tuple[Path, Path]:
-    """A suite with SimCSE in both settings and one row with a nasty label, and its rendered
-    tables."""
-    folder = tmp_path_factory.mktemp("suite")
-    rows = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.4, 75.8, 76.2, 76.6)]
-    nasty = {"method": "word-overlap", "setting": "paper", "backbone": "none", "label": NASTY}
-    runs = seeds("simcse", rows, label="SimCSE")
-    runs += seeds("simcse", rows[:2], setting="paper", label="SimCSE")
-    write_suite(folder, [*runs, nasty | {"scores": dict.fromkeys(STS_TASKS, 40.0)}])
-    rendered_in(folder, folder / "tables")
-    return folder, folder / "tables"
-
-
-def rendered_in(folder: Path, out: Path) -> None:
-    suite = read_suite(folder)
-    render_tables(suite, judge(suite), out)
+def folder(tmp_path_factory):
+    """A suite and its tables."""
+    folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES)
+    own = read_suite(folder)
+    render_tables(own, judge(own), folder / "tables")
+    render_versus(own, "simcse", out=folder / "tables")
+    toy = {"backbone": "toy-bert", "corpus": "world"}
+    runs = [*seeds("simcse", [60.0, 61.0], **toy), *seeds("is-cse", [62.0, 63.0], **toy)]
+    runs += seeds("sscl", [61.0, 62.0], **toy)
+    smoke = read_suite(write_suite(folder / "smoke", runs, **TOY))
+    render_tables(smoke, judge(smoke), folder / "tables" / "toy")
+    texts = {
+        "compare": render_versus(own, "simcse"),
+        "compare_gs-infonce": render_versus(own, "simcse", ["gs-infonce"]),
+        "captions": "\n\n".join(
+            f"{captioned(NOTHING_RUN, table)}\n{legend(table)}"
+            for table in printed_tables(judge(NOTHING_RUN)).values()
+        ),
+    }
+    for name, text in texts.items():
+        (folder / "tables" / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def all_cells(rendered) -> list[Cell]:
-    return judge(read_suite(rendered[0]))
+def all_cells(folder):
+    return judge(read_suite(folder))
 
 
-def only(monkeypatch: pytest.MonkeyPatch, *stems: str) -> None:
-    """Render only these printed tables; rendering all takes seconds."""
-
-    def some(all_cells: list[Cell]) -> dict[str, ShownTable]:
-        tables = printed_tables(all_cells)
-        return {stem: tables[stem] for stem in stems}
-
-    monkeypatch.setattr("bench.report.tables.printed_tables", some)
+@pytest.fixture(scope="module")
+def tables(all_cells):
+    return printed_tables(all_cells)
 
 
-def test_every_measured_table_in_four_formats(rendered, all_cells):
+@pytest.mark.parametrize(
+    "name", sorted(path.relative_to(RENDERED).as_posix() for path in RENDERED.rglob("*.*"))
+)
+def test_a_table_is_what_was_read(folder, name):
+    written = folder / "tables" / name
+    expected = (RENDERED / name).read_text(encoding="utf-8")
+    assert written.read_text(encoding="utf-8") == expected, f"written to {written}"
+
+
+# --- As in print ---
+
+
+def test_numbers_have_the_decimals_of_print(tables):
+    files = defaultdict(Counter)
+    for path in FOLDER.glob("*.csv"):
+        if path.stem.partition("_")[0] in SOURCES:
+            with path.open(encoding="utf-8", newline="") as file:
+                for row in csv.DictReader(file):
+                    files[row["source"], row["table"]][row["value"]] += 1
+    for table in tables.values():
+        metrics = {cell.number.metric for cell in table.cells}
+        found = [cell.printed for row in table.rows for cell in row.cells.values()]
+        place = table.source, table.name
+        found += [n.text for n in numbers() if (n.source, n.table) == place
+                  and n.metric not in metrics]  # fmt: skip
+        assert Counter(found) == files[place]
+
+
+def test_names_of_rows_are_those_of_print():
+    """A name contains the method of its row, and the size of its backbone if it has one."""
+    for (_, _, method, backbone, _), name in printed_names().items():
+        plain = re.sub(r"_(base|large)", "", name).lower()
+        assert method.rpartition("+")[2].lower().split("-")[-1] in plain, (method, name)
+        for size in ("base", "large"):
+            assert f"_{size}" not in name or size in backbone
+    assert len(printed_names()) == 2 * 8 + 25 + 11 + 17 + 12 + 12
+
+
+def test_tables_have_the_columns_of_print_and_sweeps_are_grids(tables):
+    assert tables["sscl_table-4"].columns == ["Depth", "Length", "CoordinationInversion"]
+    assert tables["gs-infonce-v2_main-results"].columns == ["STS-B", "Avg"]
+    assert tables["is-cse_table-1"].columns == [*STS_TASKS, "Avg"]
+    sweeps = {stem for stem, table in tables.items() if table.is_sweep}
+    of_iscse = {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)}
+    others = {"gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6"}
+    assert sweeps == of_iscse | others
+    lengths = [f"L={length}" for length in (256, 512, 1024, 1536, 2048, 3072)]
+    assert tables["is-cse_table-4"].columns == lengths
+    # Each line of a sweep has a best value of its own.
+    rows = tables["sscl_table-6"].rows
+    texts = [shown.printed for row in rows for shown in row.cells.values()]
+    assert [text for text in texts if isinstance(text, Bold)] == ["76.25", "77.90"]
+    names = in_lines(tables["is-cse_figure-3-text"])["Method"]
+    assert {name.rpartition(", ")[2] for name in names if name} == {"rise", "fall"}
+
+
+def test_the_best_of_each_column_and_backbone_is_bold(tables):
+    for table in tables.values():
+        columns = defaultdict(list)
+        for row in table.rows * (not table.is_sweep):
+            for cell in row.cells.values():
+                number = cell.cell.number
+                columns[number.backbone, number.task, number.split, number.metric].append(cell)
+        for (*_, metric), column in columns.items():
+            ours = [cell.cell.ours for cell in column]
+            printed = [(cell.cell.number.value, cell.printed, True) for cell in column]
+            # Which mean of fewer seeds is best would be chance.
+            measured = [
+                (round(line.mean, 2), cell.ours, line.n >= 3 or line.deterministic)
+                for line, cell in zip(ours, column, strict=True)
+            ]
+            for shown_values in (printed, measured):
+                known = {value for value, *_ in shown_values if not isnan(value)}
+                has_best = len(known) > 1 and metric in ("spearman", "accuracy")
+                for value, text, certain in shown_values:
+                    is_best = has_best and certain and value == max(known)
+                    assert isinstance(text, Bold) == is_best
+
+
+def test_a_diverged_row_is_never_the_best(tmp_path):
+    diverged = {"method": "gs-infonce", "seed": 9, "status": "diverged", "reason": "loss is nan"}
+    runs = [*seeds("simcse", [76.0] * 3), *seeds("gs-infonce", [99.0] * 3), diverged]
+    own = read_suite(write_suite(tmp_path, runs))
+    rows = printed_tables(judge(own))["gs-infonce-v2_table-2"].rows
+    texts = [cell.ours for row in rows for cell in row.cells.values()]
+    assert {*texts} == {"", "76.00 ± 0.00", "99.00 ± 0.00"}
+    assert not any(isinstance(text, Bold) for text in texts)
+
+
+# --- Files ---
+
+
+def test_every_measured_table_in_four_formats_with_unrounded_numbers(folder, all_cells, tables):
     """Of a small suite most printed tables would hold print alone."""
-    _, out = rendered
-    stems = {path.stem for path in out.glob("*.csv")} - {"cells"}
-    printed = printed_tables(all_cells)
-    measured = set(printed_tables([cell for cell in all_cells if cell.ours.n or cell.other]))
+    out = folder / "tables"
+    stems = {path.stem for path in out.glob("*.csv")} - {"cells", "compare_printed"}
+    measured = set(printed_tables([cell for cell in all_cells if cell.is_measured]))
     assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= measured
-    assert "is-cse_table-8" in printed.keys() - measured
-    assert stems & printed.keys() == measured
-    assert "sts" in stems
+    assert "is-cse_table-7" in tables.keys() - measured
+    assert stems & tables.keys() == measured
     for suffix in ("md", "tex", "html"):
         assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
-
-
-def test_csv_keeps_unrounded_numbers_that_read_back(rendered, all_cells):
-    _, out = rendered
     read = pd.read_csv(out / "cells.csv")
     assert len(read) == len(all_cells)
     assert read["mean"].dropna().tolist() == [cell.ours.mean for cell in all_cells if cell.ours.n]
-    own = read.query("source == 'sscl' and table == 'Table 2' and method == 'SimCSE'")
-    ours = own.loc[own["task"] == "Avg", "ours"].iloc[0]
-    values = [float(value) for value in ours.split()]
-    assert values == pytest.approx([75.0, 75.4, 75.8, 76.2, 76.6])
 
 
 @given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), min_size=1, max_size=3))
@@ -109,79 +225,72 @@ def test_html_returns_any_text(rows):
 
 def test_only_planned_tasks_are_columns(tmp_path):
     rows = [{"STS-B": value, "SICK-R": value - 10} for value in (70.0, 72.0)]
-    runs = seeds("simcse", rows, tasks=["STS-B", "SICK-R"])
-    suite = read_suite(write_suite(tmp_path, runs))
-    board = leaderboard(suite)
-    shown = shown_leaderboard(board, columns(suite, "sts"))
-    assert list(shown.columns) == ["Backbone", "Method", "Setting", "n", "STS-B", "SICK-R"]
-    assert shown["SICK-R"].tolist() == ["61.00 ± 1.41"]
-    caption = leaderboard_caption(suite, "sts", board)
+    own = read_suite(write_suite(tmp_path, seeds("simcse", rows, tasks=["STS-B", "SICK-R"])))
+    board = leaderboard(own)
+    table = shown_leaderboard(board, columns(own, "sts"))
+    assert list(table.columns) == ["Backbone", "Method", "Setting", "n", "STS-B", "SICK-R"]
+    assert table["SICK-R"].tolist() == ["61.00 ± 1.41"]
+    caption = leaderboard_caption(own, "sts", board)
     assert caption.startswith("Suite paper: Spearman x 100 on STS-B and SICK-R, mean ±")
-    (panel,) = board_figure(suite, board).axes
+    (panel,) = board_figure(own, board).axes
     assert [65.0, 67.0] in [list(line.get_xdata()) for line in panel.get_lines()]
-    assert panel.get_xlabel() == "average Spearman x 100 on STS-B and SICK-R"
-    assert suite.planned("transfer") == suite.boards["transfer"]
-    quick = with_plan(suite, mode="dev")
+    quick = with_plan(own, mode="dev")
     assert leaderboard_caption(quick, "sts", board) == caption
     assert "over n seeds, classifiers of mode dev." in leaderboard_caption(quick, "transfer", board)
-    assert suite.boards["sts"].tasks == STS_TASKS
 
 
-@pytest.mark.parametrize(
-    ("quoted", "told"),
-    [("", ""), ("A", "quoted"), ("unknown", "origin unknown")],
-)
-def test_origins(all_cells, quoted, told):
-    first, second = (
-        ShownCell(replace(cell, number=replace(cell.number, quoted_from=quoted)), "", "")
-        for cell in all_cells[:2]
-    )
-    own = ShownCell(replace(first.cell, number=replace(first.cell.number, quoted_from="")), "", "")
-    for texts, expected in (([first, second], told), ([first, own], "")):
-        row = ShownRow("", "", "", dict(enumerate(texts)), first.cell)
-        assert row.origin == expected
-
-
-def test_a_rise_and_a_fall_are_told_apart(all_cells):
-    shown = in_lines(printed_tables(all_cells)["is-cse_figure-3-text"])
-    assert {name.rpartition(", ")[2] for name in shown["Method"] if name} == {"rise", "fall"}
-
-
-@pytest.mark.slow
-def test_tasks_of_ones_own_have_tables_figures_and_comparisons(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = {"task": "probing:negation", "split": "test", "metric": "accuracy", "aggregation": "all"}
+def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_path):
+    own = {"task": "probing:negation", "metric": "accuracy", "aggregation": "all"}
     tasks = ["sts:weather", "sts:law", "probing:negation"]
     runs = []
     for method, low, probed in (("simcse", 50.0, 80.0), ("sscl", 60.0, 81.0)):
-        rows = [
-            dict(zip(tasks[:2], low + np.array(more), strict=True)) for more in ((0, 4), (2, 0))
-        ]
+        scores = ((low, low + 4), (low + 2, low))
+        rows = [dict(zip(tasks, values, strict=False)) for values in scores]
         runs += seeds(method, rows, tasks=tasks, records=[own | {"value": probed}])
-    folder = write_suite(tmp_path / "suite", runs, data="mine")
-    only(monkeypatch)  # no printed table or figure shows tasks of one's own
-    tables = tmp_path / "tables"
-    suite = read_suite(folder)
-    cells = judge(suite)
-    render_tables(suite, cells, tables)
-    board = pd.read_csv(tables / "own_sts.csv").set_index("method")
+    mine = read_suite(write_suite(tmp_path, runs, data="mine"))
+    board = leaderboard(mine, "own_sts").set_index("method")
     assert list(board.index) == ["sscl", "simcse"]
     assert board.loc["sscl", ["sts:weather", "sts:law", "Avg"]].to_list() == [61.0, 62.0, 61.5]
-    probing = pd.read_csv(tables / "own_probing.csv")
-    assert probing["probing:negation"].to_list() == [81.0, 80.0]
-    lines = (tables / "own_probing.md").read_text(encoding="utf-8").splitlines()
-    assert lines[2] == "| Backbone | Method | Setting | n | probing:negation |"
-    assert not (tables / "own_probing_mlp.csv").exists()
-    own_sts = (tables / "own_sts.md").read_text(encoding="utf-8")
-    assert "Spearman x 100 on STS sets of its own" in own_sts
-    assert "{lllrrrr}" in (tables / "own_sts.tex").read_text(encoding="utf-8")
-    frame, _ = against(suite, "simcse")
+    assert leaderboard(mine, "own_probing")["probing:negation"].to_list() == [81.0, 80.0]
+    assert columns(mine, "own_probing") == ["probing:negation"]
+    frame, _ = against(mine, "simcse")
     found = frame.set_index(["board", "task"])["difference"]
     assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
-    monkeypatch.setattr("bench.report.render.paper_figures", lambda _: [])
-    render_figures(suite, [], tmp_path / "figures")
-    assert (tmp_path / "figures" / "leaderboard_own_sts.png").is_file()
-    write_page(folder, tmp_path / "figures", tmp_path / "report")
-    assert "Own STS" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    shown = page_content(mine, judge(mine), "scores")["boards"]
+    assert {"own_sts", "own_probing"} == {board["stem"] for board in shown} - {"sts"}
+
+
+# --- Beside other papers and a baseline ---
+
+
+@pytest.mark.parametrize("backbone", [BASE, "toy-bert"])
+def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, backbone):
+    runs = seeds("mixcse", [74.0, 76.0], backbone=backbone)
+    own = read_suite(write_suite(tmp_path, runs, stand_ins={BASE: "toy-bert"}))
+    (table,) = quoted_tables(own, ["sts", "probing"])
+    assert table.stem == "quoted_sts"
+    lines = table.shown[["Backbone", "Method", "Line", "STS12", "Avg"]].to_numpy().tolist()
+    (at,) = [place for place, line in enumerate(lines) if line[2].startswith("ours")]
+    stands_in = backbone == "toy-bert"
+    mean = "75.00 ± 1.41 ≠" if stands_in else "75.00 ± 1.41"
+    name = f"{BASE} (ours: toy-bert)" if stands_in else BASE
+    assert lines[at - 1] == [BASE, "MixCSE", "quoted", "71.71 ± 4.04", "77.66 ± 0.61"]
+    assert lines[at] == [name, "MixCSE", "ours, official, n = 2", mean, mean]
+    assert ("Do not compare these numbers with any paper" in table.caption) == stands_in
+    assert ("≠ not comparable: ours was measured on another" in table.caption) == stands_in
+
+
+def test_papers_that_agree_share_a_line_and_others_have_their_own():
+    large = "bert-large-uncased"  # two versions of a paper print 79.13 and 78.96
+    frame, claims = against(suite(*each("gs-infonce simcse", backbone=large)), "simcse")
+    own = claims[claims["task"] == "Avg"]
+    lines = shown(frame[frame["task"] == "Avg"], own)
+    assert len(lines) == len(own[["printed_a", "printed_b"]].drop_duplicates()) > 1
+    assert list(lines["Backbone"]) == [large] + [""] * (len(lines) - 1)
+    assert sum(text.count(",") for text in lines["Source"]) == len(own)
+
+
+def test_figures_need_a_folder_for_tables(tmp_path):
+    with pytest.raises(UserError, match="--figures needs --out"):
+        render_versus(NOTHING_RUN, "simcse", figures=tmp_path)

@@ -13,7 +13,6 @@ from bench.reported.address import (
     find_rows,
     find_table,
     reproduce_command,
-    row_name,
 )
 from bench.utils.errors import UserError
 from bench.utils.files import sha256_text
@@ -24,7 +23,7 @@ from tests.support.printed_numbers import mapped, printed
 ADDRESSES = "3310c3407e45337c67a24cf7d3258b7be7612081f5ef0916d8f212c49ed21439"
 
 
-def test_addresses_are_distinct_and_stay() -> None:
+def test_addresses_are_distinct_and_stay():
     addresses = [address(number) for number in printed().itertuples()]
     assert len(set(addresses)) == len(addresses) == 969
     place = "gs-infonce-v2/table-2/gs-infonce/m-3x/bert-base-uncased/avg/test/spearman"
@@ -33,7 +32,7 @@ def test_addresses_are_distinct_and_stay() -> None:
     assert sha256_text("\n".join(addresses)) == ADDRESSES
 
 
-def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
+def test_the_command_of_a_number_finds_its_row_and_no_other():
     """Of every row that has a run; a search by slugs alone takes IS-CSE's `+ DCLR` for `DCLR`."""
     numbers = mapped()
     for number in numbers[numbers["metric"].isin(PRINTED)].drop_duplicates(LABEL).itertuples():
@@ -45,45 +44,29 @@ def test_the_command_of_a_number_finds_its_row_and_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "row", "methods"),
+    ("table", "row", "method"),
     [
-        ("Table 1", "DCLR", {"DCLR"}),
-        ("table-1", "+ DCLR", {"IS-CSE+DCLR"}),
-        ("TABLE 1", "dclr-roberta large (ours)", {"DCLR"}),
-        ("1", "DCLR", {"DCLR"}),
-        ("Table 4", "is-cse", {"IS-CSE"}),
+        ("Table 1", "DCLR", "DCLR"),
+        ("table-1", "+ DCLR", "IS-CSE+DCLR"),
+        ("TABLE 1", "dclr-roberta large (ours)", "DCLR"),
+        ("1", "DCLR", "DCLR"),
+        ("Table 4", "is-cse", "IS-CSE"),
     ],
 )
-def test_rows_by_name(table: str, row: str, methods: set[str]) -> None:
+def test_rows_by_name(table, row, method):
     found = find_rows("is-cse", find_table("is-cse", table), row)
-    assert {number.method for number in found} == methods
-
-
-def test_a_method_means_all_of_its_rows() -> None:
-    for row, count in (("IS-CSE", 6), (row_name("IS-CSE", "L=512"), 1)):
-        found = find_rows("is-cse", "Table 4", row)
-        assert len({number.variant for number in found}) == count
-    found = find_rows("is-cse", "Table 1", "SimCSE", "roberta-base")
-    assert len({number.task for number in found}) == 8
+    assert {number.method for number in found} == {method}
 
 
 @pytest.mark.parametrize(
     ("paper", "table", "row", "backbone", "sentence"),
     [
-        (
-            "gs-infonc-v2",
-            "",
-            "",
-            None,
-            "unknown paper 'gs-infonc-v2'; did you mean 'gs-inf",
-        ),
+        ("gs-infonc-v2", "", "", None, "unknown paper 'gs-infonc-v2'; did you mean 'gs-inf"),
         ("sscl", "Tabel 2", "", None, "sscl has no table 'Tabel 2'; did you mean 'Table 2'?"),
         ("sscl", "Table 2", "SimSCE", None, "has no row 'SimSCE'; did you mean 'SimCSE'?"),
         ("SSCL", "Table 2", "SimCSE", "bert-base", "; did you mean 'bert-base-uncased'? (known:"),
     ],
 )
-def test_unknown_names(
-    paper: str, table: str, row: str, backbone: str | None, sentence: str
-) -> None:
+def test_unknown_names(paper, table, row, backbone, sentence):
     with pytest.raises(UserError, match=re.escape(sentence)):
         find_rows(source := find_paper(paper), find_table(source, table), row, backbone)

@@ -22,9 +22,10 @@ LABEL = ("source", "table", "method", "backbone", "variant", "task", "split")
 
 
 @cache
-def _cells() -> list[tuple[object, str]]:
+def _cells():
     """Each cell of the suite with a name of its own; none if there is no suite."""
     if not (OWN or (RESULTS / "plan.json").is_file()):
+        # Nothing to import or compare: the default test run pays nothing for this file.
         return []
     from bench.results.suite_results import read_suite
     from bench.utils.errors import UserError
@@ -34,7 +35,7 @@ def _cells() -> list[tuple[object, str]]:
         frame = cells(read_suite(RESULTS))
     except UserError as error:
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
-    named, seen = [], Counter[str]()
+    named, seen = [], Counter()
     for cell in frame.itertuples():
         name = "-".join(filter(None, (getattr(cell, part) for part in LABEL)))
         seen[name] += 1
@@ -42,17 +43,15 @@ def _cells() -> list[tuple[object, str]]:
     return named
 
 
-def _parameters(*, checkpoints: bool = False) -> list[object]:
+def _parameters(*, checkpoints=False):
     if not _cells():
-        # Nothing to import or compare: the default test run pays nothing for this file.
-        missing = pytest.mark.skip(
-            reason=f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
-        )
-        return [pytest.param(None, marks=missing, id="no-results")]
-    if checkpoints:
-        quoted = [(cell, name) for cell, name in _cells() if cell.checkpoint]
-        return [pytest.param(cell, id=f"{name}-checkpoint") for cell, name in quoted]
-    return [pytest.param(cell, id=name) for cell, name in _cells()]
+        reason = f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
+        return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-results")]
+    return [
+        pytest.param(cell, id=f"{name}-checkpoint" if checkpoints else name)
+        for cell, name in _cells()
+        if cell.checkpoint or not checkpoints
+    ]
 
 
 @pytest.mark.reported

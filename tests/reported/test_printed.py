@@ -1,14 +1,25 @@
-"""The papers' numbers: complete, with every label mapped, and known contradictions unchanged."""
+"""The papers' numbers: complete, with every label mapped; and quoted scores of other papers."""
+
+import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from bench.datasets.metrics import PRINTED
-from bench.datasets.tasks import STS_TASKS
-from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd
+from bench.datasets.tasks import BOARDS, STS_TASKS
+from bench.registry.methods import method_class
+from bench.report.figures.measured import load_figures
+from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd, quoted
 from bench.reported.number import REASONS, load_recipes
+from bench.runs import config
+from bench.runs.resolve import parse, resolve
 from bench.utils.errors import UserError
 from tests.support.printed_numbers import mapped, printed
+
+WHERE = {"corpus": "wiki1m", "data": "senteval", "seed": 1}
+# Boards with quoted scores; the numbers of the five papers have files of their own.
+BOARDED = sorted(path.stem.removeprefix("quoted_") for path in FOLDER.glob("quoted_*.csv"))
 
 
 def test_every_row_has_its_fields_and_none_got_lost():
@@ -27,17 +38,9 @@ def test_every_row_has_its_fields_and_none_got_lost():
 def test_spread_of_public_seeds():
     spreads = {"bert-base-uncased": 0.84, "bert-large-uncased": 1.74}
     spreads |= {"roberta-base": 0.21, "roberta-large": 0.50}
-    for backbone, sd in spreads.items():
-        assert prior_sd(backbone, "Avg") == pytest.approx(sd, abs=0.005)
-        assert prior_sd(backbone, "STS-B", "dev") != prior_sd(backbone, "STS-B", "test")
+    found = {backbone: round(prior_sd(backbone, "Avg"), 2) for backbone in spreads}
+    assert found == spreads
     assert prior_sd("toy-bert", "Avg") is None
-
-
-def test_two_versions_of_one_paper_share_their_cells():
-    numbers = printed().query("table == 'Table 2' and task != 'Avg'")
-    one, other = (numbers[numbers["source"] == f"gs-infonce-v{n}"]["value"] for n in (1, 2))
-    assert len(one) == 56
-    assert one.tolist() == other.tolist()
 
 
 def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
@@ -56,22 +59,19 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():
-    from bench.runs.resolve import resolve
-
-    rows = list(mapped().itertuples())
-    on = [row.our_backbone for row in rows]
-    pairs = {*zip((row.run for row in rows), on, strict=True)}
-    pairs |= {*zip((row.minus for row in rows), on, strict=True)}
+    rows = mapped().itertuples()
+    pairs = {(run, row.our_backbone) for row in rows for run in (row.run, row.minus)}
+    rows = (row for board in BOARDED for row in quoted(board).itertuples())
+    pairs |= {(row.run, row.backbone) for row in rows}
+    every = [series for figure in load_figures() for series in figure.series]
+    pairs |= {(run, one.backbone) for one in every for _, runs in one.points for run in runs}
     for run, on in pairs:
         if run:
-            found = resolve(run, backbone_name=on, corpus="wiki1m", data="senteval", seed=1)
+            found = resolve(run, backbone_name=on, **WHERE)
             assert (found.text, found.skip) == (run, None)
 
 
 def test_released_code_is_judged_on_the_official_setting():
-    from bench.registry.methods import method_class
-    from bench.runs.resolve import parse
-
     for run in {*mapped()["run"], *mapped()["minus"]} - {""}:
         text, _, setting = run.partition("@")
         parts = [method_class(name) for name, _ in parse(text)[0]]
@@ -83,13 +83,13 @@ def test_released_code_is_judged_on_the_official_setting():
 
 @pytest.mark.parametrize("host", ["DCLR", "CARDS"])
 def test_is_cse_is_added_to_the_method_that_it_is_compared_with(host):
-    from bench.runs.resolve import resolve
-
     table = mapped().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
     table = table[table["backbone"] == "roberta-large"].set_index(["method", "variant"])["run"]
     alone, added = table[host, "(ours)"], table[f"IS-CSE+{host}"].item()
-    where = {"backbone_name": "roberta-large", "corpus": "wiki1m", "data": "senteval", "seed": 1}
-    one, both, own = (resolve(text, **where) for text in (alone, added, "is-cse@official"))
+    one, both, own = (
+        resolve(text, backbone_name="roberta-large", **WHERE)
+        for text in (alone, added, "is-cse@official")
+    )
     assert both.recipe == one.recipe
     assert both.parts[0] == one.parts[0]
     decided_by_host = {"temperature"}
@@ -103,11 +103,8 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
     assert two.sum() == 30
     assert ((numbers["minus"] != "") == two).all()
     bases = {name: name.lower() for name in ("IS-CSE", "GS-InfoNCE", "SimCSE")}
-    bases |= {
-        "SSCL-SimCSE": "sscl",
-        "SSCL-BERT": "sscl[positive=self]",
-        "BERT": "untrained[pooler=cls_before_pooler]",
-    }
+    bases |= {"SSCL-SimCSE": "sscl", "SSCL-BERT": "sscl[positive=self]"}
+    bases |= {"BERT": "untrained[pooler=cls_before_pooler]"}
     for row in numbers[two].itertuples():
         runs = [run.partition("@")[0] for run in (row.run, row.minus)]
         assert runs == [bases[name] for name in row.method.split(" minus ")]
@@ -116,13 +113,12 @@ def test_a_difference_has_two_runs_and_nothing_else_has():
 def test_reasons_are_a_closed_list(tmp_path):
     content = yaml.safe_load((FOLDER / "recipes.yaml").read_text())
     assert {entry.get("reason") for entry in content["entries"]} == {None, *REASONS}
-    broken, good = tmp_path / "recipes.yaml", {"method": "GloVe", "reason": REASONS[0]}
+    broken = tmp_path / "recipes.yaml"
     for entry, message in [
-        (good | {"reason": "measurement not descirbed"}, "or .* not 'measurement not descirbed'"),
+        ({"method": "GloVe", "reason": "not descirbed"}, "or .* not 'not descirbed'"),
         ({"methd": "GloVe", "reason": REASONS[0]}, "did you mean 'method'"),
         ({"method": "GloVe"}, "either 'run' or 'reason'"),
-        (good | {"run": "glove@official"}, "either 'run' or 'reason'"),
-        ({"run": "glove", "aggregation": "wmaen"}, "aggregation' should be .* not 'wmaen'"),
+        ({"reason": REASONS[0], "run": "glove@official"}, "either 'run' or 'reason'"),
     ]:
         broken.write_text(yaml.safe_dump({"entries": [entry]}))
         with pytest.raises(UserError, match=message):
@@ -133,8 +129,69 @@ def test_the_rows_that_print_weighted_means():
     """Figures of BERT-flow's and BERT-whitening's papers, which SimCSE's table has under "all"."""
     rows = mapped().query("aggregation != ''")
     assert set(rows["aggregation"]) == {"wmean"}
-    assert {*rows[["source", "table", "backbone"]].itertuples(index=False, name=None)} == {
-        ("sscl", "Table 2", "bert-large-uncased")
-    }
-    assert [*rows["method"].unique()] == ["BERT-flow", "BERT-whitening"]
+    places = rows[["source", "table", "backbone", "method"]].drop_duplicates().to_numpy().tolist()
+    place = ["sscl", "Table 2", "bert-large-uncased"]
+    assert places == [[*place, "BERT-flow"], [*place, "BERT-whitening"]]
     assert [*rows["task"]] == [*STS_TASKS[:5], "Avg"] * 2  # the others have no subsets
+
+
+def test_what_is_quoted_from_a_checkpoint():
+    """Every number of the four checkpoints is printed alike wherever it is quoted, and every row
+    with their average is one of these."""
+    numbers = mapped()
+    quoted = numbers[numbers["checkpoint"] != ""]
+    assert len(quoted) == 164
+    assert set(quoted["method"]) == {"SimCSE"}
+    one = quoted.groupby(["checkpoint", "task", "split", "metric"])["value"].nunique()
+    assert set(one) == {1}
+    averages = quoted.query("task == 'Avg' and metric == 'spearman'").groupby("backbone")["value"]
+    printed = {"bert-base-uncased": 76.25, "bert-large-uncased": 78.41}
+    printed |= {"roberta-base": 76.57, "roberta-large": 78.90}
+    assert averages.first().to_dict() == printed
+    for row in numbers.query("method == 'SimCSE' and metric == 'spearman'").itertuples():
+        if row.task == "Avg" and row.value == printed.get(row.backbone):
+            assert row.checkpoint, [getattr(row, name) for name in LABEL]
+
+
+def test_the_paper_suite_scores_every_checkpoint_that_is_quoted():
+    planned = {run.text for run in config.planned(config.load(config.PAPERS[0]))}
+    quoted = mapped().query("checkpoint != ''")[["checkpoint", "backbone"]].drop_duplicates()
+    assert len(quoted) == 4
+    for text, backbone in quoted.itertuples(index=False):
+        assert text in planned
+        run = resolve(text, backbone_name="none", corpus=None, data="senteval", seed=None)
+        assert run.build().hyper.model == f"princeton-nlp/unsup-simcse-{backbone}"
+
+
+# --- Quoted scores of papers that are not judged ---
+
+
+@pytest.mark.parametrize("board", BOARDED)
+def test_a_quoted_row_says_where_it_was_read_and_holds_points(board):
+    rows, label = quoted(board), ["name", "run", "backbone", "quoted_from"]
+    assert list(rows.columns) == [*label, *BOARDS[board].tasks, "Avg"]
+    assert (rows[["name", "backbone", "quoted_from"]] != "").all(axis=None)
+    assert not rows.duplicated(["name", "backbone", "quoted_from"]).any()
+    scores = rows.drop(columns=label).stack()
+    assert scores[scores != ""].str.fullmatch(r"\d{2}\.\d{2}( ± \d\.\d{2})?").all()
+
+
+def test_averages_that_are_not_the_mean_of_their_row():
+    """A change means a typo of ours, or a new row that is wrong where it is quoted from."""
+    odd = {}
+    for board in BOARDED:
+        for row in quoted(board).to_dict("records"):
+            values = [row[task].partition(" ")[0] for task in (*BOARDS[board].tasks, "Avg")]
+            if all(values):
+                *points, average = map(float, values)
+                if abs(gap := average - sum(points) / len(points)) > 0.011:
+                    odd[row["name"], row["backbone"]] = round(gap, 2)
+    assert odd == {("MixCSE", "bert-large-uncased"): 0.01}
+
+
+def test_methods_without_a_run_are_those_left_out_with_a_reason():
+    page = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    section = page.partition("### Left out\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+    without = {name for board in BOARDED for name in quoted(board).query("run == ''")["name"]}
+    assert set(re.findall(r"^\*\*(\w+)\*\* \(", section, re.MULTILINE)) == without
+    assert without == {"ArcCSE", "WhitenedCSE"}

@@ -7,7 +7,6 @@ from typing import Any
 from PIL import Image
 
 from bench.comparison.reproduction import judge
-from bench.datasets.tasks import STS_TASKS
 from bench.report.page import render_page
 from bench.report.tables import render_tables
 from bench.results.suite_results import read_suite
@@ -16,7 +15,7 @@ from tests.support.synthetic_suite import seeds, write_suite
 
 NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><!--<script>'
 NASTY += "'{{ 7 * 7 }}"
-ROWS = [dict.fromkeys(STS_TASKS, value) for value in (75.0, 75.5, 76.0, 76.5, 77.25)]
+ROWS = (75.0, 75.5, 76.0, 76.5, 77.25)
 
 
 def png(width: int, height: int) -> bytes:
@@ -63,14 +62,13 @@ def write_project(root: Path) -> Path:
     folder."""
     suite, figures = root / "results" / "s", root / "figures" / "s"
     chinese = {"backbone": "bert-base-chinese", "label": "Chinese SimCSE"}
-    lower = [dict.fromkeys(STS_TASKS, value) for value in (70.0, 71.0)]
     entries = [
         *seeds("simcse", ROWS, label=f"SimCSE {NASTY}"),
-        *seeds("simcse", lower, setting="paper"),
-        *seeds("is-cse", [dict.fromkeys(STS_TASKS, value) for value in (77.0, 78.0)]),
+        *seeds("simcse", [70.0, 71.0], setting="paper"),
+        *seeds("is-cse", [77.0, 78.0]),
         {"method": "is-cse", "seed": 7, "status": "diverged", "reason": NASTY},
         *seeds("simcse", ROWS[:2], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}"),
-        {"method": "glove", "backbone": "glove.6B.300d", "scores": dict.fromkeys(STS_TASKS, 61.0)},
+        {"method": "glove", "backbone": "glove.6B.300d", "scores": 61.0},
         *seeds("simcse", [{"CNSD-STS-B": 63.5}], **chinese),
         *seeds("sscl", ROWS[:2]),  # two rows that differ only in the recipe
         *seeds("sscl", ROWS[3:], recipe_changes={"learning_rate": 1e-3}),

@@ -21,65 +21,50 @@ SENTENCE = TEXT.split()
 
 def curve(run: random.Random, draw: random.Random, steps: int) -> list[dict[str, float]]:
     """A training that rises quickly, then wavers; `run` decides where to, `draw` the rest."""
-    rate, best = run.uniform(3, 6), run.uniform(79, 84)
-    gain, low = run.uniform(0.04, 0.14), run.uniform(-2.9, -2.1)
-    return [
-        {
-            "step": 125 * i,
-            "loss": 0.1 / i,
-            "dev": best - 14 * math.exp(-i / rate) + draw.gauss(0, 0.3),
-            "alignment": 0.28 - gain * math.exp(-i / rate) + draw.gauss(0, 0.001),
-            "uniformity": low + 1.2 * math.exp(-i / (rate + 2)) + draw.gauss(0, 0.01),
-        }
-        for i in range(1, steps + 1)
-    ]
+    rate, best, gain = run.uniform(3, 6), run.uniform(79, 84), run.uniform(0.04, 0.14)
+    points = []
+    for i in range(1, steps + 1):
+        risen = math.exp(-i / rate)
+        point = {"step": 125 * i, "loss": 0.1 / i, "dev": best - 14 * risen + draw.gauss(0, 0.3)}
+        point["alignment"] = 0.28 - gain * risen + draw.gauss(0, 0.001)
+        point["uniformity"] = -2.5 + 1.2 * risen + draw.gauss(0, 0.01)
+        points.append(point)
+    return points
 
 
-def geometry(run: random.Random, draw: random.Random) -> dict[str, Any]:
-    """An analysis of alignment."""
-    alignment, uniformity = run.uniform(0.18, 0.26), run.uniform(-2.9, -2.1)
+def analyses(run: random.Random, draw: random.Random, depth: int) -> dict[str, Any]:
+    def near(value: float) -> float:
+        return value + draw.gauss(0, 0.01)
 
-    def part() -> dict[str, float]:
-        found = {"alignment": alignment + draw.gauss(0, 0.003)}
-        found |= {"uniformity": uniformity + draw.gauss(0, 0.02)}
-        return found | {"pairs": 338, "sentences": 2758}
-
-    return {"STS-B": {name: part() for name in ("dev", "test", "all")}}
-
-
-def layers(run: random.Random, draw: random.Random, depth: int) -> dict[str, Any]:
     def rising(count: int, top: float) -> list[float]:
-        slope = (top - 0.5) / max(count - 1, 1)
-        return [0.5 + slope * i + draw.gauss(0, 0.01) for i in range(count)]
+        return [near(0.5 + (top - 0.5) * i / count) for i in range(count)]
 
-    top = run.uniform(0.7, 0.96)
-    sets = {"cls": rising(depth - 1, top), "mean": rising(depth - 1, top - 0.05)}
-    tokens = {"without_special": rising(depth + 1, top)}
-    tokens |= {"with_special": rising(depth + 1, top - 0.08)}
-    return {"depth": depth, "setsim": sets, "toksim": tokens, "sentences": 2758}
-
-
-def tokens(draw: random.Random, depth: int) -> dict[str, Any]:
-    size = len(SENTENCE)
+    place = {"alignment": run.uniform(0.18, 0.26), "uniformity": run.uniform(-2.9, -2.1)}
+    alignment = {
+        name: {measure: near(value) for measure, value in place.items()}
+        for name in ("dev", "test", "all")
+    }
+    top, size = run.uniform(0.7, 0.96), len(SENTENCE)
+    layers = {
+        "setsim": {"cls": rising(depth - 1, top), "mean": rising(depth - 1, top - 0.05)},
+        "toksim": {
+            "without_special": rising(depth + 1, top),
+            "with_special": rising(depth + 1, top - 0.08),
+        },
+    }
     base = draw.uniform(0.3, 0.8)
     half = np.triu([[draw.uniform(base, 1.0) for _ in range(size)] for _ in range(size)], 1)
-    cosines = (half + half.T + np.eye(size)).tolist()
-    return {"sentence": TEXT, "tokens": SENTENCE, "layer": depth, "cosines": cosines}
-
-
-def in_batch(draw: random.Random) -> dict[str, Any]:
+    tokens = {"sentence": TEXT, "tokens": SENTENCE, "layer": depth}
+    tokens["cosines"] = (half + half.T + np.eye(size)).tolist()
     powers, ranks = range(4, 11), range(4)
-    mean = [[0.3 + 0.05 * p - 0.04 * r + draw.gauss(0, 0.003) for r in ranks] for p in powers]
-    noise = [[0.03 + 0.008 * p - 0.006 * r for r in ranks] for p in powers]
-    found = {"sizes": [2**p for p in powers], "ranks": 4, "repeats": 100, "corpus": "wiki1m"}
-    return found | {"mean": mean, "noise": noise}
-
-
-def cosines(draw: random.Random) -> dict[str, Any]:
+    in_batch = {"sizes": [2**power for power in powers], "ranks": 4, "repeats": 100}
+    in_batch["mean"] = [[near(0.3 + 0.05 * p - 0.04 * r) for r in ranks] for p in powers]
+    in_batch["noise"] = [[0.03 + 0.008 * p - 0.006 * r for r in ranks] for p in powers]
     gold = [round(draw.uniform(0, 5), 1) for _ in range(300)]
-    width = draw.uniform(0.05, 0.12)
-    cosine = [min(1.0, 0.35 + 0.1 * score + draw.gauss(0, width)) for score in gold]
-    return {"task": "STS-B", "split": "test", "gold": gold, "cosine": cosine}
+    cosine = [min(1.0, 0.35 + 0.1 * score + draw.gauss(0, 0.08)) for score in gold]
+    cosines = {"task": "STS-B", "split": "test", "gold": gold, "cosine": cosine}
+    found = {"alignment": {"STS-B": alignment}, "layers": layers, "tokens": tokens}
+    return found | {"in-batch": in_batch, "cosines": cosines}
 
 
 def wanted(figures: Sequence[PaperFigure], depth: int) -> dict[tuple[str, str], None]:
@@ -150,14 +135,8 @@ def measured(folder: Path, name: str, entry: Mapping[str, Any], depth: int, step
     test = next(record for record in content["records"] if record["task"] == "STS-B")
     content["records"].append(test | {"split": "dev", "value": best["dev"], "aggregation": "all"})
     write_json(path, content)
-    found = {
-        "alignment": geometry(run, draw),
-        "layers": layers(run, draw, depth),
-        "tokens": tokens(draw, depth),
-        "in-batch": in_batch(draw),
-        "cosines": cosines(draw),
-    }
-    write_json(folder / "analyses" / f"{name}.json", {"provenance": {}, "analyses": found})
+    found = {"provenance": {}, "analyses": analyses(run, draw, depth)}
+    write_json(folder / "analyses" / f"{name}.json", found)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Suite folders made up for tests: a plan and scores with chosen values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,17 @@ def write_suite(
     """Write plan.json and scores/ under `folder`.
 
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
-    the test split; the average is added), or `status` and `reason` where it has none; `scores=None`
-    alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`, `trained`, `identity`,
-    `data` and `id` may be given; `records`, more of them (task, split, metric, aggregation and
-    value); `outcome`, more of it; `analyses`, results by name.
+    the test split, or of all STS tasks; the average is added), or `status` and `reason` where it
+    has none; `scores=None` alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`,
+    `trained`, `identity`, `data` and `id` may be given; `records`, more of them (task, split,
+    metric, aggregation and value); `outcome`, more of it; `analyses`, results by name.
     """
     plan = []
     for number, entry in enumerate(entries):
         trained = entry.get("seed") is not None
+        scores, status = entry.get("scores"), entry.get("status", "finished")
+        if isinstance(scores, int | float):
+            scores = dict.fromkeys(STS_TASKS, scores)
         run = {
             "id": entry.get("id", f"run{number:03d}"),
             "method": entry["method"],
@@ -42,13 +45,12 @@ def write_suite(
             "recipe_changes": entry.get("recipe_changes", {}),
         }
         run["trained"] = entry.get("trained", trained)
-        measured = [*(entry.get("scores") or ()), *(x["task"] for x in entry.get("records", ()))]
+        measured = [*(scores or ()), *(x["task"] for x in entry.get("records", ()))]
         others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
         run["tasks"] = entry.get("tasks", ["sts", *others])
         run["identity"] = entry.get("identity", {})
         run = PlannedRun(**run).model_dump(mode="json")
         plan.append(run)
-        scores, status = entry.get("scores"), entry.get("status", "finished")
         if scores is None and status == "finished":
             continue
         scores = dict(scores or {})
@@ -74,10 +76,9 @@ def write_suite(
     return folder
 
 
-def seeds(method: str, rows: Sequence[Mapping[str, float]], **more: Any) -> list[dict[str, Any]]:
-    """One run for each row of scores, with seeds 0, 1, ..."""
-    runs = enumerate(rows)
-    return [{"method": method, "seed": seed, "scores": dict(row), **more} for seed, row in runs]
+def seeds(method: str, rows: Iterable[Any], **more: Any) -> list[dict[str, Any]]:
+    """One run for each entry of scores, with seeds 0, 1, ..."""
+    return [{"method": method, "seed": n, "scores": row, **more} for n, row in enumerate(rows)]
 
 
 def with_plan(suite: SuiteResults, /, **values: Any) -> SuiteResults:
