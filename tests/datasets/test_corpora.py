@@ -29,7 +29,7 @@ def test_lines_are_sentences_and_an_empty_one_is_a_space(name, tmp_path):
     assert corpora.corpus_identity(path) == {"name": "a", "sha256": digest, "rows": 5}
 
 
-WHOLE = gzip.compress(random.Random(1).randbytes(40).hex().encode() + b"\n")
+WHOLE = gzip.compress(random.Random(1).randbytes(40).hex().encode() + b"\n", mtime=0)
 HEADER = "sent0,sent1,hard_neg\n"
 
 
