@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -30,6 +31,7 @@ class PairFile(Model):
     columns: list[NonNegativeInt] = Field(min_length=3, max_length=3)
     separator: str = Field("\t", min_length=1)
     header: bool = False
+    quoted: bool = True  # whether fields may stand in double quotes, as in CSV
 
 
 class Manifest(Model):
@@ -100,18 +102,36 @@ def bad(path: Path, number: int, problem: str) -> UserError:
 
 
 def rows(
-    path: Path, least: int, separator: str = "\t", header: bool = False, even: bool = False
+    path: Path,
+    least: int,
+    separator: str = "\t",
+    header: bool = False,
+    even: bool = False,
+    quoted: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield number, from 1, and the `least` or more fields of each line of a table in UTF-8."""
     width = 0  # of the first line, and of an even table: a separator in a sentence shifts fields
-    for number, line in islice(enumerate(read_lines(path), start=1), header, None):
-        fields = line.split(separator)
+    for number, fields in islice(_fields(path, separator, quoted), header, None):
         width = width or len(fields)
         if len(fields) < least or (even and len(fields) != width):
             kind = "tab-separated fields" if separator == "\t" else f"fields between {separator!r}"
             expected = f"{least} or more" if len(fields) < least else f"{width} as in the first"
             raise bad(path, number, f"{len(fields)} {kind}, expected {expected}")
         yield number, fields
+
+
+def _fields(path: Path, separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    lines = read_lines(path)
+    if not quoted or len(separator) > 1:  # the csv module has separators of one character
+        yield from ((number, line.split(separator)) for number, line in enumerate(lines, start=1))
+        return
+    table = csv.reader((f"{line}\n" for line in lines), delimiter=separator, strict=True)
+    try:
+        for fields in table:
+            yield table.line_num, fields
+    except csv.Error as error:
+        problem = f'{error}; set "quoted": false in manifest.json if quotes are text'
+        raise bad(path, table.line_num, problem) from None
 
 
 class Line(NamedTuple):
@@ -161,7 +181,8 @@ def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, 
         path = data / task.file(part)
         if task.reader == "table":
             *columns, answer = task.columns
-            table = rows(path, max(task.columns) + 1, task.separator, task.header, task.even)
+            form = (task.separator, task.header, task.even, task.quoted)
+            table = rows(path, max(task.columns) + 1, *form)
             for number, row in table:
                 texts = tuple(clean(row[column]) for column in columns)
                 yield part, Line(texts, row[answer].strip(), path, number)

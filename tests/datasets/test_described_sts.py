@@ -99,6 +99,26 @@ def test_a_wrong_description_is_named(change, problem, folder):
         sts.read("sts:german", folder)
 
 
+def test_fields_may_stand_in_quotes(folder):
+    quoted = ['"0.5"\t"ein ""Hund"", alt"\teine\u00a0Katze', '4\t"ein\tHaus"\t"das\nHaus"']
+    put_rows(folder, "german/test/pairs.tsv", [GERMAN_ROWS[0], *quoted])
+    (german,) = sts.read("sts:german", folder).subsets
+    assert german.first == ('ein "Hund", alt', "ein Haus")
+    assert german.second == ("eine Katze", "das Haus")
+    assert german.gold.tolist() == [0.5, 4]
+
+
+def test_quotes_that_are_text_are_told_and_can_be_read(folder):
+    put_rows(folder, "german/test/pairs.tsv", [*GERMAN_ROWS[:2], '4\t"Haus" sagt er\t"'])
+    with pytest.raises(UserError, match=r'line 3: .*set "quoted": false in manifest\.json'):
+        sts.read("sts:german", folder)
+    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
+    content["sts_files"] = {"sts:german": GERMAN | {"quoted": False}}
+    write_json(folder / "manifest.json", content)
+    (german,) = sts.read("sts:german", folder).subsets
+    assert (german.first[1], german.second[1]) == ('"Haus" sagt er', '"')
+
+
 def test_a_separator_in_a_sentence_is_noticed(folder):
     put_rows(folder, "german/test/pairs.tsv", [*GERMAN_ROWS[:2], "4\tein\tHaus\tdas Haus"])
     expected = "line 3: 4 tab-separated fields, expected 3 as in the first"
