@@ -268,10 +268,10 @@ def fit(
         for part, fitted in cohort.train(is_stopped):
             trained[part.place].update(zip(part.heads, fitted, strict=True))
 
-    # Two loops on a thread each are faster than one on two, whose operations are too small to be
-    # divided. The longest begin first, so that none runs alone last.
+    # A loop has one thread, even alone: its operations are too small to be divided. The longest
+    # begin first, so that none runs alone last.
     cohorts.sort(key=lambda cohort: -cohort.size)
-    side_by_side(train, cohorts, 1 if on_gpu else len(cohorts))
+    side_by_side(train, cohorts, 1 if on_gpu else len(cohorts), each=None if on_gpu else 1)
     return [[heads[index] for index in range(len(heads))] for heads in trained]
 
 

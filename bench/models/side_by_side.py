@@ -21,8 +21,9 @@ def side_by_side(
     items: Sequence[Item],
     most: int,
     then: Callable[[Result], object] = lambda result: None,
+    each: int | None = None,
 ) -> None:
-    """Do work on items, several at once, which divide torch's threads among them.
+    """Do work on items, several at once.
 
     Args:
         work: called with an item, and with a function that says whether to stop early, as after an
@@ -31,9 +32,11 @@ def side_by_side(
         items: begun in this order.
         most: items at once.
         then: called with each result in the order of items, in the calling thread.
+        each: torch's threads of an item; by default the items at work divide all of them.
     """
     threads, stopped = torch.get_num_threads(), Event()
     workers, errors = min(most, threads, len(items)), list[BaseException]()
+    each = each or threads // max(1, workers)
 
     def run(item: Item) -> Result:
         if stopped.is_set():  # before the calling thread could cancel this item
@@ -45,12 +48,13 @@ def side_by_side(
             stopped.set()
             raise
 
-    if workers < 2:
-        for item in items:
-            then(run(item))
-        return
     try:
-        with ThreadPoolExecutor(workers, "", torch.set_num_threads, (threads // workers,)) as pool:
+        if workers < 2:
+            torch.set_num_threads(each)
+            for item in items:
+                then(run(item))
+            return
+        with ThreadPoolExecutor(workers, "", torch.set_num_threads, (each,)) as pool:
             try:
                 for done in [pool.submit(run, item) for item in items]:
                     wait([done])
