@@ -17,7 +17,8 @@ _LIBRARIES = ("transformers", "tokenizers", "safetensors", "numpy", "scipy", "sc
 
 
 def _git(*arguments: str) -> str | None:
-    command = ["git", "-C", str(_ROOT), *arguments]
+    # Of a checkout that somebody else owns, too.
+    command = ["git", "-c", f"safe.directory={_ROOT}", "-C", str(_ROOT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -31,12 +32,12 @@ def code() -> dict[str, Any]:
 
     Untracked files count as differences: a method is registered by the presence of its file.
     """
-    status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
-    return {
-        "version": __version__,
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": None if status is None else bool(status),
-    }
+    described: dict[str, Any] = {"version": __version__, "commit": None, "dirty": None}
+    # An installed package may lie within a checkout of another project, which does not track it.
+    if _git("ls-files", "--error-unmatch", "--", __file__) is not None:
+        status = _git("status", "--porcelain", "--untracked-files=normal", "--", "bench", "methods")
+        described |= {"commit": _git("rev-parse", "HEAD"), "dirty": bool(status)}
+    return described
 
 
 def _processor() -> str:
