@@ -12,6 +12,7 @@ from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
+from bench.stages.workflow import renew
 from bench.utils.errors import UserError, errors_of
 from bench.utils.files import slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
@@ -29,8 +30,9 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 RUNS = {run.id: run for run in PLAN.runs}
-# The name or path of each backbone, by its name in tables.
-BACKBONES = {run.backbone: run.reference for run in RUNS.values()}
+renew(PLAN.runs, Path("results", PLAN.suite))
+# The name or path of each backbone, by its name in file names.
+BACKBONES = {slug(run.backbone): run.reference for run in RUNS.values()}
 # Every corpus that a run reads, by its name in file names.
 CORPORA = {
     slug(name): name
@@ -105,13 +107,17 @@ def inputs_of(stage, ids):
     if stage == "analyse":
         corpora |= {run.corpus or config["corpus"] for run in runs}
     names = {f"corpus-{slug(name)}" for name in corpora}
-    names |= {f"backbone-{run.backbone}" for run in runs if run.backbone != "none"}
+    names |= {
+        f"backbone-{slug(run.backbone)}" for run in runs if run.backbone != "none"
+    }
     inputs = [f"{RESULTS}/inputs/{name}.json" for name in ("data", *sorted(names))]
     needed = [need.id for run in runs for need in run.needs.values()]
     before = needed if stage == "train" else runs_of("train", ids)
     # A job trains its own runs in the order of the plan, each after those that it needs.
     trained = [run for run in before if stage != "train" or run not in ids]
-    return inputs + [f"{FOLDERS['train']}/{run}.json" for run in trained]
+    inputs += [f"{FOLDERS['train']}/{run}.json" for run in trained]
+    # Times of a copy are others. What changes a training changes the id of its run.
+    return [ancient(file) for file in inputs] if stage == "train" else inputs
 
 
 def jobs_of(stage):

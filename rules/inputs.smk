@@ -14,8 +14,6 @@ rule data:
         f"{RESULTS}/inputs/data.json",
     log:
         f"{RESULTS}/logs/data.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/data.tsv"
     params:
         name=config["data"],
         files=own_data_sums,
@@ -31,8 +29,6 @@ rule corpus:
         f"{RESULTS}/inputs/corpus-{{corpus}}.json",
     log:
         f"{RESULTS}/logs/corpus-{{corpus}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/corpus-{{corpus}}.tsv"
     params:
         name=corpus_name,
         file=own_corpus_sum,
@@ -48,8 +44,6 @@ rule backbone:
         f"{RESULTS}/inputs/backbone-{{backbone}}.json",
     log:
         f"{RESULTS}/logs/backbone-{{backbone}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/backbone-{{backbone}}.tsv"
     params:
         name=backbone_reference,
         suite=suite_folder,

@@ -38,8 +38,6 @@ rule render:
         ),
     log:
         f"{RESULTS}/logs/render.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/render.tsv"
     params:
         suite=suite_folder,
         figures=subpath(output.figure, parent=True),

@@ -14,8 +14,6 @@ for stage, folder in FOLDERS.items():
                 expand(f"{folder}/{{run}}.json", run=ids),
             log:
                 f"{RESULTS}/logs/{stage}/{ids[0]}.log",
-            benchmark:
-                f"{RESULTS}/benchmarks/{stage}/{ids[0]}.tsv"
             # Jobs of several runs are long: trainings first, in the order of the configuration, so that none is left to
             # the end while other cores are idle.
             priority: PER_JOB > 1 and (2 if stage == "train" else 1) * len(RUNS) - number

@@ -163,9 +163,11 @@ def sha256_text(text: str) -> str:
 
 
 def slug(name: str) -> str:
-    """Turn a name or path into a part of a file name; a long one ends in its hash."""
+    """Turn a name or path into a part of a file name; one that is long, or loses letters, ends in
+    its hash."""
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
-    return text if len(text) <= 120 else f"{text[:100]}-{sha256_text(name)[:10]}"
+    is_whole = name.isascii() and len(text) <= 120
+    return text if is_whole else f"{text[:100]}-{sha256_text(name)[:10]}"
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
