@@ -58,6 +58,10 @@ class CARDS(Contrastive):
             "cards[switch=0] can run"
         )
 
+    @classmethod
+    def needs_dropout(cls, hyper: Hyper) -> bool:
+        return hyper.switch == 0
+
     def prepare(self, context: Context) -> None:
         self._context = context
         if self.hyper.neighbours == 0:

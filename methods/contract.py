@@ -260,6 +260,11 @@ class Method(nn.Module):
         """Return what it needs of the training corpus: "documents", "triples" or None."""
         return None
 
+    @classmethod
+    def needs_dropout(cls, hyper: Any) -> bool:
+        """Return whether the views of a sentence would be equal without dropout."""
+        return False
+
     def prepare(self, context: Context) -> None:
         """Set up before training, or raise `Refusal`; modules and buffers made here are trained."""
 

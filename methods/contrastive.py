@@ -135,6 +135,10 @@ class Contrastive(Method):
         return None
 
     @classmethod
+    def needs_dropout(cls, hyper: Any) -> bool:
+        return cls.fixed_positive(hyper) is None
+
+    @classmethod
     def in_parts(cls, hyper: Any) -> str | None:
         """Return the setting with which parts of a batch contrast alone; nothing can be added."""
         return None

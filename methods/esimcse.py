@@ -48,6 +48,10 @@ class ESimCSE(Queued):
     def __init__(self, hyper: Hyper, shape: Shape) -> None:
         super().__init__(hyper, shape, hyper.queue)
 
+    @classmethod
+    def needs_dropout(cls, hyper: Hyper) -> bool:
+        return hyper.rate == 0
+
     def prepare(self, context: Context) -> None:
         self.momentum: Any = None
         if self.hyper.queue:

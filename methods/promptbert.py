@@ -206,6 +206,10 @@ class PromptBERT(Contrastive):
         "roberta-large": _silent,
     }
 
+    @classmethod
+    def needs_dropout(cls, hyper: Hyper) -> bool:
+        return hyper.template == hyper.template_2
+
     def prepare(self, context: Context) -> None:
         self.prompts = [Prompt.read(text, context.tokenizer) for text in self.hyper.templates]
 

@@ -118,7 +118,7 @@ def evaluate(
             "MODEL",
         ),
     ],
-    out: Annotated[Path, opt("FILE.json for the records; a folder for several models.", "PATH")],
+    out: Annotated[Path, opt("FILE.json for the records of one model, or a folder.", "PATH")],
     pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
     prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
     normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
@@ -135,12 +135,13 @@ def evaluate(
 
     common = Model("", pooler, prompt, normalize)
     models = [Model.read(word, common) for word in model]
-    if len(models) == 1:  # score_models checks each of several
+    is_file = out.suffix == ".json" and len(models) == 1
+    if is_file:  # score_models checks each of several
         models[0].check()
     folder = paths.data_folder(data)  # after the check, since it may download
     task_names = read_tasks(tasks)
     with lease() as device:
-        if len(models) == 1:
+        if is_file:
             read = scoring.read_tasks(task_names, folder)
             records = jobs.evaluate(models[0], read, mode, folder, out, device)
             print(score_tables({models[0].label: records}))

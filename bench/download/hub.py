@@ -26,10 +26,12 @@ BACKBONE_FILES = [
     *("model.safetensors", "model-*.safetensors", "model.safetensors.index.json"),
     *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
     *("[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json"),
-    "[0-9]*_*/sentence_bert_config.json",
+    *("[0-9]*_*/sentence_bert_config.json", "[0-9]*_*/adapter_config.json"),
+    "adapter_config.json",  # is refused
 ]
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
+UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
 _LASTING = {
     "OfflineModeIsEnabled": "it is not in the cache and HF_HUB_OFFLINE is set; unset it",
@@ -93,10 +95,15 @@ def _status(error: BaseException) -> int:
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Whether another attempt may succeed: a server error or a broken connection."""
+    """Whether another attempt may succeed: a server error, too many requests, or a broken
+    connection."""
     from httpx2 import TransportError
 
-    return _status(error) >= 500 or isinstance(_cause(error), TransportError)
+    cause, status = _cause(error), _status(error)
+    if type(cause).__name__ in _LASTING or UNTRUSTED in str(cause):
+        return False
+    broken = (TransportError, ConnectionError, TimeoutError)
+    return status == 429 or status >= 500 or isinstance(cause, broken)
 
 
 retrying = retry(
@@ -122,6 +129,8 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         if _is_transient(error):
             reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
             kind = TransientError
+        elif UNTRUSTED in str(cause):
+            reason = "its certificate is not trusted; set SSL_CERT_FILE to one of your institute"
         elif "Consistency check failed" in str(cause):
             reason = "the download has another size than announced; fetch it again"
         elif status and not reason:

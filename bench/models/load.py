@@ -31,11 +31,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from bench.download.hub import fetch_backbone
+from bench.download.hub import fetch_backbone, retrying
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.packed_forward import POOLER_NAMES, check_pooler
 from bench.models.transformer import (
+    QUESTIONS,
     check_folder,
     library_errors,
     load_backbone,
@@ -48,9 +49,9 @@ from bench.registry.backbones import (
     UnknownBackbone,
     backbone,
     encoder_folder,
-    files_sum,
+    encoder_sum,
     folder_kind,
-    refuse_own_code,
+    refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.utils.errors import UserError, did_you_mean
@@ -60,7 +61,7 @@ from methods.base import Mapped, in_chunks
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
 MODES = {"mean": "avg", "cls": "cls_before_pooler"}  # the library's modes, and ours
-READ = (".json", ".safetensors", ".txt", ".model")  # ends of names: files that decide the vectors
+LONG = 50  # repetitions of two sentences that more than fill most models
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
 
@@ -181,11 +182,12 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]
-        refuse_own_code(module)
+        refuse_unread(module)
         refuse_pickled(module)
         config = module / "config.json"
-        # The library would take tanh for an activation that is not torch's.
-        activation = read_json(config).get("activation_function") if config.is_file() else None
+        # The library would take tanh for a Dense layer's activation that is not torch's.
+        has_activation = config.is_file() and not entry["type"].endswith(".Transformer")
+        activation = read_json(config).get("activation_function") if has_activation else None
         for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
             if name and not name.startswith(package):
                 raise UserError(
@@ -219,7 +221,7 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
 
     # Here, because importing it takes seconds.
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+    from sentence_transformers.sentence_transformer.modules import Normalize
 
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     # A folder may name code of the hub for its attention, and a shorter type.
@@ -235,31 +237,37 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         library.pop(-1)
     library.eval()
 
-    # Our forward pass, where the modules are a transformer's last states and one of our poolers.
-    first: Any = library[0]
-    pooling: Any = library[-1]
-    if model is not None and not text and len(library) == 2 and isinstance(pooling, Pooling):
-        plain = {"method": "forward", "method_output_name": "last_hidden_state"}
-        is_plain = first.modality_config.get("text") == plain and not first.processing_kwargs
-        pooler = MODES.get(pooling.pooling_mode)
-        if is_plain and pooler:
-            return TransformerEncoder(model.to(device), first.tokenizer, pooler)
-    return ModularEncoder(folder, text, library.to(device))
+    modular = ModularEncoder(folder, text, library.to(device))
+    if model is not None and not library.tokenizer("")["input_ids"]:
+        modular.blank = library.tokenizer.eos_token or library.tokenizer.pad_token
+    pooler = MODES.get(getattr(library[-1], "pooling_mode", ""))
+    if model is not None and pooler:
+        # Our forward pass is faster. Whether it is what the folder describes, vectors tell.
+        ours = TransformerEncoder(model.to(device), library.tokenizer, pooler)
+        texts = [*QUESTIONS, " ".join(QUESTIONS) * LONG]
+        expected, found = modular.encode(texts), ours.encode(texts)
+        if expected.shape == found.shape and np.allclose(
+            found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
+        ):
+            return ours
+    return modular
 
 
 class ModularEncoder:
     """The modules of a folder, run by sentence-transformers."""
 
     kind = "sentence-transformers"
+    blank = ""  # what is encoded in place of a blank sentence, as `token_ids` does
 
     def __init__(self, folder: Path, prompt: str, library: Any) -> None:
         self._prompt, self._library = prompt, library
-        described = f"{files_sum(folder, READ)}\n{prompt}"
+        described = f"{encoder_sum(folder)}\n{prompt}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         options = {"prompt": self._prompt, "show_progress_bar": False}
-        vectors = self._library.encode(list(sentences), **options)
+        texts = [sentence or self.blank for sentence in sentences]
+        vectors = self._library.encode(texts, **options)
         return np.asarray(vectors, dtype=np.float32)
 
 
@@ -422,13 +430,14 @@ class FunctionEncoder:
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         try:
-            output = self.function(list(sentences))
+            output = retrying(self.function)(list(sentences))
             if hasattr(output, "detach"):
                 output = output.detach().float().cpu()
             vectors = np.asarray(output, dtype=np.float32)
         except FAILURES as error:
             reason = describe_error(error)
+            blank = ", and some texts are blank, as in SentEval's files" if "" in sentences else ""
             raise UserError(
-                f"'{self.name}' failed on {len(sentences)} texts ({reason}); fix it"
+                f"'{self.name}' failed on {len(sentences)} texts ({reason}){blank}; fix it"
             ) from error
         return vectors

@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 import transformers
 from safetensors import safe_open
+from tokenizers import Tokenizer
 
-from bench.models.packed_forward import Batch, forward, is_packed
-from bench.registry.backbones import refuse_own_code
+from bench.models.packed_forward import Batch, forward
+from bench.registry.backbones import DROPOUTS, refuse_unread
 from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import read_json
 
@@ -26,14 +27,8 @@ VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
 )  # fmt: skip
 
-# Names of rates of dropout in configurations: BERT and most encoders; DistilBERT, ModernBERT and
-# decoders; T5; GPT-2.
-DROPOUTS = (
-    "hidden_dropout_prob", "attention_probs_dropout_prob",
-    "dropout", "attention_dropout", "hidden_dropout", "embedding_dropout", "mlp_dropout",
-    "dropout_rate",
-    "resid_pdrop", "embd_pdrop", "attn_pdrop",
-)  # fmt: skip
+# Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
+QUESTIONS = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
@@ -46,7 +41,7 @@ def _weights(folder: Path) -> list[str]:
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder without a configuration, safetensors weights or a tokenizer."""
-    refuse_own_code(folder)
+    refuse_unread(folder)
     refuse_pickled(folder)
     for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
         if not any((folder / name).is_file() for name in names):
@@ -67,13 +62,17 @@ def refuse_pickled(folder: Path) -> None:
 
 
 def load_backbone(
-    folder: Path, *, dropout: float | None = None, pooling_layer: bool = False
+    folder: Path,
+    *,
+    dropout: float | None = None,
+    pooling_layer: bool = False,
+    first_token: bool = False,
 ) -> tuple[Any, Any]:
     """Load a transformer and its fast tokenizer from a local folder, in float32.
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
-    the model's own pooler (dense + tanh) is loaded, too. What would give silently wrong vectors is
-    an error.
+    the model's own pooler (dense + tanh) is loaded, too. `first_token` says that its state will be
+    a sentence's vector. What would give silently wrong vectors is an error.
     """
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -113,8 +112,7 @@ def load_backbone(
             "choose cls_before_pooler or avg"
         )
     _check_fit(folder, model, tokenizer, loading)
-    if not is_packed(model):  # whose layers see no padding
-        _check_padding(folder, model, tokenizer)
+    _ask(folder, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -172,22 +170,39 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
 
 
 @torch.no_grad()
-def _check_padding(folder: Path, model: Any, tokenizer: Any) -> None:
-    """Reject a model that cannot be run, or whose states depend on padding, and so on the other
-    sentences of a batch."""
+def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
+    """Encode two sentences, and refuse a model that does not answer as an encoder should: its token
+    ids are those of tokenizer.json, a sentence's states do not depend on the rest of its batch, and
+    the first token, where it is the vector, is the tokenizer's CLS and has seen the last token."""
     subject = f"the {model.config.model_type} in {folder}"
-    short, long = tokenizer(["one two three", "one two three " * 4])["input_ids"]
+    short, long = tokenizer(list(QUESTIONS))["input_ids"]
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        plain = Tokenizer.from_file(str(file))
+        plain.no_truncation()
+        plain.no_padding()
+        if [plain.encode(text).ids for text in QUESTIONS] != [short, long]:
+            raise UserError(
+                f"{folder} has a tokenizer.json with other token ids than those of the class that "
+                "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
+                "PreTrainedTokenizerFast there"
+            )
+    other_end = [*short[:-1], short[0]]
     # It may not support these lengths, or be no encoder of text.
     with library_errors(f"{subject} cannot be run", "choose another model"):
-        alone, padded = (
+        alone, padded, changed = (
             forward(model, Batch.of(rows, tokenizer.pad_token_id))[-1][0, : len(short)]
-            for rows in ([short], [short, long])
+            for rows in ([short], [short, long], [other_end])
         )
-    # Rounding moves them by 1e-6.
-    if (alone - padded).abs().max() > 1e-3 * alone.abs().max():
+    moved = [(alone - states).abs().amax(1) / alone.abs().max() for states in (padded, changed)]
+    if moved[0].max() > 1e-3:  # rounding moves them by 1e-6
         raise UserError(
             f"{subject} has vectors that depend on padding, and so on the other sentences of a "
             "batch; choose another model"
+        )
+    if first_token and (short[0] != tokenizer.cls_token_id or moved[1][0] < 1e-5):
+        raise UserError(
+            f"the first token of {subject} sees no other token, or is not [CLS]; choose pooler avg"
         )
 
 
@@ -215,6 +230,16 @@ def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
                 if match:
                     tensors[match[1]] = weights.get_tensor(name)
     return tensors
+
+
+def token_ids(tokenizer: Any, sentences: Sequence[str], longest: int) -> list[list[int]]:
+    """Token ids of sentences, cut on the right to `longest`, special tokens included. Truncation
+    and padding set in the tokenizer's file are ignored."""
+    options = {"truncation": True, "max_length": longest, "padding": False}
+    rows = tokenizer(list(sentences), **options)["input_ids"]
+    # A blank sentence has no tokens where the tokenizer adds no special ones, as of decoders.
+    end = tokenizer.eos_token_id
+    return [row or [tokenizer.pad_token_id if end is None else end] for row in rows]
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

@@ -18,6 +18,11 @@ from methods.base import Shape
 TOY_VERSION = 3
 # The shipped toy backbones; `make toy-backbones` rebuilds them and their checksums.
 TOY_FOLDER = world.BACKBONES
+# The sum of the files of wiki-minilm, and what results/wiki-mini calls it: the start of the sum of
+# its weights.
+RECORDED = {
+    "5948e3d2ab33285faf50be622d0d98cd5aef685833ae629bd52e5d753d15bba9": "6789cc6984be0ddd",
+}
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,19 @@ class Backbone:
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
     # Of a table in a zip archive of the hub: archive, and name of the file in it.
     packed: tuple[str, str] = ("", "")
+    dropout: bool = True  # whether its configuration has any
 
     @property
     def reference(self) -> str:
         """The name to load this backbone with: its path if it was given by path, else its name."""
         by_path = self.source == "folder" and self.name not in local_models()
         return self.location if by_path else self.name
+
+    @property
+    def local(self) -> Path | None:
+        """The folder of a transformer that needs no download."""
+        is_local = self.kind == "transformer" and self.source != "hub"
+        return self.folder() if is_local else None
 
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed."""
@@ -146,27 +158,39 @@ def backbone(name: str) -> Backbone:
     raise UnknownBackbone(f"unknown backbone '{name}'{hint}")
 
 
+# Names of rates of dropout in configurations: BERT and most encoders; DistilBERT, ModernBERT and
+# decoders; T5; GPT-2.
+DROPOUTS = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob",
+    "dropout", "attention_dropout", "hidden_dropout", "embedding_dropout", "mlp_dropout",
+    "dropout_rate",
+    "resid_pdrop", "embd_pdrop", "attn_pdrop",
+)  # fmt: skip
 # Names of the hidden size and of the number of layers in config.json: of most models, DistilBERT,
 # GPT-2 and T5.
 _WIDTHS = ("hidden_size", "dim", "n_embd", "d_model")
 _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
-def refuse_own_code(folder: Path) -> None:
-    """Raise `UserError` if a folder names code for its model or tokenizer, which is never run: the
-    library's model of that type may give other vectors."""
+def refuse_unread(folder: Path) -> None:
+    """Raise `UserError` if a folder names code for its model or tokenizer, which is never run, or
+    holds an adapter, which is not read: without them the vectors would be others."""
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         if path.is_file() and read_json(path).get("auto_map"):
             raise UserError(
                 f"{path} names code of the model's own (auto_map), which is not run; "
                 "choose a model without code"
             )
+    if (folder / ADAPTER).is_file():
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}), which is not read; merge it into the weights "
+            "with peft's merge_and_unload, and save the model"
+        )
 
 
-@cache
 def _folder_backbone(folder: Path) -> Backbone:
     config: dict[str, Any] = read_json(folder / "config.json")
-    refuse_own_code(folder)
+    refuse_unread(folder)
     widths = [config[name] for name in _WIDTHS if name in config]
     depths = [config[name] for name in _DEPTHS if name in config]
     weights = sorted(folder.glob("*.safetensors"))
@@ -176,8 +200,17 @@ def _folder_backbone(folder: Path) -> Backbone:
             "weights to safetensors first"
         )
     shape = Shape(widths[0], depths[0], _is_cased(folder))
-    fingerprint = "-".join(sha256_file(path)[:16] for path in weights)
-    return Backbone(folder.resolve().name, "folder", str(folder), shape, fingerprint)
+    described = encoder_sum(folder)
+    fingerprint = RECORDED.get(described, described)
+    rates = [config[name] for name in DROPOUTS if name in config]
+    return Backbone(
+        folder.resolve().name,
+        "folder",
+        str(folder),
+        shape,
+        fingerprint,
+        dropout=any(rates) or not rates,
+    )
 
 
 def _is_cased(folder: Path) -> bool:
@@ -199,15 +232,20 @@ def _table_backbone(path: Path) -> Backbone:
     return Backbone(path.resolve().stem, "folder", str(path), shape, fingerprint, "words")
 
 
+# Ends of the names of files that decide the vectors of a model.
+READ = (".json", ".safetensors", ".txt", ".model")
+
 # What a folder is, by the file that says so: an encoder that `bench.models.load.save_encoder`
 # wrote, modules of sentence-transformers, or a transformer.
 KINDS = SAVED, MODULES, TRANSFORMER = "encoder.json", "modules.json", "config.json"
+ADAPTER = "adapter_config.json"  # beside the weights of a model, or alone
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
 BACKBONE = "backbone"  # in place of a name: the initial weights of a run's own backbone
 
 
 def folder_kind(folder: Path) -> str:
     """Return the kind of a folder, of `KINDS`; `UserError` if it is none of them."""
+    refuse_unread(folder)
     for kind in KINDS:
         if (folder / kind).is_file():
             return kind
@@ -242,23 +280,36 @@ def encoder_folder(name: str) -> Path | None:
     return None if known.source == "hub" else known.folder()
 
 
+def vocabulary(folder: Path | None) -> Any:
+    """Return the tokens of a folder's tokenizer.json with their ids; None without that file."""
+    file = folder / "tokenizer.json" if folder else None
+    return read_json(file)["model"].get("vocab") if file and file.is_file() else None
+
+
 def fingerprint(name: str) -> str:
     """Return what identifies an encoder: the sum of its folder's files, else its name."""
     folder = encoder_folder(name)
-    return name if folder is None else f"sha256-{files_sum(folder)}"
+    return name if folder is None else f"sha256-{encoder_sum(folder)}"
 
 
-def files_sum(folder: Path, endings: tuple[str, ...] = ("",)) -> str:
-    """Return a SHA-256 over the names and checksums of a file or a folder's files without hidden
-    ones, of those with some `endings`."""
-    sums = []
-    for path in sorted((folder, *folder.rglob("*"))):
+def encoder_sum(folder: Path) -> str:
+    """Return a SHA-256 over the names and checksums of `encoder_files`."""
+    return sha256_text(
+        "\n".join(f"{digest}  {name}" for name, digest in encoder_files(folder).items())
+    )
+
+
+def encoder_files(folder: Path) -> dict[str, str]:
+    """Return the checksums of the files that decide a model's vectors, by name: weights,
+    configuration, tokenizer, modules, prompts, adapter."""
+    sums = {}
+    for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         is_hidden = any(part.startswith(".") for part in name.parts)
-        if path.is_file() and not is_hidden and path.name.endswith(endings):
+        if path.is_file() and not is_hidden and path.suffix in READ:
             state = path.stat()
-            sums.append(f"{_file_sum(path, state.st_size, state.st_mtime_ns)}  {name}")
-    return sha256_text("\n".join(sums))
+            sums[name.as_posix()] = _file_sum(path, state.st_size, state.st_mtime_ns)
+    return sums
 
 
 @cache

@@ -12,7 +12,7 @@ from bench.datasets import corpora
 from bench.datasets.manifest import listed_task, manifest
 from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
 from bench.download.hub import probing_file
-from bench.registry.backbones import TOY_FOLDER, backbone
+from bench.registry.backbones import TOY_FOLDER, backbone, encoder_files
 from bench.runs import STAGES
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_file, sha256_text, slug, write_text
@@ -107,7 +107,8 @@ def describe_input(
     used = backbone(name)
     if used.source == "toy":
         world.check(TOY_FOLDER, f"{name}/")
-    is_table = used.kind == "words"
-    weights = [used.table()] if is_table else sorted(used.folder().glob("*.safetensors"))
-    sums = {path.name: sha256_file(path) for path in weights}
-    return {"kind": kind, "name": name, "weights": sums}
+    if used.kind == "words":
+        files = {used.table().name: sha256_file(used.table())}
+    else:
+        files = encoder_files(used.folder())
+    return {"kind": kind, "name": name, "files": files}

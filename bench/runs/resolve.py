@@ -21,7 +21,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bench.registry.backbones import BACKBONE_KINDS, NO_BACKBONE, Backbone, backbone
+from bench.registry.backbones import (
+    BACKBONE,
+    BACKBONE_KINDS,
+    NO_BACKBONE,
+    Backbone,
+    backbone,
+    encoder_folder,
+    vocabulary,
+)
 from bench.registry.methods import (
     FAILURES,
     BrokenMethod,
@@ -95,9 +103,14 @@ def resolve(
             for values in (defaults, given):
                 named |= _needed_runs(cls, values, text, host, chosen, resolve_alike)
             part = _build_part(cls, defaults, given, shape, is_host=not parts)
-            _check_encoders(text, part.clamped, named)
+            _check_encoders(text, part.clamped, named, chosen)
             parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
+        if final.dropout is None and not chosen.dropout and host.needs_dropout(parts[0].clamped):
+            raise Refusal(
+                f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; set "
+                "dropout=0.1"
+            )
         skips = [part.cls.skip(part.clamped, shape) for part in parts]
 
     # A recipe field of the text is spelled if it changes what the suite makes of the method.
@@ -451,16 +464,26 @@ def _needed_runs(
     return runs
 
 
-def _check_encoders(text: str, hyper: Any, named: Mapping[str, Run]) -> None:
+def _check_encoders(text: str, hyper: Any, named: Mapping[str, Run], chosen: Backbone) -> None:
     """Refuse a run whose encoder is not what the hyper-parameter needs that names it."""
     for key in hyper.marked("model"):
-        run, subject = named.get(getattr(hyper, key)), f"'{key}' in '{text}'"
+        value = getattr(hyper, key)
+        run, subject = named.get(value), f"'{key}' in '{text}'"
         if run and key in hyper.marked("language"):
             raise UserError(
                 f"{subject} needs a masked language model, and '{run.method}' keeps no head of "
                 "one; name a folder or a model of the hub"
             )
         pooler = hyper.marked("pooler").get(key)
+        reads_tokens = pooler is not None or key in hyper.marked("language")
+        if reads_tokens and value not in (None, BACKBONE):
+            folder = run.pretrained.local if run else encoder_folder(value)
+            words, own = vocabulary(folder), vocabulary(chosen.local)
+            if words and own and words != own:
+                raise UserError(
+                    f"{subject} has another vocabulary than '{chosen.name}', whose tokens it would "
+                    "read; name another"
+                )
         if not run or pooler is None:
             continue
         needed, kept = getattr(hyper, pooler, pooler), run.transformer_pooler

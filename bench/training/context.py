@@ -26,6 +26,7 @@ from bench.models.transformer import (
     load_tokenizer,
     longest_input,
     stored_pooler,
+    token_ids,
     without_pooler,
 )
 from bench.registry.backbones import BACKBONE, NO_BACKBONE
@@ -149,8 +150,7 @@ class RunContext:
     def tokenize(self, sentences: Sequence[str], max_length: int | None = None) -> Tokens:
         """Return token ids with special tokens, at most the backbone's longest input."""
         longest = longest_input(self.backbone, self.tokenizer)
-        limits = {"truncation": True, "max_length": min(max_length or longest, longest)}
-        return self.tokenizer(list(sentences), **limits)["input_ids"]
+        return token_ids(self.tokenizer, sentences, min(max_length or longest, longest))
 
     @cached_property
     def _tokens(self) -> Tokens:
@@ -165,7 +165,11 @@ class RunContext:
             return None, None
         if backbone.kind == "words":
             return load_words(backbone.table(), backbone.name, backbone.shape.width), None
-        model, tokenizer = load_backbone(backbone.folder(), dropout=recipe.dropout)
+        model, tokenizer = load_backbone(
+            backbone.folder(),
+            dropout=recipe.dropout,
+            first_token=self.run.evaluation_pooler in FIRST_ONLY,
+        )
         model = model.to(self.device)
         return first_layers(model, recipe.layers) if recipe.layers else model, tokenizer
 

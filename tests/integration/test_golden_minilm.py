@@ -61,6 +61,17 @@ def test_published_scores(encoder):
     assert {row["task"]: round(row["value"], 2) for row in records} == PUBLISHED
 
 
+def test_a_base_model_has_its_published_scores():
+    """all-mpnet-base-v2 by its folder of sentence-transformers: mean of 384 word pieces."""
+    folder = Path(os.environ.get("BENCH_MODELS") or "none") / "all-mpnet-base-v2"
+    if not folder.is_dir():
+        pytest.skip("BENCH_MODELS holds no all-mpnet-base-v2")
+    tasks = [sts.read(task, Path(os.environ["BENCH_DATA"])) for task in ("STS-B", "STS16")]
+    records = score_tasks(load_encoder(folder), tasks)
+    found = {row["task"]: round(row["value"], 2) for row in records if row["aggregation"] == "all"}
+    assert found == {"STS-B": 83.42, "STS16": 80.03}
+
+
 def test_transfer_as_the_original_gives_it(encoder, tmp_path):
     """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from bench.training.context import RunContext
-from methods.base import Refusal, Step
+from bench.utils.errors import UserError
+from methods.base import Step
 from methods.declutr import masked_pieces
 from tests.methods.cases import difference, gradients
 from tests.methods.outside import BERT, ROBERTA, Runs, run_of, step
@@ -121,8 +122,8 @@ def test_its_generators_dropout_does_not_shift_the_backbones(runs):
 
 def test_a_generator_of_another_vocabulary_is_refused(runs, tiny_bert, tiny_roberta):
     other = tiny_bert if "roberta" in str(runs.backbone) else tiny_roberta
-    with pytest.raises(Refusal, match="has another vocabulary than the backbone"):
-        runs.start(f"diffcse[generator={other}]")
+    with pytest.raises(UserError, match="has another vocabulary than"):  # before anything runs
+        runs.resolve(f"diffcse[generator={other}]")
 
 
 def test_switched_off_it_is_simcse_bit_for_bit(train_tiny):

@@ -134,7 +134,7 @@ def test_a_table_is_scored(tiny_data, tmp_path):
     encoder = AverageOfWords(*read_vectors(table), stop_words=False)
     assert scores["provenance"]["encoder"] == encoder.identity
     described = paths.describe_input("backbone", str(table), tmp_path)
-    assert list(described["weights"]) == ["vectors.txt"]
+    assert list(described["files"]) == ["vectors.txt"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,6 +113,36 @@ def test_a_function_has_no_pooler_and_no_prompt(mine):
             Model(f"{mine}:letters", **options).load("cpu")
     vectors = Model(f"{mine}:letters", normalize=True).load("cpu").encode(["a sea", "bread"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+
+
+class Answer(Exception):
+    """An error of an HTTP library."""
+
+    def __init__(self, status):
+        self.response = SimpleNamespace(status_code=status)
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [(ConnectionError("reset"), 3), (Answer(429), 3), (Answer(400), 1), (ValueError("bad"), 1)],
+)
+def test_a_call_that_may_succeed_later_is_repeated(error, calls, monkeypatch):
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+    seen = []
+
+    def encode(texts):
+        seen.append(texts)
+        if len(seen) < 3:
+            raise error
+        return np.ones((len(texts), 2))
+
+    encoder = FunctionEncoder(encode, "m:encode")
+    if calls == 3:
+        assert encoder.encode(["a"]).shape == (1, 2)
+    else:
+        with pytest.raises(UserError, match="some texts are blank, as in SentEval's files"):
+            encoder.encode(["a", ""])
+    assert len(seen) == calls
 
 
 def test_the_identity_of_a_function_is_its_attribute():

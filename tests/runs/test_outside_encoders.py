@@ -10,7 +10,7 @@ import pytest
 from bench.comparison.against_baseline import against, find
 from bench.comparison.reproduction import leaderboard
 from bench.models.load import load_encoder, save_encoder
-from bench.registry.backbones import files_sum, fingerprint
+from bench.registry.backbones import encoder_sum, fingerprint
 from bench.report.tables import shown_leaderboard
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
@@ -77,7 +77,7 @@ def test_changed_files_are_another_run(model):
     os.utime(model / "config.json", (1, 1))
     (model / ".hidden").write_text("of an editor")
     assert published(model).id == before
-    for name in ("config.json", "README.md"):
+    for name in ("config.json", "tokenizer.json"):
         with open(model / name, "a", encoding="utf-8") as file:
             file.write(" ")
         assert published(model).id != before
@@ -88,7 +88,7 @@ def test_changed_files_are_another_run(model):
 def test_names_of_the_hub_identify_themselves(model, monkeypatch):
     assert fingerprint("a/b@main") == "a/b@main"
     monkeypatch.setenv("BENCH_MODELS", str(model.parent))
-    assert fingerprint("mine") == fingerprint(str(model)) == f"sha256-{files_sum(model)}"
+    assert fingerprint("mine") == fingerprint(str(model)) == f"sha256-{encoder_sum(model)}"
 
 
 def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):

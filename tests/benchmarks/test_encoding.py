@@ -1,0 +1,51 @@
+"""What encoding costs beside sentence-transformers, with the same model in the same run.
+
+BERT runs on packed states, several batches at once. MPNet runs its own forward pass.
+"""
+
+import time
+
+import pytest
+
+from bench.datasets.corpora import read_sentences
+from bench.models.load import load_encoder
+from bench.world import data_folder
+
+
+@pytest.fixture(params=["bert", "mpnet"])
+def folder(request, tmp_path):
+    """A random model of 6 layers and width 384 with mean pooling, as sentence-transformers saves
+    it."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    from bench.registry.backbones import TOY_FOLDER
+
+    tokenizer = AutoTokenizer.from_pretrained(TOY_FOLDER / "toy-bert")
+    shape = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12}
+    config = AutoConfig.for_model(
+        request.param, **shape, intermediate_size=1536, vocab_size=len(tokenizer), pad_token_id=0
+    )
+    torch.manual_seed(0)
+    AutoModel.from_config(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    modules = [Transformer(str(tmp_path / "model")), Pooling(384, pooling_mode="mean")]
+    SentenceTransformer(modules=modules).save(str(tmp_path / "modules"))
+    return tmp_path / "modules"
+
+
+def test_encoding_is_no_slower_than_sentence_transformers(folder, request):
+    from sentence_transformers import SentenceTransformer
+
+    library, ours = SentenceTransformer(str(folder), device="cpu"), load_encoder(folder)
+    sentences = list(dict.fromkeys(read_sentences(data_folder() / "world.txt", limit=900)))[:600]
+    seconds = {library: [], ours: []}
+    for encoder in [library, ours] * 4:
+        started = time.perf_counter()
+        encoder.encode(sentences)
+        seconds[encoder].append(time.perf_counter() - started)
+    ratio = min(seconds[library]) / min(seconds[ours])
+    print(f"\n{request.node.name}: sentence-transformers takes {ratio:.2f} times as long")
+    assert ratio > 1

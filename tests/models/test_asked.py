@@ -1,0 +1,152 @@
+"""A model is asked when it is loaded: what would give silently other vectors is refused or read.
+
+Mutations caught: no comparison of token ids, of a batch of one, of the first state; an adapter that
+is left out; a setting of sentence-transformers that our forward pass does not know.
+"""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from bench.models.load import ModularEncoder, load_encoder
+from bench.registry.backbones import backbone
+from tests.methods.outside import run_of
+from tests.models.folders import change, refused
+
+
+@pytest.fixture
+def folder(tiny_bert, tmp_path):
+    return shutil.copytree(tiny_bert, tmp_path / "mine")
+
+
+def edit(path, **values):
+    content = json.loads(path.read_text())
+    for key, value in values.items():
+        content[key] = value if content.get(key) is None else content[key] | value
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("named", ["BertTokenizer", "ElectraTokenizer"])
+@pytest.mark.parametrize(
+    "change_file",
+    [
+        lambda file: edit(file, normalizer={"lowercase": False}),
+        lambda file: file.write_text(
+            file.read_text().replace('"BertPreTokenizer"', '"WhitespaceSplit"')
+        ),
+        lambda file: file.write_text(
+            json.dumps(json.loads(file.read_text()) | {"post_processor": None})
+        ),
+    ],
+    ids=["case", "pre-tokenizer", "template"],
+)
+def test_token_ids_are_those_of_the_file(folder, named, change_file):
+    """Libraries rebuild the tokenizer of a class that tokenizer_config.json names."""
+    change(folder / "tokenizer_config.json", tokenizer_class=named)
+    load_encoder(folder, pooler="avg")
+    change_file(folder / "tokenizer.json")
+    refused(lambda: load_encoder(folder, pooler="avg"), "other token ids", str(folder))
+    change(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    load_encoder(folder, pooler="avg")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_adapter_is_refused(folder, alone):
+    (folder / "adapter_config.json").write_text("{}")
+    if alone:
+        (folder / "config.json").unlink()
+    refused(lambda: load_encoder(folder, pooler="avg"), "an adapter", "merge_and_unload")
+
+
+def test_the_first_token_has_to_be_the_tokenizers_cls(folder):
+    change(folder / "tokenizer_config.json", cls_token="[SEP]")
+    refused(lambda: load_encoder(folder, pooler="cls_before_pooler"), "is not [CLS]", "avg")
+    load_encoder(folder, pooler="avg")
+
+
+@pytest.fixture
+def modules(folder):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    def make(**options):
+        pooling = options.pop("pooling_mode", "mean")
+        transformer = Transformer(str(folder))
+        library = SentenceTransformer(
+            modules=[transformer, Pooling(32, pooling_mode=pooling)], **options
+        )
+        library.save(str(folder.parent / "modules"))
+        return folder.parent / "modules"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("options", "ours"),
+    [({}, True), ({"truncate_dim": 16}, False), ({"pooling_mode": "lasttoken"}, False)],
+)
+def test_settings_of_a_folder_are_those_of_the_library(modules, options, ours):
+    from sentence_transformers import SentenceTransformer
+
+    made = modules(**options)
+    encoder = load_encoder(made)
+    sentences = ["The old DOG sleeps", "a bird", "two birds see a cat " * 20]
+    expected = SentenceTransformer(str(made)).encode(sentences)
+    assert isinstance(encoder, ModularEncoder) != ours
+    np.testing.assert_allclose(encoder.encode(sentences), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("file", "values"),
+    [
+        ("config.json", {"num_attention_heads": 8}),
+        ("config.json", {"hidden_act": "relu"}),
+        ("tokenizer.json", {"truncation": None, "version": "1.1"}),
+        ("tokenizer_config.json", {"model_max_length": 32}),
+    ],
+)
+def test_a_backbone_is_identified_by_all_that_decides_its_vectors(folder, file, values):
+    before = backbone(str(folder)).fingerprint
+    (folder / "README.md").write_text("changed")
+    assert backbone(str(folder)).fingerprint == before
+    change(folder / file, **values)
+    assert backbone(str(folder)).fingerprint != before
+
+
+def test_a_blank_sentence_without_special_tokens_is_the_end_of_text(folder):
+    content = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(content | {"post_processor": None}))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "[SEP]"}
+    change(folder / "tokenizer_config.json", **settings)
+    encoder = load_encoder(folder, pooler="avg")
+    blank, end, text = encoder.encode(["", "[SEP]", "a cat"])
+    np.testing.assert_array_equal(blank, end)
+    assert np.isfinite(text).all()
+    assert torch.tensor(encoder.tokenize([""])).tolist() == [[encoder.tokenizer.sep_token_id]]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("simcse", True),
+        ("sscl+is-cse", True),
+        ("cards[switch=0]", True),
+        ("simcse[dropout=0.1]", False),
+        ("simcse[dropout=0]", False),  # a control
+        ("simcse[delete_word=true]", False),
+        ("gs-infonce", False),  # its released runs set one
+        ("esimcse", False),
+        ("promptbert", False),
+        ("ct-bert", False),
+    ],
+)
+def test_a_backbone_without_dropout_needs_a_rate(folder, text, is_refused):
+    rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    change(folder / "config.json", **rates)
+    if is_refused:
+        refused(lambda: run_of(text, folder), "has no dropout", "set dropout=0.1")
+    else:
+        run_of(text, folder)
