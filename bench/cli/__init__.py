@@ -16,6 +16,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # process from finishing what they wait for. OpenMP reads this when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+EXIT_INTERRUPTED = 128 + 2
 EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
@@ -51,11 +52,11 @@ def main(words: Sequence[str] | None = None) -> int:
             return status
     except interrupts.Stopped as stopped:
         print(f"{stopped}; {again}", file=sys.stderr)
-        return interrupts.EXIT_TEMPFAIL
+        return EXIT_INTERRUPTED if stopped.is_interrupt else interrupts.EXIT_TEMPFAIL
     except KeyboardInterrupt as interrupt:
         where = f" {interrupt}" if str(interrupt) else ""
         print(f"interrupted{where}; {again}", file=sys.stderr)
-        return 130
+        return EXIT_INTERRUPTED
     except BrokenPipeError:  # who read the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_SIGPIPE

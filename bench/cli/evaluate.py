@@ -135,9 +135,9 @@ def evaluate(
 
     common = Model("", pooler, prompt, normalize)
     models = [Model.read(word, common) for word in model]
-    is_file = out.suffix == ".json" and len(models) == 1
-    if is_file:  # score_models checks each of several
+    if len(models) == 1:  # score_models checks each of several
         models[0].check()
+    is_file = out.suffix == ".json" and len(models) == 1
     folder = paths.data_folder(data)  # after the check, since it may download
     task_names = read_tasks(tasks)
     with lease() as device:

@@ -1,11 +1,11 @@
-"""Handling of SIGTERM and SIGUSR1, which schedulers send before they stop a job."""
+"""Handling of SIGTERM and SIGUSR1, which schedulers send before they stop a job, and of Ctrl-C."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 EXIT_TEMPFAIL = 75  # exit status of a stopped job that can be resumed; from sysexits.h
 
 _pending: str | None = None  # name of the last signal received
@@ -17,7 +17,9 @@ class Stopped(BaseException):
     it."""
 
     def __init__(self, name: str, kept: str = "") -> None:
-        super().__init__(f"stopped by {name}" + (kept and f": {kept}"))
+        self.is_interrupt = name == "SIGINT"
+        how = "interrupted" if self.is_interrupt else f"stopped by {name}"
+        super().__init__(how + (kept and f": {kept}"))
 
 
 def pending_signal() -> str | None:
@@ -27,14 +29,17 @@ def pending_signal() -> str | None:
 
 def _receive(number: int, frame: FrameType | None) -> None:
     global _pending
-    _pending = signal.Signals(number).name
+    before, _pending = _pending, signal.Signals(number).name
+    # A second Ctrl-C does not wait for the end of a step.
+    if number == signal.SIGINT and (before == _pending or not _deferred):
+        raise KeyboardInterrupt
     if not _deferred:
         raise Stopped(_pending)
 
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """Raise `Stopped` when one of `SIGNALS` arrives in the block."""
+    """Raise `Stopped`, of Ctrl-C KeyboardInterrupt, when one of `SIGNALS` arrives in the block."""
     global _pending
     before = {number: signal.signal(number, _receive) for number in SIGNALS}
     try:

@@ -317,21 +317,36 @@ def told(at, *numbers):
     return changed_loss(change)
 
 
-@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGUSR1, signal.SIGTERM)])
-def test_a_signal_leaves_a_checkpoint_and_status_75(make, unstopped, tmp_path, capsys, numbers):
+@pytest.mark.parametrize(
+    ("numbers", "status", "how"),
+    [
+        ([signal.SIGTERM], 75, "stopped by SIGTERM"),
+        ([signal.SIGUSR1, signal.SIGTERM], 75, "stopped by SIGTERM"),
+        ([signal.SIGINT], 130, "interrupted"),
+    ],
+)
+def test_a_signal_leaves_a_checkpoint(make, unstopped, tmp_path, capsys, numbers, status, how):
     run = make()
     folder = tmp_path / "runs" / run.id
     handlers = [signal.getsignal(number) for number in interrupts.SIGNALS]
     with told(1, *numbers):
-        assert main(training_words(run, tmp_path)) == 75
+        assert main(training_words(run, tmp_path)) == status
     last = capsys.readouterr().err.splitlines()[-1]
     kept = f"{run.id} has a checkpoint after step 2 of 4"
-    assert last == f"stopped by {numbers[-1].name}: {kept}; {CONTINUE}"
+    assert last == f"{how}: {kept}; {CONTINUE}"
     assert steps_of(folder) == [2]
     assert not (tmp_path / "trained").exists()
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == handlers  # as they were
     assert main(training_words(run, tmp_path)) == 0
     assert_left(folder, unstopped(run))
+
+
+def test_a_second_interrupt_stops_at_once(make, tmp_path, capsys):
+    run = make()
+    with told(1, signal.SIGINT, signal.SIGINT):
+        assert main(training_words(run, tmp_path)) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == f"interrupted; {CONTINUE}"
+    assert not (tmp_path / "runs" / run.id / "checkpoints").exists()
 
 
 def test_signals_while_a_checkpoint_is_written(make, unstopped, tmp_path):
