@@ -40,7 +40,7 @@ if not workflow.modifier.is_main_snakefile():
 
 onerror:
     print(
-        f"failed runs, with their errors:   python -m bench status --suite {shlex.quote(RESULTS)}\n"
+        f"failed or interrupted runs:        python -m bench status --suite {shlex.quote(RESULTS)}\n"
         f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"
         f" --out {shlex.quote(RESULTS)}/partial",
         file=sys.stderr,
