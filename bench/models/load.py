@@ -436,8 +436,8 @@ class FunctionEncoder:
             vectors = np.asarray(output, dtype=np.float32)
         except FAILURES as error:
             reason = describe_error(error)
-            blank = ", and some texts are blank, as in SentEval's files" if "" in sentences else ""
+            blank = ", some of them blank, as in SentEval's files" if "" in sentences else ""
             raise UserError(
-                f"'{self.name}' failed on {len(sentences)} texts ({reason}){blank}; fix it"
+                f"'{self.name}' failed on {len(sentences)} texts{blank} ({reason}); mend it"
             ) from error
         return vectors

@@ -156,7 +156,9 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
     missing = sorted(loading["missing_keys"])
     problems += [f"the weights lack {name}, which would be random" for name in missing]
     if tokenizer.pad_token is None:
-        problems.append("tokenizer_config.json names no padding token, pad_token")
+        problems.append(
+            "tokenizer_config.json names no pad_token, which may be the token at the end of a text"
+        )
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
         problems.append(

@@ -108,8 +108,8 @@ def resolve(
         refuse_composition([(part.cls, part.requested) for part in parts])
         if final.dropout is None and not chosen.dropout and host.needs_dropout(parts[0].clamped):
             raise Refusal(
-                f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; set "
-                "dropout=0.1"
+                f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; "
+                f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
             )
         skips = [part.cls.skip(part.clamped, shape) for part in parts]
 

@@ -140,7 +140,7 @@ def test_a_call_that_may_succeed_later_is_repeated(error, calls, monkeypatch):
     if calls == 3:
         assert encoder.encode(["a"]).shape == (1, 2)
     else:
-        with pytest.raises(UserError, match="some texts are blank, as in SentEval's files"):
+        with pytest.raises(UserError, match="some of them blank, as in SentEval's files"):
             encoder.encode(["a", ""])
     assert len(seen) == calls
 

@@ -57,7 +57,7 @@ TRANSFORMERS = {
     ),
     "no padding": (
         lambda folder: change(folder / "tokenizer_config.json", pad_token=None),
-        "no padding token",
+        "names no pad_token",
     ),
     "a short table": (shorter_table, "ids up to 102, but the weights embed only 102;"),
 }
