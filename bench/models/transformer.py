@@ -187,7 +187,7 @@ def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
             raise UserError(
                 f"{folder} has a tokenizer.json with other token ids than those of the class that "
                 "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
-                "PreTrainedTokenizerFast there"
+                "PreTrainedTokenizerFast there, or else score a Python function"
             )
     other_end = [*short[:-1], short[0]]
     # It may not support these lengths, or be no encoder of text.
