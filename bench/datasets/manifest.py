@@ -181,8 +181,8 @@ def _lines(task: Task, data: Path, parts: Sequence[str]) -> Iterator[tuple[str, 
         path = data / task.file(part)
         if task.reader == "table":
             *columns, answer = task.columns
-            form = (task.separator, task.header, task.even, task.quoted)
-            table = rows(path, max(task.columns) + 1, *form)
+            least = max(task.columns) + 1
+            table = rows(path, least, task.separator, task.header, task.even, task.quoted)
             for number, row in table:
                 texts = tuple(clean(row[column]) for column in columns)
                 yield part, Line(texts, row[answer].strip(), path, number)

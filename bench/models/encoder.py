@@ -196,8 +196,7 @@ class TransformerEncoder:
         lengths = [positions or len(row) for row in tokens]
         # Nothing says that a model's own forward pass may run in several threads.
         is_alone = device.type == "cpu" and not is_packed(self.model)
-        budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
-        batches = list(length_batches(lengths, budget))
+        batches = list(length_batches(lengths, ALONE if is_alone else TOKEN_BUDGET[device.type]))
         order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
 
         @torch.inference_mode()

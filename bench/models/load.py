@@ -37,6 +37,7 @@ from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.packed_forward import POOLER_NAMES, check_pooler
 from bench.models.transformer import (
     QUESTIONS,
+    blank_token,
     check_folder,
     library_errors,
     load_backbone,
@@ -237,9 +238,9 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
         library.pop(-1)
     library.eval()
 
-    modular = ModularEncoder(folder, text, library.to(device))
-    if model is not None and not library.tokenizer("")["input_ids"]:
-        modular.blank = library.tokenizer.eos_token or library.tokenizer.pad_token
+    is_blank_empty = model is not None and not library.tokenizer("")["input_ids"]
+    blank = blank_token(library.tokenizer) if is_blank_empty else ""
+    modular = ModularEncoder(folder, text, library.to(device), blank)
     pooler = MODES.get(getattr(library[-1], "pooling_mode", ""))
     if model is not None and pooler:
         # Our forward pass is faster. Whether it is what the folder describes, vectors tell.
@@ -254,19 +255,18 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
 
 
 class ModularEncoder:
-    """The modules of a folder, run by sentence-transformers."""
+    """The modules of a folder, run by sentence-transformers; `blank` replaces blank sentences."""
 
     kind = "sentence-transformers"
-    blank = ""  # what is encoded in place of a blank sentence, as `token_ids` does
 
-    def __init__(self, folder: Path, prompt: str, library: Any) -> None:
-        self._prompt, self._library = prompt, library
+    def __init__(self, folder: Path, prompt: str, library: Any, blank: str) -> None:
+        self._prompt, self._library, self._blank = prompt, library, blank
         described = f"{encoder_sum(folder)}\n{prompt}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         options = {"prompt": self._prompt, "show_progress_bar": False}
-        texts = [sentence or self.blank for sentence in sentences]
+        texts = [sentence or self._blank for sentence in sentences]
         vectors = self._library.encode(texts, **options)
         return np.asarray(vectors, dtype=np.float32)
 

@@ -173,9 +173,8 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
 
 @torch.no_grad()
 def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
-    """Encode two sentences, and refuse a model that does not answer as an encoder should: its token
-    ids are those of tokenizer.json, a sentence's states do not depend on the rest of its batch, and
-    the first token, where it is the vector, is the tokenizer's CLS and has seen the last token."""
+    """Refuse a model whose token ids are not tokenizer.json's, whose states depend on the rest of a
+    batch, or whose first token, where it is the vector, is not [CLS] or sees no other token."""
     subject = f"the {model.config.model_type} in {folder}"
     short, long = tokenizer(list(QUESTIONS))["input_ids"]
     file = folder / "tokenizer.json"
@@ -234,14 +233,18 @@ def stored_pooler(folder: Path) -> dict[str, torch.Tensor]:
     return tensors
 
 
+def blank_token(tokenizer: Any) -> Any:
+    """The token of a blank sentence where the tokenizer adds no special ones, as of decoders."""
+    return tokenizer.eos_token or tokenizer.pad_token
+
+
 def token_ids(tokenizer: Any, sentences: Sequence[str], longest: int) -> list[list[int]]:
     """Token ids of sentences, cut on the right to `longest`, special tokens included. Truncation
     and padding set in the tokenizer's file are ignored."""
     options = {"truncation": True, "max_length": longest, "padding": False}
     rows = tokenizer(list(sentences), **options)["input_ids"]
-    # A blank sentence has no tokens where the tokenizer adds no special ones, as of decoders.
-    end = tokenizer.eos_token_id
-    return [row or [tokenizer.pad_token_id if end is None else end] for row in rows]
+    blank = [tokenizer.convert_tokens_to_ids(blank_token(tokenizer))]
+    return [row or blank for row in rows]
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

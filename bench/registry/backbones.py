@@ -11,7 +11,7 @@ from typing import Any
 from bench import world
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import read_json, sha256_file, sha256_text
+from bench.utils.files import read_json, sha256_file, sha256_listed
 from methods.base import Shape
 
 # Increment when a change of the embedded world or the toy backbones changes measured numbers.
@@ -48,8 +48,7 @@ class Backbone:
     @property
     def local(self) -> Path | None:
         """The folder of a transformer that needs no download."""
-        is_local = self.kind == "transformer" and self.source != "hub"
-        return self.folder() if is_local else None
+        return None if self.kind != "transformer" or self.source == "hub" else self.folder()
 
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed."""
@@ -193,14 +192,13 @@ def _folder_backbone(folder: Path) -> Backbone:
     refuse_unread(folder)
     widths = [config[name] for name in _WIDTHS if name in config]
     depths = [config[name] for name in _DEPTHS if name in config]
-    weights = sorted(folder.glob("*.safetensors"))
-    if not (widths and depths and weights):
+    if not (widths and depths and any(folder.glob("*.safetensors"))):
         raise UserError(
             f"{folder} is not a transformer encoder with .safetensors weights; convert pickled "
             "weights to safetensors first"
         )
-    shape = Shape(widths[0], depths[0], _is_cased(folder))
     described = encoder_sum(folder)
+    shape = Shape(widths[0], depths[0], _is_cased(folder, described))
     fingerprint = RECORDED.get(described, described)
     rates = [config[name] for name in DROPOUTS if name in config]
     return Backbone(
@@ -213,8 +211,10 @@ def _folder_backbone(folder: Path) -> Backbone:
     )
 
 
-def _is_cased(folder: Path) -> bool:
+@cache
+def _is_cased(folder: Path, described: str) -> bool:
     """Return whether the tokenizer keeps case: by `do_lower_case`, else by its normalizer."""
+    # `described` is the sum of the folder: a large file is read again only where that is another.
     config = folder / "tokenizer_config.json"
     lower = read_json(config).get("do_lower_case") if config.is_file() else None
     if lower is None and (folder / "tokenizer.json").is_file():
@@ -294,9 +294,7 @@ def fingerprint(name: str) -> str:
 
 def encoder_sum(folder: Path) -> str:
     """Return a SHA-256 over the names and checksums of `encoder_files`."""
-    return sha256_text(
-        "\n".join(f"{digest}  {name}" for name, digest in encoder_files(folder).items())
-    )
+    return sha256_listed(encoder_files(folder))
 
 
 def encoder_files(folder: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import methods
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import sha256_file, sha256_text
+from bench.utils.files import sha256_file, sha256_listed, sha256_text
 from bench.utils.validation import explain
 from methods.base import HyperParameters, Method
 
@@ -164,8 +164,8 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
         for folder in folders
         for file in folder.rglob("*.py")
     }
-    sums = [f"{sha256_file(files[name])}  {name}" for name in sorted(files)]
-    digest = sha256_text("\n".join(sums)) if folders else sha256_file(Path(top.__file__ or ""))
+    sums = {name: sha256_file(files[name]) for name in sorted(files)}
+    digest = sha256_listed(sums) if folders else sha256_file(Path(top.__file__ or ""))
     return _checked(Origin(place, digest), classes, remedy)
 
 

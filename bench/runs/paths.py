@@ -15,7 +15,7 @@ from bench.download.hub import probing_file
 from bench.registry.backbones import TOY_FOLDER, backbone, encoder_files
 from bench.runs import STAGES
 from bench.utils.errors import UserError, suggestion
-from bench.utils.files import sha256_file, sha256_text, slug, write_text
+from bench.utils.files import sha256_file, sha256_listed, slug, write_text
 
 
 def run_folder(suite_dir: Path, run_id: str) -> Path:
@@ -79,8 +79,8 @@ def data_sums(folder: Path) -> dict[str, Any]:
     """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
     files = [*(folder / "downstream").rglob("*"), *(folder / "probing").rglob("*")]
     files = sorted(path for path in files if path.is_file())
-    sums = [f"{sha256_file(path)}  {path.relative_to(folder).as_posix()}" for path in files]
-    return {"files": len(files), "sha256": sha256_text("\n".join(sums))}
+    sums = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+    return {"files": len(sums), "sha256": sha256_listed(sums)}
 
 
 def describe_input(

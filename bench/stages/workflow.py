@@ -1,4 +1,4 @@
-"""Start the workflow of this project for a configuration."""
+"""Start the workflow of this project for a configuration, and let it keep copied results."""
 
 import os
 import subprocess

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,11 @@ def sha256_file(path: Path) -> str:
 def sha256_text(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8 as a hex string."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def sha256_listed(sums: Mapping[str, str]) -> str:
+    """Return the SHA-256 of a list of files, their checksums by name, in the form of sha256sum."""
+    return sha256_text("\n".join(f"{digest}  {name}" for name, digest in sums.items()))
 
 
 def slug(name: str) -> str:
