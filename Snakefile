@@ -31,6 +31,11 @@ rule all:
 # writes it: Snakemake would not see that the parameters of a job have changed whose input is written again.
 onstart:
     PLAN.write(Path(RESULTS) / "plan.json")
+    Thread(target=watch, args=(PLAN, Path(RESULTS)), daemon=True).start()
+
+
+onsuccess:
+    print(Path(RESULTS, "report", "summary.txt").read_text(encoding="utf-8"))
 
 
 # Snakemake calls no `onstart` of a module of another workflow.

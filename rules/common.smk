@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from threading import Thread
 
 from bench.runs import STAGES
 from bench.runs import config as suites
@@ -12,6 +13,7 @@ from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
+from bench.stages.watch import watch
 from bench.stages.workflow import renew
 from bench.utils.errors import UserError, errors_of
 from bench.utils.files import slug

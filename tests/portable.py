@@ -1,11 +1,11 @@
-"""The fast tests and the smoke suite's scores under several arithmetics of one processor.
+"""The fast tests and all methods' scores on the embedded world under several arithmetics.
 
     python -m tests.portable [--only NAME ...]          # a table; finished parts stay
     python -m tests.portable --quick                    # what continuous integration runs
-    python -m tests.portable --reference SEEDS          # measures what the reference lacks
+    python -m tests.portable --numbers                  # measures what world.csv lacks
 
-The smoke suite's inputs have to be in results/smoke, where make portable puts them.
-docs/portability.md has the rest.
+The inputs have to be in results/all-methods, where make portable puts them. docs/portability.md has
+the rest.
 """
 
 import argparse
@@ -14,16 +14,30 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bench.checks import regression
-from bench.checks.regression import PLAIN, by_name, cells_of, identity_of, judged, name_of
+from bench.comparison.world import (
+    ROOM,
+    RUN,
+    RUNS,
+    SAME_SEED,
+    SCORES,
+    SEEDS,
+    WORDS,
+    identity_of,
+    judge_world,
+)
+from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results import provenance
+from bench.results.records import read_scores
+from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun
@@ -31,6 +45,7 @@ from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
+PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compared with
 # Each by what it sets. On other processors than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"
 OLD = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
@@ -55,7 +70,7 @@ FLOW = "untrained[pooler=avg_first_last]+flow[source=world]"
 QUICK_RUNS = ["untrained[pooler=avg]", FLOW, "simcse"]
 
 ROOT = Path(__file__).resolve().parent.parent
-SMOKE, REFERENCE = ROOT / "results" / "smoke", ROOT / "results" / "reference" / "smoke.json"
+CONFIG, INPUTS = ROOT / "config" / "all-methods.yaml", ROOT / "results" / "all-methods" / "inputs"
 OUT, REFERENCE_RUNS = ROOT / "results" / "portable", ROOT / "results" / "reference-runs"
 CORES = os.cpu_count() or 1
 
@@ -89,21 +104,25 @@ def run_tests(name: str, folder: Path, chosen: Sequence[str] = ()) -> dict[str, 
 
 
 def plan_of(name: str) -> Plan:
-    """The smoke suite's plan, under an arithmetic."""
-    content = config.load(ROOT / "config" / "smoke.yaml")
+    """The plan of all methods, under an arithmetic."""
+    content = config.load(CONFIG)
     return config.plan(content.changed(recipe={**content.recipe, "threads": threads_of(name)}))
 
 
-def run_scores(name: str, folder: Path, plan: Plan, names: Collection[str] | None = None) -> None:
-    """Train and score what is left of a plan, or of its runs with these names, with the smoke
-    suite's inputs."""
+def name_of(run: PlannedRun) -> tuple[str, str]:
+    """A run, whatever its seed, as in `RUN`."""
+    return run.text, run.backbone
+
+
+def run_scores(name: str, folder: Path, plan: Plan) -> None:
+    """Train and score what is left of a plan."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (SMOKE / "inputs").is_dir():
-        raise UserError(f"{SMOKE / 'inputs'} is missing; make portable makes it")
+    if not INPUTS.is_dir():
+        raise UserError(f"{INPUTS} is missing; make portable makes it")
     if not (folder / "inputs").is_symlink():
-        (folder / "inputs").symlink_to(SMOKE / "inputs")
+        (folder / "inputs").symlink_to(INPUTS)
     plan.write(folder / "plan.json")
-    ids = [run.id for run in plan.runs if names is None or name_of(run) in names]
+    ids = [run.id for run in plan.runs]
     if not ids:
         return
     print(f"{name}: {len(ids)} runs", flush=True)
@@ -122,12 +141,31 @@ def run_scores(name: str, folder: Path, plan: Plan, names: Collection[str] | Non
             process.terminate()
             process.wait()
     if any(statuses):
-        raise UserError(f"the smoke suite failed under {name}; {folder}/runs-*.log say why")
+        raise UserError(f"runs failed under {name}; {folder}/runs-*.log say why")
+
+
+def judged(suite: Path) -> tuple[Counter[str], list[str]]:
+    """How many scores of a suite have each verdict, and a line for each that is not as on the
+    reference machine."""
+    counts: Counter[str] = Counter()
+    lines = []
+    for cell in judge_world(read_suite(suite)):
+        counts[cell.verdict.kind] += 1
+        if cell.verdict.kind != "reproduced":
+            place = f"{cell.run.id}, {cell.task} {cell.metric}: {cell.score:.2f}"
+            word = WORDS[cell.verdict.kind]
+            lines.append(f"{place} is {word} beside {cell.number:.2f} ({cell.verdict.reason})")
+    return counts, lines
+
+
+def faults_of(counts: Counter[str]) -> int:
+    """How many scores are neither as on the reference machine nor as with another seed."""
+    return counts.total() - counts["reproduced"] - counts["consistent"]
 
 
 def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[str, int]:
     """What each arithmetic gave, as Markdown; how many tests failed and scores were outside."""
-    known, rows = read_json(REFERENCE), []
+    rows = []
     failures = [f"* {name}: `{test}`" for name, found in tests.items() for test in found["failed"]]
     faults = len(failures)
     for name, settings in ARITHMETICS.items():
@@ -139,13 +177,14 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
             found = tests[name]
             row |= {"tests passed": found["passed"], "failed": len(found["failed"])}
         if name in suites:
-            plan = read_plan(suites[name] / "plan.json")
-            cells, made = cells_of(suites[name], plan.runs)
-            row["torch"] = next(iter(made.values()))["arithmetic"]["cpu_capability"]
-            places = list(judged(cells, known, REFERENCE))
-            outside = sum(not low <= value <= high for *_, value, low, high in places)
-            row |= {"scores": len(places), "outside": outside}
-            faults += outside
+            counts, lines = judged(suites[name])
+            row["torch"] = (
+                read_suite(suites[name]).runs[0].provenance["arithmetic"]["cpu_capability"]
+            )
+            row |= {"scores": counts.total(), "apart": counts["consistent"]}
+            row["outside"] = faults_of(counts)
+            failures += [f"* {name}: {line}" for line in lines]
+            faults += faults_of(counts)
         rows.append(row)
     frame = pd.DataFrame(rows, dtype=object).fillna("")
     lines = [frame.to_markdown(index=False, disable_numparse=True), *failures]
@@ -153,7 +192,7 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
 
 
 def quick() -> int:
-    """A part of the tests and of the smoke suite under the oldest arithmetic; 1 where it fails."""
+    """A part of the tests and of all methods under the oldest arithmetic; 1 where it fails."""
     folder, name = OUT / "quick", "oldest"
     shutil.rmtree(folder, ignore_errors=True)
     found = run_tests(name, folder, QUICK_TESTS)
@@ -163,8 +202,10 @@ def quick() -> int:
     runs = [run for run in plan.runs if run.backbone == "toy-bert" and run.seed in (None, 1)]
     runs = [run for run in runs if run.method in QUICK_RUNS]
     run_scores(name, folder / "scores", plan.model_copy(update={"runs": runs}))
-    print(regression.check(folder / "scores", REFERENCE))
-    return int(bool(found["failed"]))
+    counts, lines = judged(folder / "scores")
+    print(f"{name}: {counts['reproduced']} of {counts.total()} scores as on the reference machine")
+    print(*lines, sep="\n")
+    return int(bool(found["failed"]) or faults_of(counts) > 0)
 
 
 def begin(folder: Path) -> None:
@@ -176,89 +217,122 @@ def begin(folder: Path) -> None:
     write_json(folder / "code.json", code)
 
 
-# The reference
+# The world's numbers
+
+Cells = dict[tuple[str, str], list[float]]  # points of the seeds of a run, by task and metric
 
 
-def known_of(reference: Path) -> dict[str, Any]:
-    """A reference; without a file an empty one."""
-    if reference.is_file():
-        return read_json(reference)
-    return {"runs": {}, "cells": {}, "arithmetics": {}}
+def cells_of(suite: Path, runs: Sequence[PlannedRun]) -> Cells:
+    """The test scores of the seeds of a run."""
+    cells: Cells = defaultdict(list)
+    for run in runs:
+        _, records = read_scores(suite / "scores" / f"{run.id}.json")
+        for record in records:
+            if (record["split"], record["aggregation"]) == ("test", "all"):
+                cells[record["task"], record["metric"]].append(round(record["value"], 3))
+    return cells
 
 
-def lacking(plan: Plan, reference: Path) -> set[str]:
-    """The names of a plan's runs that a reference has to measure: it does not have them, or with
-    another identity, other tasks, or another number of seeds. All of them if there is no file."""
-    known = known_of(reference)
+def by_name(plan: Plan) -> dict[tuple[str, str], list[PlannedRun]]:
+    grouped: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
+    for run in plan.runs:
+        grouped[name_of(run)].append(run)
+    return grouped
+
+
+def lacking(plan: Plan, scores: Path = SCORES, runs: Path = RUNS) -> set[tuple[str, str]]:
+    """The runs of a plan that have no numbers, or numbers of another identity or of other tasks."""
+    if not scores.is_file():
+        return set(by_name(plan))
+    identities = pd.read_csv(runs).set_index(RUN)["identity"].to_dict()
+    measured: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+    for run, backbone, task, metric in pd.read_csv(scores)[[*RUN, "task", "metric"]].to_numpy():
+        measured[run, backbone].add((task, metric))
     names = set()
-    for name, runs in by_name(plan).items():
+    for name, planned in by_name(plan).items():
         wanted = {
-            f"{task} {metric}": len(runs)
-            for task, split, metric in scored_cells(expand_tasks(runs[0].tasks))
-            if split == "test" and metric in regression.LEAST
+            (task, metric)
+            for task, split, metric in scored_cells(expand_tasks(planned[0].tasks))
+            if split == "test" and metric in METRICS and METRICS[metric].least
         }
-        measured = {cell: len(values) for cell, values in known["cells"].get(name, {}).items()}
-        identity = known["runs"].get(name, {}).get("identity")
-        if (identity, measured) != (identity_of(runs[0]), wanted):
+        if (identities.get(name), measured[name]) != (identity_of(planned[0]), wanted):
             names.add(name)
     return names
 
 
-def write(suite: Path, arithmetics: Sequence[Path], reference: Path) -> None:
-    """Update the reference of a suite with many seeds, and of suites with a few seeds, each named
-    after its arithmetic.
-
-    Runs that the reference lacks are read from the suites. The others stay as they are, and runs
-    that are no longer planned are removed.
-    """
-    if PLAIN not in [folder.name for folder in arithmetics]:
-        raise UserError(f"--only has no arithmetic '{PLAIN}', which the others are compared with")
-    plan, known = read_plan(suite / "plan.json"), known_of(reference)
-    planned, measured = by_name(plan), lacking(plan, reference)
-
-    def joined(fresh: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-        """The measured runs and the others, in the order of the plan."""
-        whole = {name: value for name, value in old.items() if name not in measured} | fresh
-        return {name: whole[name] for name in planned if name in whole}
-
-    def measured_runs(folder: Path) -> list[PlannedRun]:
-        runs = read_plan(folder / "plan.json").runs
-        return [run for run in runs if name_of(run) in measured]
-
-    def scores(folder: Path, old: Mapping[str, Any]) -> dict[str, Any]:
-        fresh, _ = cells_of(folder, measured_runs(folder))
-        rounded = {
-            name: {cell: [round(value, 3) for value in values] for cell, values in cells.items()}
-            for name, cells in fresh.items()
-        }
-        return joined(rounded, old)
-
-    _, provenances = cells_of(suite, measured_runs(suite))
-    origins = {
-        name: {"identity": identity_of(planned[name][0]), "code": made["code"]}
-        | {"processor": regression.processor_of(made)}
-        | {"torch": made["versions"]["torch"], "date": made["date"]}
-        for name, made in provenances.items()
-    }
-    old = {name: measure["cells"] for name, measure in known["arithmetics"].items()}
-    content = {"runs": joined(origins, known["runs"]), "cells": scores(suite, known["cells"])}
-    content["arithmetics"] = {
-        folder.name: {"cells": scores(folder, old.get(folder.name, {}))} for folder in arithmetics
-    }
-    write_json(reference, content)
+def numbers_of(
+    name: tuple[str, str], cells: Cells, arithmetics: Sequence[Cells]
+) -> list[list[Any]]:
+    """The rows of `SCORES` of a run: of `cells`, of all seeds, and of those of a few seeds under
+    each of `arithmetics`, the first of them `PLAIN`."""
+    movements: dict[str, float] = defaultdict(float)
+    for measured in arithmetics:
+        for (task, metric), values in measured.items():
+            moved = [abs(a - b) for a, b in zip(values, arithmetics[0][task, metric], strict=True)]
+            movements[metric] = max([movements[metric], *moved])
+    rows = []
+    for (task, metric), values in cells.items():
+        tolerance = max(ROOM * movements[metric], METRICS[metric].least)
+        tolerance *= SAME_SEED if len(values) > 1 else 1
+        padding = [nan] * (len(SEEDS) - len(values))
+        rows.append([*name, task, metric, round(tolerance, 3), *values, *padding])
+    return rows
 
 
-def measure_reference(seeds: int, arithmetics: Sequence[str]) -> None:
-    """Measure what the reference lacks, over many seeds and under each arithmetic, and write it."""
-    content = config.load(ROOT / "config" / "smoke.yaml")
-    plan = config.plan(config.reseeded(content, range(1, seeds + 1)))
-    names = lacking(plan, REFERENCE)
-    print("the reference lacks:", *sorted(names) or ["nothing"], sep="\n  ", flush=True)
+def write(
+    suite: Path, arithmetics: Sequence[Path], scores: Path = SCORES, runs: Path = RUNS
+) -> None:
+    """Write the numbers that are lacking from a suite with all seeds, and from suites with a few
+    seeds, each named after its arithmetic; those of runs that are not planned any more leave."""
+    plan = read_plan(suite / "plan.json")
+    planned, measured = by_name(plan), lacking(plan, scores, runs)
+    parts = sorted(arithmetics, key=lambda folder: folder.name != PLAIN)
+    plans = [by_name(read_plan(folder / "plan.json")) for folder in parts]
+    rows, origins = [], []
+    for name in planned:
+        if name in measured:
+            cells = [cells_of(folder, by[name]) for folder, by in zip(parts, plans, strict=True)]
+            rows += numbers_of(name, cells_of(suite, planned[name]), cells)
+            made, _ = read_scores(suite / "scores" / f"{planned[name][0].id}.json")
+            threads = f"{made['device']['threads']} thread"
+            processor = (
+                f"{made['device']['name']} ({made['arithmetic']['cpu_capability']}, {threads})"
+            )
+            code, torch = made["code"]["commit"], made["versions"]["torch"]
+            identity = identity_of(planned[name][0])
+            origins.append([*name, identity, code, processor, torch, made["date"]])
+    for path, columns, fresh in (
+        (scores, [*RUN, "task", "metric", "tolerance", *SEEDS], rows),
+        (runs, [*RUN, "identity", "commit", "processor", "torch", "date"], origins),
+    ):
+        table = pd.DataFrame(fresh, columns=columns).set_index(RUN)
+        if path.is_file():
+            old = pd.read_csv(path).set_index(RUN)
+            table = pd.concat([old[~old.index.isin(measured)], table])
+        table = pd.concat([table.loc[[name]] for name in planned])
+        table.to_csv(path, lineterminator="\n")
+
+
+def measure_numbers(arithmetics: Sequence[str]) -> None:
+    """Measure the numbers that are lacking, over all seeds and under each arithmetic, and write
+    them."""
+    content = config.load(CONFIG)
+    whole = config.plan(config.reseeded(content, range(1, len(SEEDS) + 1)))
+    names = lacking(whole)
+    print(
+        "without numbers:", *(" on ".join(name) for name in sorted(names)), sep="\n  ", flush=True
+    )
     begin(REFERENCE_RUNS)
-    run_scores(PLAIN, REFERENCE_RUNS / "seeds", plan, names)
+
+    def part(plan: Plan) -> Plan:
+        runs = [run for run in plan.runs if name_of(run) in names]
+        return plan.model_copy(update={"runs": runs})
+
+    run_scores(PLAIN, REFERENCE_RUNS / "seeds", part(whole))
     for name in arithmetics:
-        run_scores(name, REFERENCE_RUNS / name, plan_of(name), names)
-    write(REFERENCE_RUNS / "seeds", [REFERENCE_RUNS / name for name in arithmetics], REFERENCE)
+        run_scores(name, REFERENCE_RUNS / name, part(plan_of(name)))
+    whole.write(REFERENCE_RUNS / "seeds" / "plan.json")
+    write(REFERENCE_RUNS / "seeds", [REFERENCE_RUNS / name for name in arithmetics])
 
 
 def main() -> int:
@@ -267,13 +341,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--quick", action="store_true", help="some under the oldest arithmetic")
-    meaning = "measure what the reference lacks, with so many seeds, and write it"
-    part.add_argument("--reference", type=int, metavar="SEEDS", help=meaning)
+    part.add_argument("--numbers", action="store_true", help="measure what world.csv lacks")
     arguments = parser.parse_args()
     if arguments.quick:
         return quick()
-    if arguments.reference:
-        measure_reference(arguments.reference, arguments.only)
+    if arguments.numbers:
+        measure_numbers(arguments.only)
         return 0
     for name in arguments.only:
         folder = OUT / name

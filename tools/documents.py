@@ -26,6 +26,7 @@ from pydantic.fields import FieldInfo
 from bench.comparison.against_baseline import against, seeds_to_show
 from bench.comparison.reproduction import leaderboard
 from bench.comparison.statistics import LEVEL, mean_and_sd
+from bench.comparison.world import RUN, SCORES, SEEDS
 from bench.datasets.tasks import STS_TASKS
 from bench.registry.methods import format_value, method_classes
 from bench.report.formats import score_text
@@ -35,7 +36,6 @@ from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
-from bench.utils.files import read_json
 from methods.base import Contrastive, Method
 
 ROOT = Path(__file__).parents[1]
@@ -333,21 +333,20 @@ def pairs_table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def smoke_table() -> pd.DataFrame:
-    """The smoke suite's reference: averages of the runs with both, best first on each backbone."""
+def world_table() -> pd.DataFrame:
+    """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    cells = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]
+    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
     table = []
-    for name, scores in cells.items():
-        if "Avg accuracy" not in scores:
+    for (run, backbone), rows in averages.groupby(RUN, sort=False):
+        scores = {metric: row.dropna().tolist() for (*_, metric), row in rows.iterrows()}
+        if "accuracy" not in scores:
             continue
-        run, _, backbone = name.rpartition(" on ")
         short = re.sub(r"\[.{50,}\]", "[...]", run)
-        sts, transfer = scores["Avg spearman"], scores["Avg accuracy"]
         row = {"backbone": backbone, "run": f"`{short}`"}
-        row |= {"STS": score_text(*mean_and_sd(sts))}
-        row |= {"transfer": score_text(*mean_and_sd(transfer))}
-        table.append((places.index(backbone), -fmean(sts), row))
+        row |= {"STS": score_text(*mean_and_sd(scores["spearman"]))}
+        row |= {"transfer": score_text(*mean_and_sd(scores["accuracy"]))}
+        table.append((places.index(backbone), -fmean(scores["spearman"]), row))
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 
 
@@ -481,7 +480,7 @@ TABLES = {
     "wiki-mini": scores_table,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
-    "smoke": smoke_table,
+    "world": world_table,
 }
 
 

@@ -9,7 +9,6 @@ from bench.cli.parameters import (
     DATA,
     Mode,
     OptionalSuite,
-    Suite,
     Tasks,
     arg,
     command,
@@ -25,21 +24,6 @@ from bench.datasets.tasks import (
     XPROBE_TASKS,
 )
 from bench.utils.errors import UserError, counted
-
-
-@command()
-def reference(
-    suite: Suite,
-    reference: Annotated[Path | None, opt("By default results/reference/<suite>.json.")] = None,
-) -> None:
-    """Check that the scores of a suite are within a reference.
-
-    A reference is a distribution of scores over seeds and processors.
-    """
-    from bench.checks import regression
-
-    default = Path("results", "reference", f"{suite.resolve().name}.json")
-    print(regression.check(suite, reference or default))
 
 
 @command("check-method")

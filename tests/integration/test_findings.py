@@ -12,14 +12,15 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from bench.comparison.world import SCORES, SEEDS
 from bench.datasets.metrics import PRINTED
 from bench.registry.methods import method_class
 from bench.reported.audit import findings
 from bench.runs import config
 from bench.stages.cost import UTILISATION, Measured, predict
-from bench.utils.files import read_json
 from tests.support.printed_numbers import mapped
 from tools import documents
 from tools.documents import (
@@ -95,11 +96,11 @@ def test_gains_and_the_seeds_that_are_planned(planned):
     assert {(control_of(name)[0], name) for name in BACKBONES} <= names
 
 
-def test_the_smoke_reference():
-    cells = read_json(ROOT / "results" / "reference" / "smoke.json")["cells"]
+def test_the_numbers_of_the_embedded_world():
+    numbers = pd.read_csv(SCORES).set_index(["run", "backbone", "task", "metric"])[SEEDS]
 
     def averages(run):
-        return np.array(cells[f"{run} on toy-bert"]["Avg spearman"])
+        return numbers.loc[run, "toy-bert", "Avg", "spearman"].to_numpy()
 
     simcse, official = averages("simcse@official"), averages("gs-infonce@official")
     control = averages("simcse[dropout=0.2]@official")

@@ -6,7 +6,8 @@ The suite is the folder in SENTBENCH_RESULTS; results/paper if that is not set o
 passes for `reproduced` and fails for `lower`, `higher` and `diverged`. `consistent` is an expected
 failure; with `--fail-consistent` it fails. What says nothing either way is skipped with its reason.
 A number that is quoted from a published checkpoint has a second test: the checkpoint itself must
-score it. The last lines count the verdicts.
+score it. A suite of the embedded world has a test for each of the world's own numbers. The last
+lines count the verdicts.
 """
 
 import os
@@ -80,3 +81,28 @@ def test_published_checkpoint_scores_what_is_printed(cell, record_property):
     if verdict != "reproduced":
         scores = f"{cell.printed:.2f} is printed, {cell.checkpoint_mean:.2f} is its score"
         pytest.fail(f"{verdict}: {scores} ({reason}): {cell.checkpoint}", pytrace=False)
+
+
+@cache
+def _world_cells():
+    """The cells of the world's own numbers; none without a suite of it."""
+    if not (OWN or (RESULTS / "plan.json").is_file()):
+        return []
+    from bench.comparison.world import judge_world
+    from bench.results.suite_results import read_suite
+
+    cells = judge_world(read_suite(RESULTS))
+    return [pytest.param(cell, id=f"{cell.run.id}-{cell.task}-{cell.metric}") for cell in cells]
+
+
+@pytest.mark.reported
+@pytest.mark.parametrize("cell", _world_cells())
+def test_score_is_as_on_the_reference_machine(cell):
+    verdict = cell.verdict
+    if verdict.kind in ("not comparable", "not run"):
+        pytest.skip(f"{verdict.kind}: {verdict.reason}")
+    if verdict.kind == "consistent":
+        pytest.xfail(verdict.reason)
+    if verdict.kind != "reproduced":
+        scores = f"{cell.number:.2f} on the reference machine, {cell.score:.2f} here"
+        pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason})", pytrace=False)

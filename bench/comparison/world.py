@@ -1,0 +1,137 @@
+"""The embedded world's own numbers: the scores of its reference runs, and the verdicts on a suite.
+
+They say whether the code computes what it did, on any processor. docs/portability.md has the rule:
+
+* A score is as on the reference machine within the tolerance of its run, seed and task, which is
+  several times what other arithmetics moved it by.
+* One run may be apart, because its model selection can tip over, but within the intervals that the
+  seeds of its run give.
+
+`world.csv` has a row for each run and task and a column for each seed; runs without a seed have
+one. `world_runs.csv` says how and where they were measured. `make world-numbers` writes both.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from math import nan
+from typing import Any
+
+import pandas as pd
+
+from bench.comparison.statistics import Prediction
+from bench.comparison.verdict import Kind, Verdict, VerdictInput, verdicts
+from bench.datasets.metrics import METRICS, SHARE
+from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.reported import FOLDER
+from bench.results.suite_results import NEUTRAL_CHANGES, RunResults, SuiteResults
+from bench.runs.run import PlannedRun
+from bench.utils.files import sha256_text
+
+SCORES, RUNS = FOLDER / "world.csv", FOLDER / "world_runs.csv"
+RUN = ["run", "backbone"]  # the columns that name a run, whatever its seed
+SEEDS = [f"seed {seed}" for seed in range(1, 9)]
+MODE = "dev"  # of the classifiers
+
+# The tolerance of a run without a seed, in the largest movement of any of its scores of a metric
+# between arithmetics; `bench.datasets.metrics.Metric.least` is the smallest that counts.
+ROOM = 2.0
+SAME_SEED = 5.0  # times as much, of a run with a seed
+COVERAGE = 0.999  # of the prediction interval that the seeds of a run give
+MAX_APART = 1  # runs
+
+WORDS: dict[Kind, str] = {
+    "reproduced": "as on the reference machine",
+    "consistent": "as with another seed",
+    "lower": "lower",
+    "higher": "higher",
+    "diverged": "diverged",
+    "not comparable": "not comparable",
+    "not run": "not run",
+}
+
+
+@dataclass(frozen=True)
+class WorldCell:
+    """A score of a run on a task beside that of the reference machine, in points; `score` is NaN
+    where the run has none."""
+
+    run: PlannedRun
+    task: str
+    metric: str
+    number: float
+    score: float
+    tolerance: float
+    verdict: Verdict
+
+
+def identity_of(run: PlannedRun) -> str:
+    """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
+    identity = {key: value for key, value in run.identity.items() if key != "seed"}
+    if "recipe" in identity:
+        recipe = identity["recipe"].items()
+        identity["recipe"] = {key: value for key, value in recipe if key not in NEUTRAL_CHANGES}
+    return sha256_text(json.dumps(identity, sort_keys=True))[:16]
+
+
+@cache
+def world_numbers() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The rows of `world.csv` with the identity of their run, by run and backbone."""
+    table = pd.read_csv(SCORES).merge(pd.read_csv(RUNS)[[*RUN, "identity"]], on=RUN)
+    return {name: rows.to_dict("records") for name, rows in table.groupby(RUN, sort=False)}
+
+
+def judge_world(suite: SuiteResults) -> list[WorldCell]:
+    """A cell for each number of the runs of a suite; none where the suite is not of the world."""
+    if suite.plan.data != "world":
+        return []
+    cells: list[WorldCell] = []
+    apart: dict[int, str] = {}  # cells outside their tolerance and within the interval of the seeds
+    for run in suite.runs:
+        planned = scored_cells(expand_tasks(run.plan.tasks))
+        for row in world_numbers().get((run.plan.text, run.plan.backbone), []):
+            key = row["task"], "test", row["metric"]
+            number = row.get(f"seed {run.plan.seed or 1}", nan)
+            if key not in planned or pd.isna(number):
+                continue
+            verdict, score = _unjudged(suite, run, row), run.scores.get(key, nan)
+            if verdict is None:
+                judged = VerdictInput(number, [score], row["tolerance"], deterministic=True)
+                verdict = verdicts([judged])[0]
+                if verdict.kind != "reproduced" and _is_within_seeds(score, row):
+                    apart[len(cells)] = run.plan.id
+            cells.append(WorldCell(run.plan, *key[::2], number, score, row["tolerance"], verdict))
+    outside = {cell.run.id for cell in cells if cell.verdict.kind in ("lower", "higher")}
+    if len(outside) <= MAX_APART:
+        for index in apart:
+            reason = f"{cells[index].verdict.reason}; within the interval of the seeds"
+            cells[index] = replace(cells[index], verdict=Verdict("consistent", reason))
+    return cells
+
+
+def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> Verdict | None:
+    """The verdict on a score that cannot be compared; None for others."""
+    if run.status == "diverged":
+        return Verdict("diverged", run.reason)
+    if not run.scores:
+        return Verdict("not run", run.reason)
+    if run.provenance["device"]["kind"] != "cpu":
+        return Verdict("not comparable", "measured on a GPU")
+    if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
+        return Verdict("not comparable", f"classifiers of mode {suite.plan.mode}")
+    if row["identity"] != identity_of(run.plan):
+        reason = "the method or its settings changed since; make world-numbers measures again"
+        return Verdict("not comparable", reason)
+    return None
+
+
+def _is_within_seeds(score: float, row: Mapping[str, Any]) -> bool:
+    """Whether a score is within the prediction interval that the seeds of its run give, widened by
+    what the tolerance allows a run without a seed."""
+    scores = [row[seed] for seed in SEEDS if pd.notna(row[seed])]
+    if len(scores) == 1:
+        return False
+    prediction = Prediction(scores)
+    reach = prediction.half_width(1 - COVERAGE) + row["tolerance"] / SAME_SEED
+    return abs(score - prediction.mean) <= reach

@@ -1,0 +1,48 @@
+"""What the workflow prints while it runs: what is at work, and how much is left."""
+
+import sys
+import time
+from pathlib import Path
+from textwrap import shorten
+
+from bench.runs import paths
+from bench.runs.plan import Plan
+from bench.stages.activity import stage_at_work
+
+SECONDS = 10, 30  # between two lines: on a terminal, and in a log
+WORDS = {"train": "training", "score": "scoring", "analyse": "analysing"}
+WEIGHTS = {"train": 4, "score": 1, "analyse": 1}  # trainings take the longest
+LONGEST = 120  # characters of a line
+
+
+def watch(plan: Plan, suite: Path) -> None:
+    """Print a line every few seconds until the process ends. It runs in a thread."""
+    begun, first = time.monotonic(), _done(plan, suite)
+    total = sum(WEIGHTS[stage] for run in plan.runs for stage in run.stages)
+    while True:
+        time.sleep(SECONDS[0] if sys.stderr.isatty() else SECONDS[1])
+        done, elapsed = _done(plan, suite), time.monotonic() - begun
+        parts = [f"{_clock(elapsed)}  {100 * done // total} % done"]
+        if done > first:
+            parts.append(f"about {_clock(elapsed * (total - done) / (done - first))} left")
+        for run in plan.runs:
+            stage = stage_at_work(suite, run.id)
+            if stage:
+                seed = "" if run.seed is None else f", seed {run.seed}"
+                parts.append(f"{WORDS[stage]} {run.label} on {run.backbone}{seed}")
+        print(shorten("; ".join(parts), LONGEST, placeholder=" ..."), file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
+
+
+def _done(plan: Plan, suite: Path) -> int:
+    """The weight of the stages that have a result."""
+    done = 0
+    for run in plan.runs:
+        for stage in run.stages:
+            if paths.result_file(suite, run.id, stage).is_file():
+                done += WEIGHTS[stage]
+    return done
