@@ -7,8 +7,8 @@ EXTRAS := $(VENV)/.extras
 LOWEST := .venv-lowest
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
-# Without job reasons and the machine; `--quiet rules` would also hide why a job failed.
-QUIET := --quiet host reason
+# The workflow itself says what is at work, and why a job failed.
+QUIET := --quiet host reason progress rules
 # The only tested version of torch, so both the lowest and the newest.
 TORCH := torch==2.13.0
 # pip installs torch, because it selects the build that the machine is configured for, and uv. uv installs the rest in a

@@ -35,7 +35,8 @@ onstart:
 
 
 onsuccess:
-    print(Path(RESULTS, "report", "summary.txt").read_text(encoding="utf-8"))
+    if SUMMARY.is_file():  # not with --until
+        print(SUMMARY.read_text(encoding="utf-8"))
 
 
 # Snakemake calls no `onstart` of a module of another workflow.
@@ -44,6 +45,7 @@ if not workflow.modifier.is_main_snakefile():
 
 
 onerror:
+    print(report_status(status(Path(RESULTS))), file=sys.stderr)
     print(
         f"failed or interrupted runs:        python -m bench status --suite {shlex.quote(RESULTS)}\n"
         f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"

@@ -13,12 +13,18 @@ from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
+from bench.stages.status import report as report_status
+from bench.stages.status import status
 from bench.stages.watch import watch
 from bench.stages.workflow import renew
 from bench.utils.errors import UserError, errors_of
 from bench.utils.files import slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+# `watch` says what is at work.
+logger.addFilter(lambda record: not record.getMessage().startswith(("Select jobs", "Execute ")))
 
 try:
     # Snakemake's own reader accepts duplicate keys and keeps the last.
@@ -42,6 +48,7 @@ CORPORA = {
     for name in (*run.corpora, run.corpus or config["corpus"])
 }
 RESULTS = f"results/{config['suite']}"
+SUMMARY = Path(RESULTS, "report", "summary.txt")
 FIGURES = f"figures/{config['suite']}"
 PER_JOB = SUITE.runs_per_job
 # Where the results of each stage are.

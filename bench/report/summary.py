@@ -23,17 +23,18 @@ def summary(
 ) -> str:
     """The lines: what was run, what became of printed numbers, each method against the baseline,
     and where tables, figures and page are."""
-    runs = [run for run in suite.runs if run.scores]
-    trained = [run for run in runs if run.plan.trained]
-    seconds = sum(
-        run.provenance["seconds"] + (run.provenance["outcome"].get("seconds") or 0) for run in runs
-    )
-    seeds = {run.plan.seed for run in trained}
     systems = {run.plan.text for run in suite.runs}
-    lines = [
-        f"{suite.plan.suite}: {counted(len(systems), 'system')}, {counted(len(seeds), 'seed')}, "
-        f"{counted(len(trained), 'training')}, {seconds / 60:.1f} minutes of computing. {suite.partial}"
+    made = [run.provenance for run in suite.runs if run.provenance]
+    trained = [origin for origin in made if origin["run"]["trained"]]
+    seeds = {origin["run"]["seed"] for origin in trained}
+    seconds = [origin["seconds"] + (origin["outcome"].get("seconds") or 0) for origin in made]
+    parts = [
+        counted(len(systems), "system"),
+        counted(len(seeds), "seed"),
+        counted(len(trained), "training"),
+        f"{sum(seconds) / 60:.1f} minutes of computing",
     ]
+    lines = [f"{suite.plan.suite}: {', '.join(parts)}. {suite.partial}".rstrip()]
     if world:
         counts = Counter(WORDS[cell.verdict.kind] for cell in world)
         lines.append(f"{counted(len(world), 'score')} of the embedded world: {_listed(counts)}")
@@ -59,18 +60,13 @@ def _compared(suite: SuiteResults) -> list[str]:
     frame, _ = against(suite, suite.plan.baseline)
     board = frame["board"].iloc[0]
     rows = frame[(frame["board"] == board) & (frame["task"] == suite.boards[board].overall)]
-    lines = [
-        f"against {baseline_name(suite, frame)}, {suite.planned(board).title}, paired by seed:"
-    ]
+    title = f"{baseline_name(suite, frame)}, {suite.planned(board).title}"
+    lines = [f"against {title}, paired by seed:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"], sort=False):
         texts = []
         for row in group.sort_values("difference", ascending=False).to_dict("records"):
             width = "" if pd.isna(row["half_width"]) else f" ± {row['half_width']:.1f}"
             texts.append(f"{row['name']} {row['difference']:+.1f}{width}")
-        lines += wrap(
-            "; ".join(texts),
-            WIDTH,
-            initial_indent=f"  {backbone}, {word}: ",
-            subsequent_indent="    ",
-        )
+        start = f"  {backbone}, {word}: "
+        lines += wrap("; ".join(texts), WIDTH, initial_indent=start, subsequent_indent="    ")
     return lines
