@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from sentence_transformers import SentenceTransformer
 
 import sentbench
 from bench.registry.methods import method_classes
@@ -56,14 +57,15 @@ def test_what_is_said_of_the_small_suite():
     assert "Untrained (pooler=avg)" in better
 
 
-def test_its_python(tiny_bert, tiny_data, monkeypatch):
+def test_its_python(tiny_bert, tiny_data, tmp_path, monkeypatch):
     """Run as it stands, with a tiny model and data in place of those that are downloaded."""
+    SentenceTransformer(str(tiny_bert)).save(str(tmp_path / "model"))
     (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     assert len(code.splitlines()) <= 10
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("BENCH_DATA", str(tiny_data))
     names, shown = {}, []
-    code = code.replace('"all-MiniLM-L6-v2"', repr(str(tiny_bert)))
+    code = code.replace("sentence-transformers/all-MiniLM-L6-v2", str(tmp_path / "model"))
     for statement in ast.parse(code).body:
         if isinstance(statement, ast.Expr):
             shown.append(eval(ast.unparse(statement), names))
