@@ -22,8 +22,8 @@ def score(
 ) -> list[dict[str, Any]]:
     """Score an encoder as `python -m bench evaluate` does, on a free GPU where there is one.
 
-    >>> from bench import score
-    >>> records = score(model.encode, tasks=["STS-B"])  # doctest: +SKIP
+    >>> import sentbench
+    >>> records = sentbench.score(model.encode, tasks=["STS-B"])  # doctest: +SKIP
 
     Args:
         model: a function that takes a list of texts and gives an array (n, d) of numpy or torch; or
@@ -39,7 +39,11 @@ def score(
             go on.
 
     Returns:
-        Records (`bench.results.records.COLUMNS`), in points.
+        A record for each score: a dict with task, split, metric, aggregation and value (points).
+        The aggregation that papers report is "all", over all pairs or sentences of a task. STS12 to
+        STS16 have several subsets; their "mean" and "wmean" are the means of the correlations of
+        the subsets, plain and weighted by pairs. The task "Avg" is the mean of the seven STS or of
+        the seven transfer tasks, where all of them are scored.
 
     Raises:
         UserError: the model, a task or a data file is not as it should be.

@@ -9,7 +9,7 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a 
 import inspect
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, isnan, sqrt
@@ -39,7 +39,7 @@ from bench.runs.run import Recipe
 from methods.base import Contrastive, Method
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("config/README.md", "docs/findings.md", "docs/world.md")
+NAMES = ("README.md", "config/README.md", "docs/findings.md", "docs/world.md")
 DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 # Names of several of these; without a name for all.
@@ -47,6 +47,7 @@ GROUPS = {BACKBONES: "", BACKBONES[:2]: "BERT", BACKBONES[2:]: "RoBERTa"}
 GROUPS |= {BACKBONES[::2]: "base", BACKBONES[1::2]: "large"}
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
+WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
 CORPUS_ROWS = 1_000_001  # docs/methods.md#batches
 FORMULA = "all of [the formula](../docs/methods.md#the-methods)"
 
@@ -82,6 +83,18 @@ PAIRS = (
     ("STS", "dclr[epochs=1]+is-cse", "dclr[epochs=1]"),
     ("STS", "dclr[epochs=1]+is-cse", "is-cse"),
 )
+# Systems of wiki-mini in README.md: the papers' own, those that are better on transfer, controls.
+FRONT = {
+    "simcse": "SimCSE",
+    "gs-infonce": "GS-InfoNCE",
+    "is-cse": "IS-CSE",
+    "sscl": "SSCL",
+    "mixcse": "MixCSE",
+    "diffcse[epochs=1]": "DiffCSE",
+    "simcse[dropout=0.2]": "control: SimCSE, dropout 0.2",
+    "untrained[pooler=cls_before_pooler]": "control: no training",
+    "untrained[pooler=avg]": "the same, mean of tokens",
+}
 
 
 # Printed numbers and public runs
@@ -272,10 +285,10 @@ def compared(baseline: str, *methods: str) -> pd.DataFrame:
     return against(wiki_mini(), baseline, methods)[0].set_index(["board", "task"])
 
 
-def minus(pair: Any) -> str:
-    """The difference with its interval, and an arrow where it is decided."""
+def minus(pair: Any, verdicts: Mapping[str, str] = ARROWS) -> str:
+    """The difference with its interval and verdict."""
     width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
-    return f"{pair['difference']:+.2f}{width}{ARROWS[pair['verdict']]}"
+    return f"{pair['difference']:+.2f}{width}{verdicts[pair['verdict']]}"
 
 
 def scored(board: str) -> pd.DataFrame:
@@ -286,15 +299,20 @@ def scored(board: str) -> pd.DataFrame:
     return rows.loc[averages.sort_values(ascending=False).index]
 
 
-def scores_table() -> pd.DataFrame:
-    """STS and transfer averages of each system, and their differences to SimCSE."""
+def scores_table(
+    names: Mapping[str, str] | None = None, verdicts: Mapping[str, str] = ARROWS
+) -> pd.DataFrame:
+    """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
     boards = {"STS": "sts", "transfer": "transfer"}
     systems = {
         title: scored(board).set_index(["method", "setting"]) for title, board in boards.items()
     }
     table = []
     for name, system in systems["STS"].iterrows():
-        row = {"method": system["label"], "seeds": str(system["Avg n"])}
+        if names and name[0] not in names:
+            continue
+        label = names[name[0]] if names else system["label"]
+        row = {"method": label, "seeds": str(system["Avg n"])}
         for title, board in boards.items():
             if name in systems[title].index:
                 scores = systems[title].loc[name]
@@ -303,9 +321,15 @@ def scores_table() -> pd.DataFrame:
                 row[title] = score_text(scores["Avg"], scores["Avg sd"])
                 pairs = compared("simcse").loc[(board, "Avg")].set_index(["method", "setting"])
                 paired = name in pairs.index
-                row[f"{title} minus SimCSE"] = minus(pairs.loc[name]) if paired else "–"
+                row[f"{title} minus SimCSE"] = minus(pairs.loc[name], verdicts) if paired else "–"
         table.append(row)
     return pd.DataFrame(table)
+
+
+def front_table() -> pd.DataFrame:
+    """The systems of `FRONT`, in cells that do not break at their ±."""
+    space = "\N{NO-BREAK SPACE}"
+    return scores_table(FRONT, WORDS).replace(" ± ", f"{space}±{space}", regex=True)
 
 
 def probing_table() -> pd.DataFrame:
@@ -478,6 +502,7 @@ TABLES = {
     "sweeps": sweeps_table,
     "controls": controls_table,
     "wiki-mini": scores_table,
+    "wiki-mini in short": front_table,
     "wiki-mini probing": probing_table,
     "wiki-mini pairs": pairs_table,
     "world": world_table,

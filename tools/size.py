@@ -48,8 +48,8 @@ def statements_of(path: Path) -> int:
 
 
 def package_of(path: Path) -> str:
-    """`bench/runs` of bench/runs/config.py; `bench` of bench/__init__.py."""
-    return "/".join(path.parts[: min(2, len(path.parts) - 1)])
+    """`bench/runs` of bench/runs/config.py; `bench` of bench/__init__.py; a file of the root."""
+    return "/".join(path.parts[: min(2, len(path.parts) - 1)]) or path.name
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def main() -> int:
     table = limits["tool"]["sentbench"]["size"]
     lines: Counter[str] = Counter()
     statements: Counter[str] = Counter()
-    for path in tracked("bench/*.py methods/*.py"):
+    for path in tracked("bench/*.py methods/*.py sentbench.py"):
         for name in (package_of(path), "product"):
             lines[name] += lines_of(path)
             statements[name] += statements_of(path)

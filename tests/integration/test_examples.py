@@ -74,11 +74,11 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     assert done.returncode == 0, done.stderr
 
     cells = ["".join(cell["source"]) for cell in code]
-    shown = "import json; print(json.dumps([means.to_dict('index'), compared.to_dict('records')]))"
+    shown = "import json; print(json.dumps([x.to_dict('records') for x in (board, compared)]))"
     script = "\n".join([*cells, shown])
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "examples", **options)
     assert done.returncode == 0, done.stderr
-    means, compared = json.loads(done.stdout)
+    board, compared = json.loads(done.stdout)
 
     names = {"word-overlap": "Word overlap", "simcse": "SimCSE", "spread-out": "Spread-out"}
     scores = {name: [] for name in names.values()}
@@ -86,7 +86,8 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
         (record,) = [row for row in read_scores(path)[1] if row["split"] == "test"]
         scores[names[path.name.partition("_")[0]]].append(record["value"])
     expected = {name: pytest.approx(fmean(values)) for name, values in scores.items()}
-    assert {name: row["mean"] for name, row in means.items()} == expected
-    assert means["SimCSE"]["std"] == pytest.approx(stdev(scores["SimCSE"]))
+    assert {row["label"]: row[TASK] for row in board} == expected
+    (simcse,) = (row for row in board if row["label"] == "SimCSE")
+    assert simcse[f"{TASK} sd"] == pytest.approx(stdev(scores["SimCSE"]))
     (row,) = compared
     assert row["difference"] == pytest.approx(fmean(scores["Spread-out"]) - fmean(scores["SimCSE"]))

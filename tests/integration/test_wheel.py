@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from bench.reported.number import numbers
 from bench.results.records import read_scores
 from bench.utils.version import __version__
 
@@ -46,7 +47,7 @@ def wheel(tmp_path_factory):
     for name in ("bench", "methods", "config"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "sentbench.py"):
         shutil.copy(ROOT / name, source)
     done(sys.executable, "-c", BUILD.format("sdist"), out, cwd=source)
     (archive,) = out.glob("*.tar.gz")
@@ -94,7 +95,7 @@ def programs(wheel, tmp_path_factory):
 
 def test_the_wheel_holds_every_file(wheel):
     files = [path for top in ("bench", "methods") for path in (ROOT / top).rglob("*")]
-    ours = {str(path.relative_to(ROOT)) for path in files if path.is_file()}
+    ours = {str(path.relative_to(ROOT)) for path in files if path.is_file()} | {"sentbench.py"}
     with zipfile.ZipFile(wheel) as content:
         missing = ours - {*content.namelist()}
     assert [name for name in missing if "__pycache__" not in name] == []
@@ -106,6 +107,13 @@ def test_the_environment_holds_the_wheel_and_no_tool_of_development(programs):
     assert Path(found.split()[0]).is_relative_to(programs.parent)
     assert found.split()[1] == "None"
     assert done(programs / "sentbench", "--version", cwd=programs) == f"{__version__}\n"
+
+
+def test_import_sentbench(programs, tmp_path):
+    code = "import sentbench; print(sentbench.__file__, len(sentbench.printed()))"
+    file, count = done(programs / "python", "-c", code, cwd=tmp_path).split()
+    assert Path(file).is_relative_to(programs.parent)
+    assert int(count) == len(numbers())
 
 
 def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path):

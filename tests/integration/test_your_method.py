@@ -1,19 +1,22 @@
 """docs/your-method.md as it stands: its files are written, its commands run, outputs compared."""
 
+import inspect
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from bench.datasets.tasks import expand_tasks
+from bench.registry.methods import method_classes
 from bench.results.records import read_scores
 from bench.training.context import RunContext
 from bench.utils.errors import UserError
-from methods.base import Contrastive
+from methods.base import Contrastive, Terms, Tokens
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "your-method.md").read_text(encoding="utf-8")
@@ -27,16 +30,47 @@ def plain(output):
     return sorted(re.sub(r"[-+]?\d+\.\d+|[?↑↓] [a-z]+.*", "#", line) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("section", "kind"), [("Every slot", Contrastive), ("The context", RunContext)]
-)
-def test_what_its_tables_name_exists(section, kind):
-    text = TEXT.partition(f"\n### {section}\n")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+def section(name):
+    return TEXT.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+
+
+SLOTS = re.findall(r"^\| `(\w+)\(([\w, ]+)\)` \| `(.+?)` \|", section("Every slot"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "arguments", "returned"), SLOTS)
+def test_a_slot_has_the_signature_that_is_stated(name, arguments, returned):
+    signature = inspect.signature(getattr(Contrastive, name))
+    names = [argument for argument in signature.parameters if argument != "self"]
+    assert ", ".join(names) == arguments
+    assert returned.replace("\\|", "|") == annotation(signature.return_annotation)
+
+
+def annotation(kind):
+    """As it is written, with the names of the contract's types."""
+    named = {Tokens: "Tokens", Sequence[Tokens]: "Sequence[Tokens]", Terms: "Terms", None: "None"}
+    text = named.get(kind, kind.__name__ if isinstance(kind, type) else str(kind))
+    return re.sub(r"\b(?:\w+\.)+", "", text)
+
+
+def test_no_slot_is_left_out():
+    """What any method of the suite overrides is a slot, but for what is used within the classes."""
+    overridden = {
+        name
+        for cls in method_classes().values()
+        for name in vars(cls)
+        if callable(getattr(cls, name)) and hasattr(Contrastive, name) and name[0] != "_"
+    }
+    inside = {"Hyper", "joins", "loss", "get_extra_state", "set_extra_state", "rows", "append"}
+    assert overridden - inside <= {name for name, *_ in SLOTS}
+
+
+def test_what_the_context_is_said_to_have_exists():
+    rows = re.findall(r"^\| ([^|]+) \|", section("The context"), re.MULTILINE)
     names = re.findall(r"`(\w+)`", " ".join(rows))
     assert len(names) > 10
     # Attributes that an object has, and no class.
-    assert {name for name in names if not hasattr(kind, name)} <= {"seed", "shape", "device"}
+    missing = {name for name in names if not hasattr(RunContext, name)}
+    assert missing <= {"seed", "shape", "device"}
 
 
 @pytest.mark.slow

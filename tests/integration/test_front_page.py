@@ -1,0 +1,115 @@
+"""README.md, and `import sentbench`, which it shows."""
+
+import ast
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from sentence_transformers import SentenceTransformer
+
+import sentbench
+from bench.registry.methods import method_classes
+from bench.reported.number import numbers
+from bench.runs.plan import read_plan
+from methods.base import Transform
+from tools import documents
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = " ".join(README.split())
+
+
+def test_the_front_page_is_short():
+    assert len(README.splitlines()) <= 100
+
+
+def test_its_numbers():
+    runs = read_plan(ROOT / "results" / "wiki-mini" / "plan.json").runs
+    systems = documents.TABLES["wiki-mini"]()
+    measured = [number for number in numbers() if number.is_measurement]
+    trained = [
+        cls
+        for cls in method_classes().values()
+        if cls.__module__.startswith("methods.") and cls.trained and not issubclass(cls, Transform)
+    ]
+    for piece in (
+        f"In {len(runs)} runs of a small suite on real text",
+        f"all {len(systems)} systems",
+        f"{sum(bool(number.run) for number in measured)} of {len(measured)} printed scores",
+    ):
+        assert piece in PAGE
+    assert "over 20 methods" in PAGE
+    assert len(trained) > 20
+
+
+def test_what_is_said_of_the_small_suite():
+    """No method is better than SimCSE on STS; on transfer two are, and an untrained mean is."""
+    systems = documents.TABLES["wiki-mini"]()
+    systems = systems.fillna("").set_index("method")
+    assert not systems["STS minus SimCSE"].str.endswith("↑").any()
+    better = systems.index[systems["transfer minus SimCSE"].str.endswith("↑")]
+    assert {*better[~better.str.startswith("Untrained")]} == {"MixCSE", "DiffCSE (epochs=1)"}
+    assert "Untrained (pooler=avg)" in better
+
+
+def test_its_python(tiny_bert, tiny_data, tmp_path, monkeypatch):
+    """Run as it stands, with a tiny model and data in place of those that are downloaded."""
+    SentenceTransformer(str(tiny_bert)).save(str(tmp_path / "model"))
+    (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert len(code.splitlines()) <= 10
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("BENCH_DATA", str(tiny_data))
+    names, shown = {}, []
+    code = code.replace("sentence-transformers/all-MiniLM-L6-v2", str(tmp_path / "model"))
+    for statement in ast.parse(code).body:
+        if isinstance(statement, ast.Expr):
+            shown.append(eval(ast.unparse(statement), names))
+        else:
+            exec(ast.unparse(statement), names)
+    board, pairs, printed, verdicts, records = shown
+    assert {"label", "n", "Avg", "Avg sd"} <= set(board)
+    assert dict(zip(pairs["board"], pairs["verdict"], strict=True)) == {
+        "sts": "undecided",
+        "transfer": "better",
+    }
+    assert 76.25 in set(printed["value"])
+    assert len(verdicts) == sum(number.is_measurement for number in numbers())
+    assert {record["task"] for record in records} == {"STS-B"}
+
+
+def test_the_example_of_the_module(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = doctest.testmod(sentbench)
+    assert found.attempted > 4
+    assert found.failed == 0
+
+
+def test_every_name_is_there():
+    assert {name for name in dir(sentbench) if hasattr(sentbench, name)} == set(sentbench.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        sentbench.nothing  # noqa: B018
+
+
+def test_printed_numbers_have_a_row_each():
+    printed = sentbench.printed()
+    assert isinstance(printed, pd.DataFrame)
+    assert list(printed["value"]) == [number.value for number in numbers()]
+
+
+def test_importing_it_loads_neither_torch_nor_pandas():
+    code = "import sys, sentbench; print({'torch', 'pandas', 'numpy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
+def test_version_and_date_agree():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    version, date = re.search(r"^## \[([\d.]+)\] - ([\d-]+)$", changes, re.MULTILINE).groups()
+    assert (cited["version"], str(cited["date-released"])) == (version, date)
+    assert sentbench.__version__ == version
