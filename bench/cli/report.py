@@ -65,7 +65,10 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    status = run_workflow(file, cores)
+    options = ["--cores", str(cores)]
+    if gpus := torch.cuda.device_count():
+        options += ["--resources", f"gpu={gpus}"]
+    status = run_workflow(file, options)
     if status:
         print(
             f"error: the workflow ended with status {status}; its messages are above, "

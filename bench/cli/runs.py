@@ -62,6 +62,28 @@ def plan(
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 
+@command(context_settings={"ignore_unknown_options": True})
+def run(
+    suite: Annotated[str, arg("A configuration, or a suite of the project.", "FILE.yaml")],
+    options: Annotated[list[str] | None, arg("An option or a target.", "SNAKEMAKE_OPTION")] = None,
+) -> int:
+    """Run a suite in the working folder.
+
+    Starts Snakemake, whose options and targets can follow: --cores 2, --resources gpu=8, -n to only
+    plan. Results are in results/NAME and figures/NAME; the same command again continues.
+    """
+    from bench.runs import config as configurations
+    from bench.stages.workflow import run_workflow
+
+    if suite.startswith("-"):
+        raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
+    file = Path(suite) if Path(suite).suffix else _shipped(suite)
+    content = configurations.load(file)
+    with errors_of(f"configuration {file}"):
+        configurations.planned(content)  # Snakemake would add a traceback to an error
+    return run_workflow(file, options or [])
+
+
 @command("next")
 def next_seeds(
     suite: Suite,
@@ -95,7 +117,7 @@ def _shipped(suite: str) -> Path:
     shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
     if suite not in shipped:
         hint = did_you_mean(suite, shipped)
-        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")
+        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another")
     return shipped[suite]
 
 
