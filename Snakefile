@@ -39,6 +39,9 @@ if not workflow.modifier.is_main_snakefile():
 
 
 onerror:
+    # The status of a job that Ctrl-C stopped (bench/cli/__init__.py).
+    if any("exit status 130" in Path(file).read_text() for file in log):
+        print("interrupted: repeat the command to continue", file=sys.stderr)
     print(
         f"failed or interrupted runs:        python -m bench status --suite {shlex.quote(RESULTS)}\n"
         f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"
