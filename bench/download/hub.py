@@ -3,6 +3,7 @@ transfers and caches files, but compares sizes only."""
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -34,7 +35,7 @@ _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a passwor
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
 _LASTING = {
-    "OfflineModeIsEnabled": "it is not in the cache and HF_HUB_OFFLINE is set; unset it",
+    "OfflineModeIsEnabled": "{cache} lacks {files}, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
     "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
     f"{_TOKEN}",
@@ -68,14 +69,14 @@ def locked() -> Iterator[None]:
         yield
 
 
-def local_folder() -> Path | None:
-    """The folder BENCH_DATA, or None if it is unset or empty."""
-    folder = os.environ.get("BENCH_DATA")
+def local_folder(variable: str = "BENCH_DATA") -> Path | None:
+    """The folder BENCH_DATA, or BENCH_MODELS; None if it is unset or empty."""
+    folder = os.environ.get(variable)
     if not folder:
         return None
     if not Path(folder).is_dir():
         raise UserError(
-            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
+            f"{variable} is {folder}, which is not a folder; set it to a folder, or unset it"
         )
     return Path(folder)
 
@@ -126,6 +127,9 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         cause, status, kind = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
         reason = next((text for name, text in _LASTING.items() if name in names), "")
+        # The hub's cache lacks the whole model, or some of its files.
+        files = re.findall(r"missing \((.+?)\)", str(error)) or [wanted]
+        reason = reason.format(cache=constants.HF_HUB_CACHE, files=files[0])
         if _is_transient(error):
             reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
             kind = TransientError
@@ -199,7 +203,8 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     commit, digests = pinned(key)
     repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
-    with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
+    wanted = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
+    with one_sentence(wanted, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         snapshot = retrying(snapshot_download)(
             name,
@@ -227,16 +232,42 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     return folder
 
 
-def fetch_file(name: str, key: str = DATASET) -> Path:
+def fetch_file(name: str, alternative: str, key: str = DATASET) -> Path:
     """Return a file of the hub, verified; download it if it is not in the cache."""
-    variable = "BENCH_DATA" if key == DATASET else "BENCH_MODELS"
-    return _fetch(key, [name], f"set {variable} to a folder that holds it") / name
+    return _fetch(key, [name], alternative) / name
+
+
+def _local_model(key: str) -> Path | None:
+    """Return the folder of a hub model in BENCH_MODELS, OWNER/NAME or, if it has a pin, NAME; None
+    if it is not there. Its pinned files are verified."""
+    root, pins = local_folder("BENCH_MODELS"), read_json(PINS)["repositories"]
+    places = [key, key.rpartition("/")[2]] if key in pins else [key]
+    folder = next((root / place for place in places if root and (root / place).is_dir()), None)
+    if folder is None:
+        return None
+    digests = pinned(key)[1]
+    for name in ("config.json", *pins.get(key, {"files": ()})["files"]):
+        file = folder / name
+        if not file.is_file():
+            raise UserError(f"{file} does not exist; copy it from {key}, or rename {folder}")
+        digest = sha256_file(file)
+        if digest != digests.get(name, digest):
+            raise UserError(
+                f"{file} has the SHA-256 {digest}, but {digests[name]} is pinned for {key}; copy "
+                f"that file again, or rename {folder}"
+            )
+    return folder
 
 
 def fetch_backbone(key: str) -> Path:
-    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified; download what
-    is missing. Without a revision (commit, branch or "refs/pr/1") it is the pinned commit."""
-    folder = _fetch(key, BACKBONE_FILES, "name a local folder that holds the model")
+    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: in
+    BENCH_MODELS, else downloaded where it is missing. Without a revision (commit, branch or
+    "refs/pr/1") it is the pinned commit."""
+    folder = _local_model(key)
+    if folder:
+        return folder
+    place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", key)
+    folder = _fetch(key, BACKBONE_FILES, f"copy the model to {place}")
     if not any(folder.rglob("*.safetensors")):
         raise UserError(
             f"{key} has only pickled weights, which can run code when they are loaded: refused; "

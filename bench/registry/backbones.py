@@ -1,7 +1,6 @@
 """Models by name that were not trained here: backbones, which are transformers of Hugging Face or
 word vectors in GloVe's text format, and encoders."""
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import world
+from bench.download.hub import fetch_backbone, local_folder
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_file, sha256_listed
@@ -60,8 +60,6 @@ class Backbone:
         if self.source == "toy":
             return TOY_FOLDER / self.name
         if self.source == "hub":
-            from bench.download.hub import fetch_backbone
-
             return fetch_backbone(self.location)
         return Path(self.location)
 
@@ -118,15 +116,9 @@ BUILT_IN = {known.name: known for known in _BUILT_IN}
 
 def local_models() -> dict[str, Path]:
     """Return the models and word vectors in the folder `BENCH_MODELS`, by name."""
-    name = os.environ.get("BENCH_MODELS")
-    if not name:
+    root = local_folder("BENCH_MODELS")
+    if root is None:
         return {}
-    root = Path(name)
-    if not root.is_dir():
-        raise UserError(
-            f"BENCH_MODELS names '{name}', which is not a folder; "
-            "set it to a folder of Hugging Face models or unset it"
-        )
     tables = {path.stem: path for path in sorted(root.glob("*.txt"))}
     return tables | {path.parent.name: path.parent for path in sorted(root.glob("*/config.json"))}
 
@@ -143,7 +135,8 @@ def backbone(name: str) -> Backbone:
         local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
         if local_backbone.name in BUILT_IN:
             raise UserError(
-                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}"
+                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}, or set "
+                "BENCH_MODELS to the folder that contains it and use the name"
             )
         return local_backbone
     if "/" in name:

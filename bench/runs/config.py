@@ -96,8 +96,10 @@ def _check_model(entry: EncoderEntry) -> None:
 
 
 # Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.
-WORKFLOW = Path(__file__).parents[1] / "workflow"
-SUITES = (WORKFLOW / "config").resolve()  # the shipped suites
+_LINKS = Path(__file__).parents[1] / "workflow"
+SNAKEFILE, SLURM, SUITES = (
+    (_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm", "config")
+)
 # The suites that plan what papers print. The second needs Chinese evaluation data, which cannot be
 # downloaded.
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")

@@ -8,11 +8,9 @@ from itertools import product
 from pathlib import Path
 
 from bench.runs import paths
-from bench.runs.config import WORKFLOW
+from bench.runs.config import SNAKEFILE
 from bench.runs.run import Run
 from bench.utils.files import read_json
-
-SNAKEFILE = (WORKFLOW / "Snakefile").resolve()
 
 
 def renew(runs: Iterable[Run], suite: Path) -> None:
