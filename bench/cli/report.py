@@ -78,16 +78,9 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    options = ["--cores", str(cores)]
-    if gpus := torch.cuda.device_count():
-        options += ["--resources", f"gpu={gpus}"]
-    status = run_workflow(file, options)
+    gpus = torch.cuda.device_count() or cores  # without one, a job only counts as one
+    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
     if status:
-        print(
-            f"error: the workflow ended with status {status}; its messages are above, "
-            f"python -m bench status --suite {suite} lists the failed runs",
-            file=sys.stderr,
-        )
         return status
     print(printed_table(source, name, suite, rows))
     print(f"\nPage: {suite}/report/index.html")

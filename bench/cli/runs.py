@@ -78,9 +78,8 @@ def run(
     if suite.startswith("-"):
         raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
     file = Path(suite) if Path(suite).suffix else _shipped(suite)
-    content = configurations.load(file)
-    with errors_of(f"configuration {file}"):
-        configurations.planned(content)  # Snakemake would add a traceback to an error
+    with errors_of(f"configuration {file}"):  # to which Snakemake would add a traceback
+        configurations.planned(configurations.validate(configurations.read(file)))
     return run_workflow(file, options or [])
 
 
@@ -167,7 +166,7 @@ def job(
     """
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan, read_plan
-    from bench.runs.resolve import resolve
+    from bench.runs.resolve import parse, resolve
     from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
 
@@ -178,10 +177,7 @@ def job(
             raise UserError(f"--share is '{share}'; write k/n with 1 <= k <= n")
         runs = plan.chosen(ids or [], int(part), int(parts))
     else:
-        for field in recipe:
-            if "=" not in field:
-                raise UserError(f"cannot read '{field}' after --recipe; write key=value")
-        fields = dict(field.split("=", 1) for field in recipe)
+        ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
         resolved = resolve(
             run,
             backbone_name=backbone,

@@ -44,8 +44,8 @@ def corpus_path(name: str, folder: Path) -> Path:
     # The file `nli.txt` is not the corpus `nli`.
     present = texts - CORPORA.keys() | {name for name in CORPORA if CORPORA[name] in files}
     raise UserError(
-        f"corpus '{name}': {plain} does not exist, nor .gz{did_you_mean(name, present)}; name "
-        "another, or a text file by its path, as ./FILE.txt"
+        f"corpus '{name}' is not in {folder} ({plain.name} or {packed.name})"
+        f"{did_you_mean(name, present)}; name another, or a text file by its path, as ./FILE.txt"
     )
 
 

@@ -35,7 +35,7 @@ _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a passwor
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
 _LASTING = {
-    "OfflineModeIsEnabled": "{cache} lacks {files}, and HF_HUB_OFFLINE is set; unset it",
+    "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
     "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
     f"{_TOKEN}",
@@ -127,9 +127,9 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         cause, status, kind = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
         reason = next((text for name, text in _LASTING.items() if name in names), "")
-        # The hub's cache lacks the whole model, or some of its files.
-        files = re.findall(r"missing \((.+?)\)", str(error)) or [wanted]
-        reason = reason.format(cache=constants.HF_HUB_CACHE, files=files[0])
+        # The hub's cache lacks everything, or a file, to whose address no connection was made.
+        lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]
+        reason = reason.format(cache=constants.HF_HUB_CACHE, lacking=lacking[0])
         if _is_transient(error):
             reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
             kind = TransientError
@@ -162,12 +162,17 @@ def _recorded() -> dict[str, Any]:
     return read_json(lock_file()) if lock_file().exists() else {}
 
 
+def _pin(key: str) -> dict[str, Any]:
+    repositories: dict[str, dict[str, Any]] = read_json(PINS)["repositories"]
+    return repositories.get(key, {})
+
+
 def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     """Return the pinned revision of a repository, and the SHA-256 of its pinned files; the key of a
     data set begins with `datasets/`."""
     # `pins.json` goes before what the first download recorded, but a pull request that it names may
     # move, so the recorded commit goes before that.
-    pin = read_json(PINS)["repositories"].get(key, {})
+    pin = _pin(key)
     recorded = _recorded().get(key, {"revision": None, "files": {}})
     revision, files = pin.get("revision"), dict(recorded["files"])
     if not revision or revision.startswith("refs/"):
@@ -195,12 +200,19 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 # --- files
 
 
-def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
-    """Return the folder of a snapshot with all files of these patterns, verified."""
+def _local_model(key: str) -> Path | None:
+    """The folder of a hub model in BENCH_MODELS: OWNER/NAME or, if it has a pin, NAME."""
+    root = local_folder("BENCH_MODELS")
+    names = [key, key.rpartition("/")[2]] if _pin(key) else [key]
+    folders = [root / name for name in names if root]
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
+    """Return the hub's folder of a revision with all files of these patterns."""
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
-    commit, digests = pinned(key)
     repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
     wanted = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
@@ -209,10 +221,16 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
         snapshot = retrying(snapshot_download)(
             name,
             repo_type="model" if name == repository else "dataset",
-            revision=commit or revision or None,
+            revision=pinned(key)[0] or revision or None,
             allow_patterns=list(patterns),
         )
-    folder = Path(snapshot)
+    return Path(snapshot)
+
+
+def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
+    """Return a folder with all files of these patterns, verified."""
+    digests, local = pinned(key)[1], _local_model(key)
+    folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
@@ -221,13 +239,17 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
         listed = blob.name if len(blob.name) == 64 else sums[name]
         expected = digests.get(name, listed)
         if sums[name] != expected:
-            path.unlink()
-            blob.unlink(missing_ok=True)
+            if not local:
+                path.unlink()
+                blob.unlink(missing_ok=True)
             raise UserError(
-                f"{name} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
+                f"{path} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
                 f"again, or, if its publisher replaced it, remove its entry from {lock_file()}"
             )
-    if sums:
+    missing = _pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
+    if local and missing:
+        raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
+    if sums and not local:
         record(key, folder.name, sums)
     return folder
 
@@ -237,35 +259,10 @@ def fetch_file(name: str, alternative: str, key: str = DATASET) -> Path:
     return _fetch(key, [name], alternative) / name
 
 
-def _local_model(key: str) -> Path | None:
-    """Return the folder of a hub model in BENCH_MODELS, OWNER/NAME or, if it has a pin, NAME; None
-    if it is not there. Its pinned files are verified."""
-    root, pins = local_folder("BENCH_MODELS"), read_json(PINS)["repositories"]
-    places = [key, key.rpartition("/")[2]] if key in pins else [key]
-    folder = next((root / place for place in places if root and (root / place).is_dir()), None)
-    if folder is None:
-        return None
-    digests = pinned(key)[1]
-    for name in ("config.json", *pins.get(key, {"files": ()})["files"]):
-        file = folder / name
-        if not file.is_file():
-            raise UserError(f"{file} does not exist; copy it from {key}, or rename {folder}")
-        digest = sha256_file(file)
-        if digest != digests.get(name, digest):
-            raise UserError(
-                f"{file} has the SHA-256 {digest}, but {digests[name]} is pinned for {key}; copy "
-                f"that file again, or rename {folder}"
-            )
-    return folder
-
-
 def fetch_backbone(key: str) -> Path:
-    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: in
-    BENCH_MODELS, else downloaded where it is missing. Without a revision (commit, branch or
-    "refs/pr/1") it is the pinned commit."""
-    folder = _local_model(key)
-    if folder:
-        return folder
+    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: that in
+    BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
+    (commit, branch or "refs/pr/1") it is the pinned commit."""
     place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", key)
     folder = _fetch(key, BACKBONE_FILES, f"copy the model to {place}")
     if not any(folder.rglob("*.safetensors")):
@@ -288,7 +285,7 @@ def probing_file(path: Path) -> None:
                 "choose other tasks"
             )
         return
-    pin = read_json(PINS)["repositories"][SENTEVAL]
+    pin = _pin(SENTEVAL)
     source = f"data/probing/{path.name}"
     expected = pin["files"][source]["blob"]
     if not path.is_file() or git_blob(path.read_bytes()) != expected:

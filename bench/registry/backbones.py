@@ -31,7 +31,7 @@ class Backbone:
 
     name: str  # in configurations
     source: str  # "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none"
-    location: str  # hub repository, toy kind ("bert", "roberta", "chinese", "glove"), or path
+    location: str  # hub repository, or path
     shape: Shape
     fingerprint: str  # identifies the weights; part of a run's identity
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
@@ -57,16 +57,10 @@ class Backbone:
                 f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; "
                 "choose a transformer backbone"
             )
-        if self.source == "toy":
-            return TOY_FOLDER / self.name
-        if self.source == "hub":
-            return fetch_backbone(self.location)
-        return Path(self.location)
+        return fetch_backbone(self.location) if self.source == "hub" else Path(self.location)
 
     def table(self) -> Path:
         """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
-        if self.source == "toy":
-            return TOY_FOLDER / self.name / "vectors.txt"
         if self.source == "hub":
             from bench.download import fetch_words
 
@@ -91,9 +85,9 @@ def _hub(owner: str, name: str, shape: Shape) -> Backbone:
     return Backbone(name, "hub", f"{owner}/{name}", shape, f"{owner}/{name}")
 
 
-def _toy(kind: str, shape: Shape, backbone_kind: str = "transformer") -> Backbone:
-    fingerprint = f"toy-{kind}-v{TOY_VERSION}"
-    return Backbone(f"toy-{kind}", "toy", kind, shape, fingerprint, backbone_kind)
+def _toy(name: str, shape: Shape, kind: str = "transformer", table: str = "") -> Backbone:
+    path = str(TOY_FOLDER / name / table)
+    return Backbone(name, "toy", path, shape, f"{name}-v{TOY_VERSION}", kind)
 
 
 _BUILT_IN = [
@@ -106,10 +100,10 @@ _BUILT_IN = [
         "glove.6B.300d", "hub", "stanfordnlp/glove", Shape(300, 0), "glove.6B.300d", "words",
         ("glove.6B.zip", "glove.6B.300d.txt"),
     ),
-    _toy("bert", Shape(64, 4, cased=False)),
-    _toy("roberta", Shape(64, 4)),
-    _toy("chinese", Shape(64, 4, cased=False)),
-    _toy("glove", Shape(24, 0, cased=False), "words"),
+    _toy("toy-bert", Shape(64, 4, cased=False)),
+    _toy("toy-roberta", Shape(64, 4)),
+    _toy("toy-chinese", Shape(64, 4, cased=False)),
+    _toy("toy-glove", Shape(24, 0, cased=False), "words", "vectors.txt"),
 ]  # fmt: skip
 BUILT_IN = {known.name: known for known in _BUILT_IN}
 
@@ -135,8 +129,8 @@ def backbone(name: str) -> Backbone:
         local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
         if local_backbone.name in BUILT_IN:
             raise UserError(
-                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}, or set "
-                "BENCH_MODELS to the folder that contains it and use the name"
+                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}, or "
+                "set BENCH_MODELS to the folder above it and give only the name"
             )
         return local_backbone
     if "/" in name:

@@ -140,7 +140,7 @@ def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
 
 def test_a_wrong_folder_of_models_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
-    with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
+    with pytest.raises(UserError, match=r"BENCH_MODELS is .*nothing, which is not a folder"):
         load_encoder("my-bert", pooler="avg")
 
 
