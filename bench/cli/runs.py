@@ -101,8 +101,8 @@ def next_seeds(
     from bench.runs.plan import read_plan
     from bench.utils.files import write_text
 
-    name = read_plan(suite / "plan.json").suite
-    growth = grow(suite, configurations.load(config or _shipped(name)), hours, device)
+    file = config or _shipped(read_plan(suite / "plan.json").suite)
+    growth = grow(suite, configurations.load(file), hours, device)
     print(report(growth))
     if out:
         write_text(out, configurations.dump(growth.config))
@@ -115,8 +115,9 @@ def _shipped(suite: str) -> Path:
 
     shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
     if suite not in shipped:
-        hint = did_you_mean(suite, shipped)
-        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another")
+        raise UserError(
+            f"unknown suite '{suite}'{did_you_mean(suite, shipped)}; name the file of another"
+        )
     return shipped[suite]
 
 

@@ -40,9 +40,9 @@ def corpus_path(name: str, folder: Path) -> Path:
         if path.is_file():
             return path
     files = {path.name.removesuffix(".gz") for path in folder.iterdir()}
-    texts = {corpus_name(Path(file)) for file in files if file.endswith(".txt")}
     # The file `nli.txt` is not the corpus `nli`.
-    present = texts - CORPORA.keys() | {name for name in CORPORA if CORPORA[name] in files}
+    present = {file.removesuffix(".txt") for file in files if file.endswith(".txt")} - {*CORPORA}
+    present |= {name for name in CORPORA if CORPORA[name] in files}
     raise UserError(
         f"corpus '{name}' is not in {folder} ({plain.name} or {packed.name})"
         f"{did_you_mean(name, present)}; name another, or a text file by its path, as ./FILE.txt"

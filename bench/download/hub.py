@@ -33,8 +33,11 @@ BACKBONE_FILES = [
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
-# Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
+# Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
+# message -> the sentence.
 _LASTING = {
+    UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
+    "Consistency check failed": "the download has another size than announced; fetch it again",
     "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
     "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
@@ -126,17 +129,14 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
     except Exception as error:
         cause, status, kind = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
-        reason = next((text for name, text in _LASTING.items() if name in names), "")
+        marks = (mark for mark in _LASTING if mark in names or mark in str(cause))
+        reason = _LASTING.get(next(marks, ""), "")
         # The hub's cache lacks everything, or a file, to whose address no connection was made.
         lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]
         reason = reason.format(cache=constants.HF_HUB_CACHE, lacking=lacking[0])
         if _is_transient(error):
             reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
             kind = TransientError
-        elif UNTRUSTED in str(cause):
-            reason = "its certificate is not trusted; set SSL_CERT_FILE to one of your institute"
-        elif "Consistency check failed" in str(cause):
-            reason = "the download has another size than announced; fetch it again"
         elif status and not reason:
             reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"
         if not reason:
@@ -147,10 +147,10 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
 # --- pins
 
 
-def known_corpus(name: str) -> dict[str, Any]:
-    """The numbers of rows and the known digests of a published corpus, or nothing."""
-    corpora: dict[str, dict[str, Any]] = read_json(PINS)["corpora"]
-    return corpora.get(name, {})
+def pin(name: str, table: str = "repositories") -> dict[str, Any]:
+    """What is known of a repository, or of a published corpus (table "corpora"), or nothing."""
+    pins: dict[str, dict[str, Any]] = read_json(PINS)[table]
+    return pins.get(name, {})
 
 
 def lock_file() -> Path:
@@ -162,22 +162,17 @@ def _recorded() -> dict[str, Any]:
     return read_json(lock_file()) if lock_file().exists() else {}
 
 
-def _pin(key: str) -> dict[str, Any]:
-    repositories: dict[str, dict[str, Any]] = read_json(PINS)["repositories"]
-    return repositories.get(key, {})
-
-
 def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     """Return the pinned revision of a repository, and the SHA-256 of its pinned files; the key of a
     data set begins with `datasets/`."""
     # `pins.json` goes before what the first download recorded, but a pull request that it names may
     # move, so the recorded commit goes before that.
-    pin = _pin(key)
+    known = pin(key)
     recorded = _recorded().get(key, {"revision": None, "files": {}})
-    revision, files = pin.get("revision"), dict(recorded["files"])
+    revision, files = known.get("revision"), dict(recorded["files"])
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
-    for name, entry in pin.get("files", {}).items():
+    for name, entry in known.get("files", {}).items():
         if entry.get("sha256"):
             files[name] = entry["sha256"]
     return revision, files
@@ -203,7 +198,7 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 def _local_model(key: str) -> Path | None:
     """The folder of a hub model in BENCH_MODELS: OWNER/NAME or, if it has a pin, NAME."""
     root = local_folder("BENCH_MODELS")
-    names = [key, key.rpartition("/")[2]] if _pin(key) else [key]
+    names = [key, key.rpartition("/")[2]] if pin(key) else [key]
     folders = [root / name for name in names if root]
     return next((folder for folder in folders if folder.is_dir()), None)
 
@@ -236,8 +231,7 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
         sums[name] = sha256_file(path)
         # The hub's cache names a large file by its SHA-256.
-        listed = blob.name if len(blob.name) == 64 else sums[name]
-        expected = digests.get(name, listed)
+        expected = digests.get(name, blob.name if len(blob.name) == 64 else sums[name])
         if sums[name] != expected:
             if not local:
                 path.unlink()
@@ -246,7 +240,7 @@ def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
                 f"{path} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
                 f"again, or, if its publisher replaced it, remove its entry from {lock_file()}"
             )
-    missing = _pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
+    missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
     if local and missing:
         raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
     if sums and not local:
@@ -285,12 +279,12 @@ def probing_file(path: Path) -> None:
                 "choose other tasks"
             )
         return
-    pin = _pin(SENTEVAL)
+    known = pin(SENTEVAL)
     source = f"data/probing/{path.name}"
-    expected = pin["files"][source]["blob"]
+    expected = known["files"][source]["blob"]
     if not path.is_file() or git_blob(path.read_bytes()) != expected:
         endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
-        url = f"{endpoint}/facebookresearch/SentEval/{pin['revision']}/{source}"
+        url = f"{endpoint}/facebookresearch/SentEval/{known['revision']}/{source}"
         with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
             content = _get(url)
         if git_blob(content) != expected:

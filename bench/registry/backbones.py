@@ -185,15 +185,13 @@ def _folder_backbone(folder: Path) -> Backbone:
             "weights to safetensors first"
         )
     described = encoder_sum(folder)
-    shape = Shape(widths[0], depths[0], _is_cased(folder, described))
-    fingerprint = RECORDED.get(described, described)
     rates = [config[name] for name in DROPOUTS if name in config]
     return Backbone(
         folder.resolve().name,
         "folder",
         str(folder),
-        shape,
-        fingerprint,
+        Shape(widths[0], depths[0], _is_cased(folder, described)),
+        RECORDED.get(described, described),
         dropout=any(rates) or not rates,
     )
 
@@ -215,8 +213,8 @@ def _is_cased(folder: Path, described: str) -> bool:
 def _table_backbone(path: Path) -> Backbone:
     from bench.datasets.word_vectors import width
 
-    shape, fingerprint = Shape(width(path), 0), sha256_file(path)[:16]
-    return Backbone(path.resolve().stem, "folder", str(path), shape, fingerprint, "words")
+    name, fingerprint = path.resolve().stem, sha256_file(path)[:16]
+    return Backbone(name, "folder", str(path), Shape(width(path), 0), fingerprint, "words")
 
 
 # Ends of the names of files that decide the vectors of a model.

@@ -63,10 +63,10 @@ class Measured:
                 origin, _ = read_scores(path)
                 run, outcome = origin["run"], origin["outcome"]
                 if name.lower() in origin["device"]["name"].lower():
-                    scored = "score", run["backbone"], frozenset(origin["tasks"])
-                    self.times[scored].append(origin["seconds"])
-                    trained = "train", run["backbone"], run["recipe"]["batch_size"]
-                    self.times[trained].append(outcome["work"]["seconds"] / outcome["steps"])
+                    tasks, size = frozenset(origin["tasks"]), run["recipe"]["batch_size"]
+                    self.times["score", run["backbone"], tasks].append(origin["seconds"])
+                    step = outcome["work"]["seconds"] / outcome["steps"]
+                    self.times["train", run["backbone"], size].append(step)
 
     def seconds(self, run: PlannedRun, stage: str) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
@@ -174,6 +174,8 @@ def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, res
     table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
     table["device h"] = table.pop("seconds") / 3600
     table[f"wall h at {gpus}"] = table["device h"] / gpus
-    share = f"FLOP at {UTILISATION:.0%} of the peak rate, which is assumed"
     rows = table.astype({"runs": int, "measured": int}).to_string(index=False, float_format="%.2f")
-    return f"{rows}\n\nRuns without a measurement on this device: {share}.\n{NOT_COUNTED}"
+    return (
+        f"{rows}\n\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the "
+        f"peak rate, which is assumed.\n{NOT_COUNTED}"
+    )

@@ -88,10 +88,8 @@ def status(suite: Path) -> SuiteStatus:
             continue
         read.done[results.status] = read.done.get(results.status, 0) + 1
         devices[results.provenance["device"]["name"]] += 1
-    for log in sorted((suite / "logs").glob("*.log")):
-        error = _error(log)
-        if error:
-            read.steps[str(log)] = error
+    errors = {str(log): _error(log) for log in sorted((suite / "logs").glob("*.log"))}
+    read.steps = {log: error for log, error in errors.items() if error}
     read.device = next(iter(devices.most_common(1)), ("",))[0]
     measured, hours, unlike = Measured(suite.parent, read.device), 0.0, []
     with suppress(UserError):  # a corpus that is not here
@@ -153,21 +151,21 @@ def _error(log: Path) -> str:
 def report(suite_status: SuiteStatus) -> str:
     """The status of a suite as text."""
     done, left = suite_status.done, suite_status.open
-    count = sum(done.values())
-    ended = [f"{number} {kind}" for kind, number in done.items() if kind != "finished"]
-    counts = f"{count} of {count + len(left)} runs done"
-    counts += f" ({', '.join(ended)})" if ended else ""
-    for state in ("running", "failed", "left"):
-        counts += f", {sum(run.state == state for run in left)} {state}"
-    lines = [f"{suite_status.suite}: {counts}"]
+    count, states = sum(done.values()), Counter(run.state for run in left)
+    ended = ", ".join(f"{number} {kind}" for kind, number in done.items() if kind != "finished")
+    counts = [f"{count} of {count + len(left)} runs done" + (ended and f" ({ended})")]
+    counts += [f"{states[state]} {state}" for state in ("running", "failed", "left")]
+    lines = [f"{suite_status.suite}: {', '.join(counts)}"]
     if left:
-        hours = "unknown"
-        if suite_status.hours:
-            hours = f"{suite_status.hours:.2f} on one {suite_status.device}"
-        if suite_status.unknown:
-            hours += f"; for {suite_status.unknown} trainings and scorings like none before, "
-            hours += f"estimated from the plan: {suite_status.estimate}"
-        lines.append(f"hours left: {hours}")
+        hours = f"{suite_status.hours:.2f} on one {suite_status.device}"
+        unlike = (
+            f"; for {suite_status.unknown} trainings and scorings like none before, estimated from "
+            f"the plan: {suite_status.estimate}"
+        )
+        lines.append(
+            f"hours left: {hours if suite_status.hours else 'unknown'}"
+            f"{unlike if suite_status.unknown else ''}"
+        )
     for state in ("running", "failed"):
         runs = [run for run in left if run.state == state]
         lines += ["", f"{state}:"] if runs else []

@@ -25,12 +25,13 @@ class Model(BaseModel):
             known = cls.model_fields
             unknown = [str(name) for name in values if name not in known]
             if unknown:
-                hint = did_you_mean(unknown[0], known)
                 also = [f", '{name}' is unknown" for name in unknown[1:]]
                 required = [name for name, field in known.items() if field.is_required()]
                 also += [f", '{name}' is missing" for name in required if name not in values]
-                text = f"unknown key '{unknown[0]}'{hint}{''.join(also)}"
-                raise PydanticCustomError("unknown_field", text)
+                raise PydanticCustomError(
+                    "unknown_field",
+                    f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], known)}{''.join(also)}",
+                )
         return values
 
     def changed(self, **values: Any) -> Self:
@@ -71,8 +72,11 @@ def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     place = ".".join(map(str, first["loc"]))
     kind, message, value = first["type"], first["msg"], first["input"]
     if kind == "missing":
-        unknown = [item for item in others if item["type"] == "unknown_field"]
-        also = [f", {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in unknown]
+        also = [
+            f", {'.'.join(map(str, item['loc']))}: {item['msg']}"
+            for item in others
+            if item["type"] == "unknown_field"
+        ]
         return f"'{place}' is missing{''.join(also)}"
     if kind == "extra_forbidden":
         return f"unknown key '{place}'{did_you_mean(place, known)}"
