@@ -106,7 +106,7 @@ def next_seeds(
     print(report(growth))
     if out:
         write_text(out, configurations.dump(growth.config))
-        print(f"Written to {out}; run it with: snakemake --cores N --configfile {out}")
+        print(f"Written to {out}; run it with: python -m bench run {out} --cores N")
 
 
 def _shipped(suite: str) -> Path:

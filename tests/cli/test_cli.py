@@ -5,6 +5,7 @@ import errno
 import io
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,15 @@ def test_a_folder_named_methods_hides_nothing(tmp_path):
     options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "capture_output": True}
     done = subprocess.run([*COMMAND, *words], cwd=tmp_path, **options)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_python_without_the_libraries_is_told_how_to_get_them():
+    words = [sys.executable, "-S", "-m", "bench", "status"]  # without site-packages
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: .*run make \.venv/\.ready .* source \.venv/bin/activate.*\n", done.stderr
+    )
 
 
 @pytest.mark.parametrize("own", [None, "active"])

@@ -64,7 +64,7 @@ COMMANDS = [
     (["run", "--cores", "2", "c.yaml"], "name the configuration before --cores: run FILE.yaml"),
     (["run", "nothing.yaml", "-n"], "configuration nothing.yaml: it cannot be read"),
     (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
-    (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "snakemake"),
+    (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "bench run"),
     (["reference", "--suite", "results/x"], "results/reference/x.json", "check the path"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
