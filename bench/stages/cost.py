@@ -165,7 +165,7 @@ def by_plan(work: Sequence[tuple[PlannedRun, str, float]], mode: str) -> str:
         / 3600
         for device in PEAKS
     }
-    return ", ".join(f"{number:.2f} on one {device}" for device, number in hours.items())
+    return ", ".join(f"{number:.2f} on one {device.upper()}" for device, number in hours.items())
 
 
 def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, results: Path) -> str:

@@ -102,7 +102,7 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
     assert "hours left: unknown; for 7 trainings and scorings like none before" in report(
         suite_status
     )
-    assert f": {3 * training + 4 * scoring:.2f} on one a100" in report(suite_status)
+    assert f": {3 * training + 4 * scoring:.2f} on one A100" in report(suite_status)
 
 
 def test_the_command_prints_text_and_json(suite, capsys):
