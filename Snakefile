@@ -45,9 +45,12 @@ if not workflow.modifier.is_main_snakefile():
 
 
 onerror:
-    print(report_status(status(Path(RESULTS))), file=sys.stderr)
+    # The status of a job that Ctrl-C stopped (bench/cli/__init__.py).
+    if any("exit status 130" in Path(file).read_text() for file in log):
+        print("interrupted: repeat the command to continue", file=sys.stderr)
+    else:
+        print(report_status(status(Path(RESULTS))), file=sys.stderr)
     print(
-        f"failed or interrupted runs:        python -m bench status --suite {shlex.quote(RESULTS)}\n"
         f"tables and page of what is there: python -m bench render {shlex.quote(RESULTS)}"
         f" --out {shlex.quote(RESULTS)}/partial",
         file=sys.stderr,

@@ -10,6 +10,7 @@ downloaded.
 import difflib
 import functools
 import hashlib
+import inspect
 import json
 import os
 import random
@@ -257,15 +258,22 @@ def test_table_keys(trial: Trial) -> None:
 
 @clause(of_training=False)
 def test_slot_names(trial: Trial) -> None:
-    """no function has nearly the name of a slot"""
+    """its functions have names and parameters of slots"""
     bases = trial.cls.__mro__[1:]
     slots = {name for base in bases for name in vars(base) if not name.startswith("_")}
     for name, value in vars(trial.cls).items():
-        if callable(getattr(value, "__func__", value)) and name not in slots:
-            (slot,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
+        if inspect.isfunction(value) and name in slots:
+            slot = inspect.signature(getattr(super(trial.cls, trial.cls), name))
+            file, line = value.__code__.co_filename, value.__code__.co_firstlineno
             require(
-                not slot,
-                f"nothing calls '{name}'; rename it to '{slot}', or let it start with '_'",
+                len(inspect.signature(value).parameters) == len(slot.parameters),
+                f"{file}, line {line}: '{name}' is called with {slot}; give it these parameters",
+            )
+        elif callable(getattr(value, "__func__", value)) and name not in slots:
+            (near,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
+            require(
+                not near,
+                f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'",
             )
 
 

@@ -20,7 +20,7 @@ EXIT_INTERRUPTED = 128 + 2
 EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
-RESUMABLE = {"job", "evaluate", "reproduce"}
+RESUMABLE = {"run", "job", "evaluate", "reproduce"}
 
 
 def main(words: Sequence[str] | None = None) -> int:

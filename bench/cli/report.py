@@ -1,7 +1,6 @@
 """Commands that present results: tables, figures, pages, comparisons, exports."""
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -44,10 +43,13 @@ def reproduce(
     configuration of its own, results/NAME/config.yaml, which Snakemake runs; the same command again
     continues.
     """
+    import torch
+
     from bench.comparison.row_config import row_config
     from bench.report.printed_table import printed_table
     from bench.reported.address import find_paper, find_rows, find_table
     from bench.runs import config as configurations
+    from bench.stages.cost import by_plan
     from bench.stages.workflow import run_workflow
     from bench.utils.files import write_text
 
@@ -57,21 +59,28 @@ def reproduce(
     content = row_config(rows, seeds, read_tasks(tasks or []))
     suite = Path("results", content.suite)
     file = suite / "config.yaml"
-    command = shlex.join(["snakemake", "--cores", str(cores), "--configfile", str(file)])
-    title = f"# {source}, {name}: {row}. As {file} it runs with: {command}"
-    text = f"{title}\n{configurations.dump(content)}"
-    configurations.planned(content)  # raises before a file is written
+    command = f"python -m bench run {file}"
+    work = [
+        (run, stage, 1.0)
+        for run in configurations.planned(content)  # raises before a file is written
+        for stage in run.stages
+        if stage != "analyse" and not run.skip
+    ]
+    text = (
+        f"# {source}, {name}: {row}. As {file} it runs with:\n"
+        f"#   {command} --cores {cores}\n"
+        "# and through SLURM (docs/cluster.md) with:\n"
+        f"#   {command} --profile {configurations.SLURM}\n"
+        f"# Hours, estimated from the plan: {by_plan(work, content.mode)}\n"
+        f"{configurations.dump(content)}"
+    )
     if dry_run:
         print(text, end="")
         return 0
     write_text(file, text)
-    status = run_workflow(file, cores)
+    gpus = torch.cuda.device_count() or cores  # without one, a job only counts as one
+    status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
     if status:
-        print(
-            f"error: the workflow ended with status {status}; its messages are above, "
-            f"python -m bench status --suite {suite} lists the failed runs",
-            file=sys.stderr,
-        )
         return status
     print(printed_table(source, name, suite, rows))
     print(f"\nPage: {suite}/report/index.html")

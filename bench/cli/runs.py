@@ -62,6 +62,27 @@ def plan(
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 
+@command(context_settings={"ignore_unknown_options": True})
+def run(
+    suite: Annotated[str, arg("A configuration, or a suite of the project.", "FILE.yaml")],
+    options: Annotated[list[str] | None, arg("An option or a target.", "SNAKEMAKE_OPTION")] = None,
+) -> int:
+    """Run a suite in the working folder.
+
+    Starts Snakemake, whose options and targets can follow: --cores 2, --resources gpu=8, -n to only
+    plan. Results are in results/NAME and figures/NAME; the same command again continues.
+    """
+    from bench.runs import config as configurations
+    from bench.stages.workflow import run_workflow
+
+    if suite.startswith("-"):
+        raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
+    file = Path(suite) if Path(suite).suffix else _shipped(suite)
+    with errors_of(f"configuration {file}"):  # to which Snakemake would add a traceback
+        configurations.planned(configurations.validate(configurations.read(file)))
+    return run_workflow(file, options or [])
+
+
 @command("next")
 def next_seeds(
     suite: Suite,
@@ -80,12 +101,12 @@ def next_seeds(
     from bench.runs.plan import read_plan
     from bench.utils.files import write_text
 
-    name = read_plan(suite / "plan.json").suite
-    growth = grow(suite, configurations.load(config or _shipped(name)), hours, device)
+    file = config or _shipped(read_plan(suite / "plan.json").suite)
+    growth = grow(suite, configurations.load(file), hours, device)
     print(report(growth))
     if out:
         write_text(out, configurations.dump(growth.config))
-        print(f"Written to {out}; run it with: snakemake --cores N --configfile {out}")
+        print(f"Written to {out}; run it with: python -m bench run {out} --cores N")
 
 
 def _shipped(suite: str) -> Path:
@@ -94,8 +115,9 @@ def _shipped(suite: str) -> Path:
 
     shipped = {path.stem: path for path in SUITES.glob("*.yaml")}
     if suite not in shipped:
-        hint = did_you_mean(suite, shipped)
-        raise UserError(f"unknown suite '{suite}'{hint}; name the file of another with --config")
+        raise UserError(
+            f"unknown suite '{suite}'{did_you_mean(suite, shipped)}; name the file of another"
+        )
     return shipped[suite]
 
 
@@ -145,7 +167,7 @@ def job(
     """
     from bench.runs.paths import result_file
     from bench.runs.plan import Plan, read_plan
-    from bench.runs.resolve import resolve
+    from bench.runs.resolve import parse, resolve
     from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
 
@@ -156,10 +178,7 @@ def job(
             raise UserError(f"--share is '{share}'; write k/n with 1 <= k <= n")
         runs = plan.chosen(ids or [], int(part), int(parts))
     else:
-        for field in recipe:
-            if "=" not in field:
-                raise UserError(f"cannot read '{field}' after --recipe; write key=value")
-        fields = dict(field.split("=", 1) for field in recipe)
+        ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
         resolved = resolve(
             run,
             backbone_name=backbone,

@@ -10,7 +10,7 @@ from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, listed_task, rows
 from bench.datasets.tasks import STS_TASKS
 from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus
-from bench.download.hub import DATASET, known_corpus, local_folder, pinned
+from bench.download.hub import DATASET, local_folder, pin, pinned
 from bench.utils.errors import UserError
 from bench.utils.files import read_lines, sha256_file
 
@@ -100,7 +100,7 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 def check_name(name: str) -> None:
     """Raise `UserError` if no corpus and no file in BENCH_DATA has this name; paths pass."""
-    if is_fetched(name) and name not in CORPORA and not known_corpus(name):
+    if is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
         fetch_corpus(name)
 
 
@@ -129,7 +129,7 @@ def is_fetched(name: str) -> bool:
 def corpus_identity(path: Path) -> dict[str, Any]:
     """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file as it is."""
     name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
-    published = known_corpus(name) or {"rows": [length]}
+    published = pin(name, "corpora") or {"rows": [length]}
     sums = published.get("sha256") or [pinned(DATASET)[1].get(path.name, digest)]
     if length not in published["rows"] or digest not in sums:
         lengths = " or ".join(map(str, published["rows"]))

@@ -40,12 +40,12 @@ def corpus_path(name: str, folder: Path) -> Path:
         if path.is_file():
             return path
     files = {path.name.removesuffix(".gz") for path in folder.iterdir()}
-    texts = {corpus_name(Path(file)) for file in files if file.endswith(".txt")}
     # The file `nli.txt` is not the corpus `nli`.
-    present = texts - CORPORA.keys() | {name for name in CORPORA if CORPORA[name] in files}
+    present = {file.removesuffix(".txt") for file in files if file.endswith(".txt")} - {*CORPORA}
+    present |= {name for name in CORPORA if CORPORA[name] in files}
     raise UserError(
-        f"corpus '{name}' is not in {folder}{did_you_mean(name, present)}; name another, or a text "
-        "file by its path, as ./FILE.txt"
+        f"corpus '{name}' is not in {folder} ({plain.name} or {packed.name})"
+        f"{did_you_mean(name, present)}; name another, or a text file by its path, as ./FILE.txt"
     )
 
 
@@ -59,12 +59,13 @@ def fetch_corpus(name: str) -> Path:
             f"corpus '{name}' is not on the hub{did_you_mean(name, CORPORA)}; "
             "set BENCH_DATA to a folder with it, or name a text file by its path, as ./FILE.txt"
         )
-    return fetch_file(CORPORA[name])
+    return fetch_file(CORPORA[name], f"set BENCH_DATA to a folder with {CORPORA[name]}")
 
 
 def fetch_words(archive: str, repository: str, member: str) -> Path:
     """Return a table of word vectors, the `member` of a zip archive of a hub repository."""
-    packed = fetch_file(archive, repository)
+    place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", member)
+    packed = fetch_file(archive, f"copy the table to {place}", repository)
     table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
     if not table.is_file():
         with (
@@ -87,7 +88,7 @@ def fetch_senteval() -> Path:
                 "set it to the folder above that"
             )
         return local
-    archive = fetch_file("senteval.tar")
+    archive = fetch_file("senteval.tar", "set BENCH_DATA to a folder with downstream/")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
     folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
     if folder.is_dir():

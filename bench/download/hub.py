@@ -3,6 +3,7 @@ transfers and caches files, but compares sizes only."""
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -32,9 +33,12 @@ BACKBONE_FILES = [
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
-# Errors that another attempt meets again: class of an error of huggingface_hub -> the sentence.
+# Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
+# message -> the sentence.
 _LASTING = {
-    "OfflineModeIsEnabled": "it is not in the cache and HF_HUB_OFFLINE is set; unset it",
+    UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
+    "Consistency check failed": "the download has another size than announced; fetch it again",
+    "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
     "GatedRepoError": f"the repository is gated; accept its terms on its page and {_TOKEN}",
     "RepositoryNotFoundError": f"the repository does not exist or is private; check its name, "
     f"{_TOKEN}",
@@ -68,14 +72,14 @@ def locked() -> Iterator[None]:
         yield
 
 
-def local_folder() -> Path | None:
-    """The folder BENCH_DATA, or None if it is unset or empty."""
-    folder = os.environ.get("BENCH_DATA")
+def local_folder(variable: str = "BENCH_DATA") -> Path | None:
+    """The folder BENCH_DATA, or BENCH_MODELS; None if it is unset or empty."""
+    folder = os.environ.get(variable)
     if not folder:
         return None
     if not Path(folder).is_dir():
         raise UserError(
-            f"BENCH_DATA is {folder}, which is not a folder; set it to a data folder, or unset it"
+            f"{variable} is {folder}, which is not a folder; set it to a folder, or unset it"
         )
     return Path(folder)
 
@@ -125,14 +129,14 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
     except Exception as error:
         cause, status, kind = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
-        reason = next((text for name, text in _LASTING.items() if name in names), "")
+        marks = (mark for mark in _LASTING if mark in names or mark in str(cause))
+        reason = _LASTING.get(next(marks, ""), "")
+        # The hub's cache lacks everything, or a file, to whose address no connection was made.
+        lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]
+        reason = reason.format(cache=constants.HF_HUB_CACHE, lacking=lacking[0])
         if _is_transient(error):
             reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
             kind = TransientError
-        elif UNTRUSTED in str(cause):
-            reason = "its certificate is not trusted; set SSL_CERT_FILE to one of your institute"
-        elif "Consistency check failed" in str(cause):
-            reason = "the download has another size than announced; fetch it again"
         elif status and not reason:
             reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"
         if not reason:
@@ -143,10 +147,10 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
 # --- pins
 
 
-def known_corpus(name: str) -> dict[str, Any]:
-    """The numbers of rows and the known digests of a published corpus, or nothing."""
-    corpora: dict[str, dict[str, Any]] = read_json(PINS)["corpora"]
-    return corpora.get(name, {})
+def pin(name: str, table: str = "repositories") -> dict[str, Any]:
+    """What is known of a repository, or of a published corpus (table "corpora"), or nothing."""
+    pins: dict[str, dict[str, Any]] = read_json(PINS)[table]
+    return pins.get(name, {})
 
 
 def lock_file() -> Path:
@@ -163,12 +167,12 @@ def pinned(key: str) -> tuple[str | None, dict[str, str]]:
     data set begins with `datasets/`."""
     # `pins.json` goes before what the first download recorded, but a pull request that it names may
     # move, so the recorded commit goes before that.
-    pin = read_json(PINS)["repositories"].get(key, {})
+    known = pin(key)
     recorded = _recorded().get(key, {"revision": None, "files": {}})
-    revision, files = pin.get("revision"), dict(recorded["files"])
+    revision, files = known.get("revision"), dict(recorded["files"])
     if not revision or revision.startswith("refs/"):
         revision = recorded["revision"] or revision
-    for name, entry in pin.get("files", {}).items():
+    for name, entry in known.get("files", {}).items():
         if entry.get("sha256"):
             files[name] = entry["sha256"]
     return revision, files
@@ -191,52 +195,70 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 # --- files
 
 
-def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
-    """Return the folder of a snapshot with all files of these patterns, verified."""
+def _local_model(key: str) -> Path | None:
+    """The folder of a hub model in BENCH_MODELS: OWNER/NAME or, if it has a pin, NAME."""
+    root = local_folder("BENCH_MODELS")
+    names = [key, key.rpartition("/")[2]] if pin(key) else [key]
+    folders = [root / name for name in names if root]
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
+    """Return the hub's folder of a revision with all files of these patterns."""
     from huggingface_hub import constants, snapshot_download
 
     constants.HF_HUB_DISABLE_XET = True  # plain HTTP, whose errors `one_sentence` knows
-    commit, digests = pinned(key)
     repository, _, revision = key.partition("@")
     name = repository.removeprefix("datasets/")
-    with one_sentence(key, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
+    wanted = f"{patterns[0]} of {key}" if len(patterns) == 1 else key
+    with one_sentence(wanted, alternative), disk_errors(Path(constants.HF_HUB_CACHE)):
         # A complete snapshot of a commit needs no connection.
         snapshot = retrying(snapshot_download)(
             name,
             repo_type="model" if name == repository else "dataset",
-            revision=commit or revision or None,
+            revision=pinned(key)[0] or revision or None,
             allow_patterns=list(patterns),
         )
-    folder = Path(snapshot)
+    return Path(snapshot)
+
+
+def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
+    """Return a folder with all files of these patterns, verified."""
+    digests, local = pinned(key)[1], _local_model(key)
+    folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
         name, blob = path.relative_to(folder).as_posix(), path.resolve()
         sums[name] = sha256_file(path)
         # The hub's cache names a large file by its SHA-256.
-        listed = blob.name if len(blob.name) == 64 else sums[name]
-        expected = digests.get(name, listed)
+        expected = digests.get(name, blob.name if len(blob.name) == 64 else sums[name])
         if sums[name] != expected:
-            path.unlink()
-            blob.unlink(missing_ok=True)
+            if not local:
+                path.unlink()
+                blob.unlink(missing_ok=True)
             raise UserError(
-                f"{name} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
+                f"{path} of {key} has the SHA-256 {sums[name]}, expected {expected}; fetch it "
                 f"again, or, if its publisher replaced it, remove its entry from {lock_file()}"
             )
-    if sums:
+    missing = pin(key).get("files", {}).keys() & set(patterns) - sums.keys()
+    if local and missing:
+        raise UserError(f"{folder / min(missing)} does not exist; copy it from {key}")
+    if sums and not local:
         record(key, folder.name, sums)
     return folder
 
 
-def fetch_file(name: str, key: str = DATASET) -> Path:
+def fetch_file(name: str, alternative: str, key: str = DATASET) -> Path:
     """Return a file of the hub, verified; download it if it is not in the cache."""
-    variable = "BENCH_DATA" if key == DATASET else "BENCH_MODELS"
-    return _fetch(key, [name], f"set {variable} to a folder that holds it") / name
+    return _fetch(key, [name], alternative) / name
 
 
 def fetch_backbone(key: str) -> Path:
-    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified; download what
-    is missing. Without a revision (commit, branch or "refs/pr/1") it is the pinned commit."""
-    folder = _fetch(key, BACKBONE_FILES, "name a local folder that holds the model")
+    """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: that in
+    BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
+    (commit, branch or "refs/pr/1") it is the pinned commit."""
+    place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", key)
+    folder = _fetch(key, BACKBONE_FILES, f"copy the model to {place}")
     if not any(folder.rglob("*.safetensors")):
         raise UserError(
             f"{key} has only pickled weights, which can run code when they are loaded: refused; "
@@ -257,12 +279,12 @@ def probing_file(path: Path) -> None:
                 "choose other tasks"
             )
         return
-    pin = read_json(PINS)["repositories"][SENTEVAL]
+    known = pin(SENTEVAL)
     source = f"data/probing/{path.name}"
-    expected = pin["files"][source]["blob"]
+    expected = known["files"][source]["blob"]
     if not path.is_file() or git_blob(path.read_bytes()) != expected:
         endpoint = os.environ.get("GITHUB_RAW_ENDPOINT") or "https://raw.githubusercontent.com"
-        url = f"{endpoint}/facebookresearch/SentEval/{pin['revision']}/{source}"
+        url = f"{endpoint}/facebookresearch/SentEval/{known['revision']}/{source}"
         with one_sentence(url, "set BENCH_DATA to a data folder that holds probing/"):
             content = _get(url)
         if git_blob(content) != expected:

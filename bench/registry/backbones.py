@@ -1,7 +1,6 @@
 """Models by name that were not trained here: backbones, which are transformers of Hugging Face or
 word vectors in GloVe's text format, and encoders."""
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import world
+from bench.download.hub import fetch_backbone, local_folder
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import read_json, sha256_file, sha256_listed
@@ -31,7 +31,7 @@ class Backbone:
 
     name: str  # in configurations
     source: str  # "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none"
-    location: str  # hub repository, toy kind ("bert", "roberta", "chinese", "glove"), or path
+    location: str  # hub repository, or path
     shape: Shape
     fingerprint: str  # identifies the weights; part of a run's identity
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
@@ -57,18 +57,10 @@ class Backbone:
                 f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; "
                 "choose a transformer backbone"
             )
-        if self.source == "toy":
-            return TOY_FOLDER / self.name
-        if self.source == "hub":
-            from bench.download.hub import fetch_backbone
-
-            return fetch_backbone(self.location)
-        return Path(self.location)
+        return fetch_backbone(self.location) if self.source == "hub" else Path(self.location)
 
     def table(self) -> Path:
         """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
-        if self.source == "toy":
-            return TOY_FOLDER / self.name / "vectors.txt"
         if self.source == "hub":
             from bench.download import fetch_words
 
@@ -93,9 +85,9 @@ def _hub(owner: str, name: str, shape: Shape) -> Backbone:
     return Backbone(name, "hub", f"{owner}/{name}", shape, f"{owner}/{name}")
 
 
-def _toy(kind: str, shape: Shape, backbone_kind: str = "transformer") -> Backbone:
-    fingerprint = f"toy-{kind}-v{TOY_VERSION}"
-    return Backbone(f"toy-{kind}", "toy", kind, shape, fingerprint, backbone_kind)
+def _toy(name: str, shape: Shape, kind: str = "transformer", table: str = "") -> Backbone:
+    path = str(TOY_FOLDER / name / table)
+    return Backbone(name, "toy", path, shape, f"{name}-v{TOY_VERSION}", kind)
 
 
 _BUILT_IN = [
@@ -108,25 +100,19 @@ _BUILT_IN = [
         "glove.6B.300d", "hub", "stanfordnlp/glove", Shape(300, 0), "glove.6B.300d", "words",
         ("glove.6B.zip", "glove.6B.300d.txt"),
     ),
-    _toy("bert", Shape(64, 4, cased=False)),
-    _toy("roberta", Shape(64, 4)),
-    _toy("chinese", Shape(64, 4, cased=False)),
-    _toy("glove", Shape(24, 0, cased=False), "words"),
+    _toy("toy-bert", Shape(64, 4, cased=False)),
+    _toy("toy-roberta", Shape(64, 4)),
+    _toy("toy-chinese", Shape(64, 4, cased=False)),
+    _toy("toy-glove", Shape(24, 0, cased=False), "words", "vectors.txt"),
 ]  # fmt: skip
 BUILT_IN = {known.name: known for known in _BUILT_IN}
 
 
 def local_models() -> dict[str, Path]:
     """Return the models and word vectors in the folder `BENCH_MODELS`, by name."""
-    name = os.environ.get("BENCH_MODELS")
-    if not name:
+    root = local_folder("BENCH_MODELS")
+    if root is None:
         return {}
-    root = Path(name)
-    if not root.is_dir():
-        raise UserError(
-            f"BENCH_MODELS names '{name}', which is not a folder; "
-            "set it to a folder of Hugging Face models or unset it"
-        )
     tables = {path.stem: path for path in sorted(root.glob("*.txt"))}
     return tables | {path.parent.name: path.parent for path in sorted(root.glob("*/config.json"))}
 
@@ -143,7 +129,8 @@ def backbone(name: str) -> Backbone:
         local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
         if local_backbone.name in BUILT_IN:
             raise UserError(
-                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}"
+                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}, or "
+                "set BENCH_MODELS to the folder above it and give only the name"
             )
         return local_backbone
     if "/" in name:
@@ -198,15 +185,13 @@ def _folder_backbone(folder: Path) -> Backbone:
             "weights to safetensors first"
         )
     described = encoder_sum(folder)
-    shape = Shape(widths[0], depths[0], _is_cased(folder, described))
-    fingerprint = RECORDED.get(described, described)
     rates = [config[name] for name in DROPOUTS if name in config]
     return Backbone(
         folder.resolve().name,
         "folder",
         str(folder),
-        shape,
-        fingerprint,
+        Shape(widths[0], depths[0], _is_cased(folder, described)),
+        RECORDED.get(described, described),
         dropout=any(rates) or not rates,
     )
 
@@ -228,8 +213,8 @@ def _is_cased(folder: Path, described: str) -> bool:
 def _table_backbone(path: Path) -> Backbone:
     from bench.datasets.word_vectors import width
 
-    shape, fingerprint = Shape(width(path), 0), sha256_file(path)[:16]
-    return Backbone(path.resolve().stem, "folder", str(path), shape, fingerprint, "words")
+    name, fingerprint = path.resolve().stem, sha256_file(path)[:16]
+    return Backbone(name, "folder", str(path), Shape(width(path), 0), fingerprint, "words")
 
 
 # Ends of the names of files that decide the vectors of a model.

@@ -159,13 +159,16 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
         classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
     # A package without `__path__` is a single file.
     folders = [Path(folder) for folder in getattr(top, "__path__", ())]
-    files = {
-        file.relative_to(folder).as_posix(): file
+    sums = {
+        file.relative_to(folder).as_posix(): sha256_file(file)
         for folder in folders
         for file in folder.rglob("*.py")
     }
-    sums = {name: sha256_file(files[name]) for name in sorted(files)}
-    digest = sha256_listed(sums) if folders else sha256_file(Path(top.__file__ or ""))
+    digest = (
+        sha256_listed(dict(sorted(sums.items())))
+        if folders
+        else sha256_file(Path(top.__file__ or ""))
+    )
     return _checked(Origin(place, digest), classes, remedy)
 
 
@@ -228,8 +231,9 @@ def interface_errors(cls: type[Method]) -> Iterator[str]:
 def describe_error(error: BaseException) -> str:
     """Describe an error of user code on one line: type, innermost place in the user's code, and
     message."""
-    traced = traceback.walk_tb(error.__traceback__)
-    lines = [(frame.f_code.co_filename, line) for frame, line in traced]
+    lines = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     words = " ".join(str(error).split())[:LONGEST]
     if isinstance(error, SyntaxError):
         lines.append((error.filename or "<", error.lineno or 1))

@@ -95,8 +95,11 @@ def _check_model(entry: EncoderEntry) -> None:
         raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")
 
 
-# The shipped suites. `configurations` is a link to config/, so that an installed package has them.
-SUITES = (Path(__file__).parent / "configurations").resolve()
+# Links to Snakefile, rules/, config/ and profiles/, so that an installed package has the workflow.
+_LINKS = Path(__file__).parents[1] / "workflow"
+SNAKEFILE, SLURM, SUITES = (
+    (_LINKS / name).resolve() for name in ("Snakefile", "profiles/slurm", "config")
+)
 # The suites that plan what papers print. The second needs Chinese evaluation data, which cannot be
 # downloaded.
 PAPERS = (SUITES / "paper.yaml", SUITES / "chinese.yaml")

@@ -49,8 +49,10 @@ def data_folder(name: str) -> Path:
     folder = Path(name)
     if not (folder / "downstream").is_dir():
         problem = "holds no downstream/" if folder.is_dir() else "does not exist"
-        remedy = suggestion(name, ("world", "senteval"))
-        remedy = remedy or "; name a folder in SentEval's layout, world or senteval"
+        remedy = (
+            suggestion(name, ("world", "senteval"))
+            or "; name a folder in SentEval's layout, world or senteval"
+        )
         raise UserError(f"data folder {folder} {problem}{remedy}")
     return folder
 
@@ -107,8 +109,6 @@ def describe_input(
     used = backbone(name)
     if used.source == "toy":
         world.check(TOY_FOLDER, f"{name}/")
-    if used.kind == "words":
-        files = {used.table().name: sha256_file(used.table())}
-    else:
-        files = encoder_files(used.folder())
-    return {"kind": kind, "name": name, "files": files}
+    is_table = used.kind == "words"
+    table = {used.table().name: sha256_file(used.table())} if is_table else {}
+    return {"kind": kind, "name": name, "files": table or encoder_files(used.folder())}

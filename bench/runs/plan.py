@@ -104,7 +104,7 @@ def read_plan(path: Path) -> Plan:
     if not path.exists():
         raise UserError(
             f"{path} does not exist; name another folder, or run the suite with: "
-            "snakemake --cores N --configfile FILE.yaml"
+            "python -m bench run FILE.yaml --cores N"
         )
     remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
     return read_document(path, Plan, "a plan", remedy)

@@ -7,12 +7,14 @@ the peak rate.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from math import ceil, floor
 from pathlib import Path
 from statistics import fmean
 
 import pandas as pd
 
+from bench.datasets.corpora import read_sentences
 from bench.datasets.tasks import PAIRS, PROBING, expand_tasks, task_of
 from bench.evaluation.classifier import MODES
 from bench.evaluation.protocols import fewest_steps
@@ -20,6 +22,7 @@ from bench.models.packed_forward import POSITIONS
 from bench.results.provenance import provenance
 from bench.results.records import read_scores
 from bench.runs.config import Suite
+from bench.runs.paths import corpus_file
 from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError
 
@@ -35,7 +38,8 @@ VIEWS = 2  # sequences encoded for each sentence of a batch; most methods encode
 CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 TASK_TOKENS = 16  # mean of SentEval's tasks (6 to 30)
 CORPUS_SENTENCES = dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000)
-CORPUS_SENTENCES |= {"sts": 89_192, "cnsd": 10_462, "nli": 600_000}  # nli is assumed
+CORPUS_SENTENCES |= {"sts": 89_192, "cnsd": 10_462}
+CORPUS_SENTENCES |= dict.fromkeys(("nli", "nli_for_simcse"), 600_000)  # which is assumed
 DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
 # Seconds of a step of all classifiers that are trained at once: on a CPU measured
 # (docs/performance.md), on a GPU assumed, 10 to 25 operations of 5 microseconds.
@@ -51,18 +55,18 @@ class Measured:
     and of a scoring by backbone and tasks."""
 
     def __init__(self, results: Path, device: str) -> None:
-        """Read the scores of all suites in a folder on a device."""
+        """Read the scores of all suites in a folder on a device; "" is none."""
         self.times: dict[tuple[str, str, object], list[float]] = defaultdict(list)
         name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
-        for path in sorted(results.glob("*/scores/*.json")):
+        for path in sorted(results.glob("*/scores/*.json")) if device else ():
             with suppress(UserError, KeyError):  # a run without a training has no work
                 origin, _ = read_scores(path)
                 run, outcome = origin["run"], origin["outcome"]
                 if name.lower() in origin["device"]["name"].lower():
-                    scored = "score", run["backbone"], frozenset(origin["tasks"])
-                    self.times[scored].append(origin["seconds"])
-                    trained = "train", run["backbone"], run["recipe"]["batch_size"]
-                    self.times[trained].append(outcome["work"]["seconds"] / outcome["steps"])
+                    tasks, size = frozenset(origin["tasks"]), run["recipe"]["batch_size"]
+                    self.times["score", run["backbone"], tasks].append(origin["seconds"])
+                    step = outcome["work"]["seconds"] / outcome["steps"]
+                    self.times["train", run["backbone"], size].append(step)
 
     def seconds(self, run: PlannedRun, stage: str) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
@@ -81,15 +85,14 @@ def weights(run: Run) -> int:
     return 12 * run.shape.depth * run.pretrained.shape.width**2 if is_transformer else 0
 
 
+@cache
+def _length(corpus: str) -> int:
+    return len(read_sentences(corpus_file(corpus, Path())))
+
+
 def steps(run: Run) -> int:
-    """Optimiser steps without early stopping; `UserError` if the size of the corpus is unknown."""
-    recipe, path = run.recipe, Path(run.corpus)
-    if run.corpus not in CORPUS_SENTENCES and not path.is_file():
-        raise UserError(
-            f"the size of the corpus '{run.corpus}' is unknown; give a file or one of "
-            + ", ".join(CORPUS_SENTENCES)
-        )
-    rows = CORPUS_SENTENCES.get(run.corpus) or len(path.read_bytes().splitlines())
+    """Optimiser steps without early stopping; `UserError` if the corpus is not here."""
+    recipe, rows = run.recipe, CORPUS_SENTENCES.get(run.corpus) or _length(run.corpus)
     rows = run.parts[0][2].get("drawn", rows)  # CT-BERT draws its items
     whole = floor if recipe.drop_last else ceil
     return recipe.epochs * whole(min(rows, recipe.sentences or rows) / recipe.batch_size)
@@ -153,12 +156,26 @@ def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measur
     return table.groupby(["backbone", "stage"], sort=False, as_index=False).sum()
 
 
+def by_plan(work: Sequence[tuple[PlannedRun, str, float]], mode: str) -> str:
+    """The hours that parts of trainings and scorings take on one device of each kind, as text."""
+    hours = {
+        device: sum(
+            part * estimate(run, stage, run.tasks, mode, device) for run, stage, part in work
+        )
+        / 3600
+        for device in PEAKS
+    }
+    return ", ".join(f"{number:.2f} on one {device.upper()}" for device, number in hours.items())
+
+
 def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, results: Path) -> str:
     """The estimate of a plan on `gpus` devices as text, with times measured in `results`."""
     table = predict(runs, suite.mode, device, Measured(results, device))
     table.loc[len(table)] = ["all", "", *table[["runs", "measured", "seconds"]].sum()]
     table["device h"] = table.pop("seconds") / 3600
     table[f"wall h at {gpus}"] = table["device h"] / gpus
-    share = f"FLOP at {UTILISATION:.0%} of the peak rate, which is assumed"
     rows = table.astype({"runs": int, "measured": int}).to_string(index=False, float_format="%.2f")
-    return f"{rows}\n\nRuns without a measurement on this device: {share}.\n{NOT_COUNTED}"
+    return (
+        f"{rows}\n\nRuns without a measurement on this device: FLOP at {UTILISATION:.0%} of the "
+        f"peak rate, which is assumed.\n{NOT_COUNTED}"
+    )

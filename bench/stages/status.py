@@ -14,7 +14,7 @@ from bench.runs import paths
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
 from bench.stages.activity import Failure, last_failure, stage_at_work
-from bench.stages.cost import Measured, steps
+from bench.stages.cost import Measured, by_plan, steps
 from bench.utils.errors import UserError
 
 ERROR = "error: "  # how the last line of a log begins if its job failed
@@ -53,6 +53,7 @@ class SuiteStatus:
         device: on which the suite was scored; empty before that.
         hours: on such a device, of the open trainings and scorings that are like measured ones.
         unknown: number of trainings and scorings that are not, and not counted in the hours.
+        estimate: hours of these by the plan, on each kind of device, as text.
     """
 
     suite: str
@@ -62,6 +63,7 @@ class SuiteStatus:
     device: str = ""
     hours: float = 0.0
     unknown: int = 0
+    estimate: str = ""
 
 
 def status(suite: Path) -> SuiteStatus:
@@ -86,21 +88,20 @@ def status(suite: Path) -> SuiteStatus:
             continue
         read.done[results.status] = read.done.get(results.status, 0) + 1
         devices[results.provenance["device"]["name"]] += 1
-    for log in sorted((suite / "logs").glob("*.log")):
-        error = _error(log)
-        if error:
-            read.steps[str(log)] = error
-    if devices and left:
-        read.device = devices.most_common(1)[0][0]
-        measured = Measured(suite.parent, read.device)
+    errors = {str(log): _error(log) for log in sorted((suite / "logs").glob("*.log"))}
+    read.steps = {log: error for log, error in errors.items() if error}
+    read.device = next(iter(devices.most_common(1)), ("",))[0]
+    measured, hours, unlike = Measured(suite.parent, read.device), 0.0, []
+    with suppress(UserError):  # a corpus that is not here
         for run, stage, step in left:
+            # Early stopping is not foreseen.
+            part = max(0.0, 1 - step / steps(run)) if stage == "train" and step else 1.0
             expected = measured.seconds(run, stage)
             if expected is None:
-                read.unknown += 1
-                continue
-            if stage == "train" and step:  # early stopping is not foreseen
-                expected *= max(0.0, 1 - step / steps(run))
-            read.hours += expected / 3600
+                unlike.append((run, stage, part))
+            else:
+                hours += part * expected / 3600
+        read.hours, read.unknown, read.estimate = hours, len(unlike), by_plan(unlike, plan.mode)
     return read
 
 
@@ -150,20 +151,21 @@ def _error(log: Path) -> str:
 def report(suite_status: SuiteStatus) -> str:
     """The status of a suite as text."""
     done, left = suite_status.done, suite_status.open
-    count = sum(done.values())
-    ended = [f"{number} {kind}" for kind, number in done.items() if kind != "finished"]
-    counts = f"{count} of {count + len(left)} runs done"
-    counts += f" ({', '.join(ended)})" if ended else ""
-    for state in ("running", "failed", "left"):
-        counts += f", {sum(run.state == state for run in left)} {state}"
-    lines = [f"{suite_status.suite}: {counts}"]
+    count, states = sum(done.values()), Counter(run.state for run in left)
+    ended = ", ".join(f"{number} {kind}" for kind, number in done.items() if kind != "finished")
+    counts = [f"{count} of {count + len(left)} runs done" + (ended and f" ({ended})")]
+    counts += [f"{states[state]} {state}" for state in ("running", "failed", "left")]
+    lines = [f"{suite_status.suite}: {', '.join(counts)}"]
     if left:
-        hours = "unknown until a run is done"
-        if suite_status.device:
-            hours = f"{suite_status.hours:.2f} on one {suite_status.device}"
-        if suite_status.unknown:
-            hours += f", without {suite_status.unknown} trainings and scorings like none before"
-        lines.append(f"hours left: {hours}")
+        hours = f"{suite_status.hours:.2f} on one {suite_status.device}"
+        unlike = (
+            f"; for {suite_status.unknown} trainings and scorings like none before, estimated from "
+            f"the plan: {suite_status.estimate}"
+        )
+        lines.append(
+            f"hours left: {hours if suite_status.hours else 'unknown'}"
+            f"{unlike if suite_status.unknown else ''}"
+        )
     for state in ("running", "failed"):
         runs = [run for run in left if run.state == state]
         lines += ["", f"{state}:"] if runs else []

@@ -7,13 +7,10 @@ from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
-import bench
 from bench.runs import paths
+from bench.runs.config import SNAKEFILE
 from bench.runs.run import Run
-from bench.utils.errors import UserError
 from bench.utils.files import read_json
-
-SNAKEFILE = Path(bench.__file__).resolve().parents[1] / "Snakefile"
 
 
 def renew(runs: Iterable[Run], suite: Path) -> None:
@@ -34,28 +31,17 @@ def renew(runs: Iterable[Run], suite: Path) -> None:
             os.utime(file)
 
 
-def run_workflow(config: Path, cores: int) -> int:
+def run_workflow(config: Path, options: Iterable[str]) -> int:
     """Let Snakemake run a configuration in the working folder; its exit status.
 
     Args:
         config: the file.
-        cores: CPU cores that jobs may use at once.
-
-    Raises:
-        UserError: this installation has no workflow.
+        options: of Snakemake, and its targets.
     """
-    if not SNAKEFILE.is_file():
-        raise UserError(
-            f"{SNAKEFILE} does not exist: the workflow is only in a checkout of the project; "
-            f"run there: snakemake --cores {cores} --configfile {config}"
-        )
-    import torch
-
-    words = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE)]
-    words += ["--configfile", str(config), "--cores", str(cores)]
-    if gpus := torch.cuda.device_count():
-        words += ["--resources", f"gpu={gpus}"]
-    process = subprocess.Popen(words)
+    words = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE), *options]
+    words += ["--configfile", str(config)]
+    # Folders `bench` and `methods` in the working folder are not those of the suite.
+    process = subprocess.Popen(words, env=os.environ | {"PYTHONSAFEPATH": "1"})
     try:
         return process.wait()
     except BaseException as stop:

@@ -22,10 +22,16 @@ class Model(BaseModel):
     @classmethod
     def _only_known_fields(cls, values: Any) -> Any:
         if cls.model_config.get("extra") == "forbid" and isinstance(values, dict):
-            unknown = [str(name) for name in values if name not in cls.model_fields]
+            known = cls.model_fields
+            unknown = [str(name) for name in values if name not in known]
             if unknown:
-                hint = did_you_mean(unknown[0], cls.model_fields)
-                raise PydanticCustomError("unknown_field", f"unknown key '{unknown[0]}'{hint}")
+                also = [f", '{name}' is unknown" for name in unknown[1:]]
+                required = [name for name, field in known.items() if field.is_required()]
+                also += [f", '{name}' is missing" for name in required if name not in values]
+                raise PydanticCustomError(
+                    "unknown_field",
+                    f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], known)}{''.join(also)}",
+                )
         return values
 
     def changed(self, **values: Any) -> Self:
@@ -62,11 +68,16 @@ def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> 
 def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
     """Return the outermost error of a validation as one sentence without an end; `known` are the
     fields of a model that is not a `Model`, for the suggestion."""
-    first = min(error.errors(include_url=False), key=lambda item: len(item["loc"]))
+    first, *others = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
     place = ".".join(map(str, first["loc"]))
     kind, message, value = first["type"], first["msg"], first["input"]
     if kind == "missing":
-        return f"'{place}' is missing"
+        also = [
+            f", {'.'.join(map(str, item['loc']))}: {item['msg']}"
+            for item in others
+            if item["type"] == "unknown_field"
+        ]
+        return f"'{place}' is missing{''.join(also)}"
     if kind == "extra_forbidden":
         return f"unknown key '{place}'{did_you_mean(place, known)}"
     if kind in ("unknown_field", "value_error"):

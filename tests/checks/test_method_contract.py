@@ -190,6 +190,8 @@ BREACHES = [
      r"'queue\[length=4\]' becomes 'queue\[length=5\]@paper', which is another run"),
     ([("def after_loss", "def wieghts(self):\n        pass\n\n    def after_loss")], "slot_names",
      "nothing calls 'wieghts'; rename it to 'weights', or let it start with '_'"),
+    ([("def negatives(self, anchors, views, step)", "def negatives(self, anchors)")], "slot_names",
+     r"queue\.py, line \d+: 'negatives' is called with \(self, anchors: .*; give it these"),
     (loss(".detach()"), "loss", "the loss has no gradient"),
     (loss(".item()"), "loss", "the loss is float, not a scalar tensor"),
     (loss(".sub(100).sqrt()"), "loss", "the loss is nan"),

@@ -5,6 +5,7 @@ import errno
 import io
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,15 @@ def test_a_folder_named_methods_hides_nothing(tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_python_without_the_libraries_is_told_how_to_get_them():
+    words = [sys.executable, "-S", "-m", "bench", "status"]  # without site-packages
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: .*run make \.venv/\.ready .* source \.venv/bin/activate.*\n", done.stderr
+    )
+
+
 @pytest.mark.parametrize("own", [None, "active"])
 def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
     code = "import sys, os, bench.__main__; print(os.environ['OMP_WAIT_POLICY'], *sys.modules)"
@@ -140,7 +150,7 @@ def test_threads_wait_asleep_unless_the_user_wants_otherwise(own):
 
 def test_a_wrong_folder_of_models_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "nothing"))
-    with pytest.raises(UserError, match=r"BENCH_MODELS names '.*nothing', which is not a folder"):
+    with pytest.raises(UserError, match=r"BENCH_MODELS is .*nothing, which is not a folder"):
         load_encoder("my-bert", pooler="avg")
 
 

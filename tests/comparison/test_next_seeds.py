@@ -173,7 +173,7 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     said = capsys.readouterr().out
     growth, _ = growth_of(suite)
     assert said.startswith(report(growth))
-    assert f"snakemake --cores N --configfile {out}" in said
+    assert f"python -m bench run {out} --cores N" in said
 
     config = configurations.load(out)
     assert config == growth.config

@@ -18,10 +18,12 @@ from huggingface_hub import constants
 from bench import download
 from bench.download import hub as downloads
 from bench.download.hub import fetch_backbone, lock_file
-from bench.models.load import load_encoder
+from bench.models.load import find_model, load_encoder
+from bench.registry.backbones import TOY_FOLDER, backbone
 from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run
 from bench.utils.errors import TransientError, UserError
+from bench.utils.files import sha256_file
 from tests.download.conftest import BERT, CORPUS, DATA, TEXT, tar
 from tests.models.folders import dense, pooling, prompts, write
 from tests.support.fake_hub import Fault
@@ -92,7 +94,7 @@ GATED = {"status": 403, "headers": {"X-Error-Code": "GatedRepo"}}
         (CORPUS, GATED, "is gated; accept its terms", False),
         ("", {"served": {CORPUS: TEXT + b"more"}}, "another size than announced; fetch it", False),
         ("", {"repositories": {}}, "the repository does not exist or is private; check", False),
-        ("", {"offline": True}, "not in the cache and HF_HUB_OFFLINE is set", False),
+        ("", {"offline": True}, f"models lacks {CORPUS} of .*, and HF_HUB_OFFLINE is set", False),
     ],
 )
 def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypatch):
@@ -108,8 +110,8 @@ def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypa
         with pytest.raises(UserError) as caught:
             download.fetch_corpus("wiki1m")
     text = str(caught.value)
-    assert re.match(f"cannot fetch {downloads.DATASET}: .*{message}", text), text
-    assert text.endswith("or set BENCH_DATA to a folder that holds it")
+    assert re.match(f"cannot fetch {CORPUS} of {downloads.DATASET}: .*{message}", text), text
+    assert text.endswith(f"or set BENCH_DATA to a folder with {CORPUS}")
     assert "\n" not in text
     assert isinstance(caught.value, TransientError) == transient
     assert download.fetch_corpus("wiki1m").read_bytes() == TEXT
@@ -226,11 +228,47 @@ def test_scores_name_the_commits_of_encoders(text, backbone, commits, hub, tiny_
     assert {key: found[key] for key in found if key.endswith(("commit", "commits"))} == expected
 
 
+@pytest.mark.parametrize("place", [BERT, "bert-base-uncased"])
+def test_a_copy_in_the_folder_of_models_serves_a_known_one(place, hub, tmp_path, monkeypatch):
+    copy = shutil.copytree(fetch_backbone(BERT), tmp_path / "own" / place)
+    pin(BERT, files={"model.safetensors": {"sha256": sha256_file(copy / "model.safetensors")}})
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "own"))
+    hub.repositories.clear()
+    requests = len(hub.requests)
+    assert backbone("bert-base-uncased").folder() == find_model(BERT) == copy
+    assert backbone("bert-base-uncased").fingerprint == BERT  # as that of the hub
+    assert len(hub.requests) == requests
+    (copy / "model.safetensors").write_bytes(b"other")
+    with pytest.raises(UserError, match=f"{place}/model.safetensors of {BERT} has the SHA-256"):
+        fetch_backbone(BERT)
+    (copy / "model.safetensors").unlink()  # the copy of a user, which is never removed before
+    with pytest.raises(UserError, match=f"{place}/model.safetensors does not exist; copy it"):
+        fetch_backbone(BERT)
+
+
+def test_only_the_full_name_of_another_model_serves_it(hub, tmp_path, monkeypatch):
+    """`BENCH_MODELS/b` may be anything."""
+    hub.put("a/b", TOY_FOLDER / "toy-bert")
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "own"))
+    (tmp_path / "own" / "b").mkdir(parents=True)
+    assert hub.commit("a/b") in str(fetch_backbone("a/b"))
+    copy = shutil.copytree(TOY_FOLDER / "toy-bert", tmp_path / "own" / "a" / "b")
+    assert fetch_backbone("a/b") == copy
+
+
+def test_a_file_that_the_cache_lacks_is_named(hub, monkeypatch):
+    hub.put("a/b", TOY_FOLDER / "toy-bert")
+    (fetch_backbone("a/b") / "tokenizer.json").unlink()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"models lacks tokenizer\.json, and HF_HUB_OFFLINE is set"):
+        fetch_backbone("a/b")
+
+
 def test_only_pickles_and_no_name_of_a_repository_are_refused(hub):
     hub.repositories[BERT] = {"config.json": b"{}", "pytorch_model.bin": b"pickle"}
     with pytest.raises(UserError, match=r"only pickled weights, .*\(google-bert/.*@REVISION\)"):
         fetch_backbone(BERT)
-    told = "cannot fetch a/b/c: this is not a repository name.*name a local folder"
+    told = "cannot fetch a/b/c: this is not a repository name.*copy the model to BENCH_MODELS/a/b/c"
     with pytest.raises(UserError, match=told):
         fetch_backbone("a/b/c")
 

@@ -175,6 +175,8 @@ def snakemake(*given, cwd):
     words = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     words += ["--cores", "1", *given]
+    # A process group of its own, for Ctrl-C.
+    pipes["start_new_session"] = True
     return subprocess.Popen(words, cwd=cwd, env=os.environ | HERE, **pipes)
 
 
@@ -222,6 +224,24 @@ def test_a_killed_worker_is_retried_and_goes_on(make, tiny_bert, tiny_data, tiny
     assert f"{run.id} resumes after step " in log
     fit(run, tmp_path / "whole")
     assert left(folder) == left(tmp_path / "whole")
+
+
+def test_ctrl_c_is_an_interruption_and_no_failure(
+    make, tiny_bert, tiny_data, tiny_corpus, tmp_path
+):
+    run = make("simcse", epochs=10)
+    recipe = {**SMALL, "epochs": 10}
+    content = {"recipe": recipe, "methods": ["simcse"]}
+    content = tiny_configuration(tiny_bert, tiny_data, tiny_corpus, **content)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
+    suite = tmp_path / "results" / "tiny"
+    workflow = snakemake("--configfile", "config.yaml", cwd=tmp_path)
+    wait_for_checkpoint(workflow, suite / "runs" / run.id, 3)
+    os.killpg(workflow.pid, signal.SIGINT)
+    said, _ = workflow.communicate(timeout=300)
+    assert workflow.returncode != 0
+    assert "\ninterrupted: repeat the command to continue\n" in said
+    assert [(left.state, left.failure) for left in status(suite).open] == [("left", None)]
 
 
 BROKEN = """

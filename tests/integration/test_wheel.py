@@ -16,6 +16,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from bench.reported.number import numbers
@@ -44,10 +45,10 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("build")
     source, out = folder / "source", folder / "dist"
     source.mkdir()
-    for name in ("bench", "methods", "config"):
+    for name in ("bench", "methods", "config", "rules", "profiles"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "sentbench.py"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "Snakefile", "sentbench.py"):
         shutil.copy(ROOT / name, source)
     done(sys.executable, "-c", BUILD.format("sdist"), out, cwd=source)
     (archive,) = out.glob("*.tar.gz")
@@ -139,3 +140,16 @@ def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(program
     assert "GS-InfoNCE" in shown
     done(programs / "sentbench", "plan", "--suite", "smoke", "--out", "p.json", cwd=tmp_path)
     assert len(json.loads((tmp_path / "p.json").read_text())["runs"]) > 10
+
+
+def test_it_runs_a_suite_in_an_empty_folder(programs, tmp_path):
+    content = {"suite": "mine", "data": "world", "corpus": "world", "tasks": ["sts"]}
+    content |= {"seeds": [1], "backbones": {"toy-bert": {}}, "methods": ["word-overlap", "simcse"]}
+    content["recipe"] = {"batch_size": 8, "sentences": 64, "select_every": 4}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    command = [programs / "sentbench", "run", "mine.yaml", "--cores", "2"]
+    done(*command, cwd=tmp_path)
+    assert "SimCSE" in (tmp_path / "results" / "mine" / "tables" / "sts.md").read_text()
+    assert (tmp_path / "results" / "mine" / "report" / "index.html").is_file()
+    # Snakemake has read its options and the profile of the package, and finds everything done.
+    assert "Nothing to be done" in done(*command, "--dry-run", cwd=tmp_path)

@@ -14,7 +14,7 @@ from bench.runs import config, paths
 from bench.runs.plan import read_plan
 from bench.stages import activity, device, jobs
 from bench.stages.activity import KILLED, LOCK, last_failure, working
-from bench.stages.cost import steps
+from bench.stages.cost import estimate, steps
 from bench.stages.status import report, status
 from bench.utils.errors import TransientError, UserError
 from bench.utils.files import write_error, write_json, write_text
@@ -93,7 +93,16 @@ def test_damaged_scores_and_those_of_another_run_are_not_done(suite, ids):
     assert [(run.state, run.stage) for run in (damaged, copied)] == [("failed", "score")] * 2
     assert first.name in damaged.failure.error
     assert f"it holds the scores of {ids[0]}" in copied.failure.error
-    assert "hours left: unknown until a run is done" in report(suite_status)
+    # Nothing was measured: three trainings and four scorings are left.
+    runs = read_plan(suite / "plan.json").runs
+    training, scoring = (
+        estimate(runs[0], stage, ["MR"], "test", "a100") / 3600 for stage in ("train", "score")
+    )
+    assert suite_status.unknown == 7
+    assert "hours left: unknown; for 7 trainings and scorings like none before" in report(
+        suite_status
+    )
+    assert f": {3 * training + 4 * scoring:.2f} on one A100" in report(suite_status)
 
 
 def test_the_command_prints_text_and_json(suite, capsys):
