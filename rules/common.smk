@@ -24,7 +24,9 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 # `watch` says what is at work.
-logger.addFilter(lambda record: not record.getMessage().startswith(("Select jobs", "Execute ")))
+logger.addFilter(
+    lambda record: not record.getMessage().startswith(("Select jobs", "Execute "))
+)
 
 try:
     # Snakemake's own reader accepts duplicate keys and keeps the last.
