@@ -78,7 +78,8 @@ def reproduce(
         print(text, end="")
         return 0
     write_text(file, text)
-    gpus = torch.cuda.device_count() or cores  # without one, a job only counts as one
+    # A job asks for one GPU; without GPUs, cores are the limit.
+    gpus = torch.cuda.device_count() or cores
     status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
     if status:
         return status
