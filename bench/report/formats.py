@@ -22,7 +22,7 @@ from bench.reported.address import slug
 from bench.utils.files import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
-MOST_COLUMNS = 11  # of a table that has the width of a page of 5.5 inches of text
+MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 x 9 inches
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
@@ -111,7 +111,7 @@ def plain(frame: pd.DataFrame, caption: str, note: str = "") -> str:
 _LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#{}"},
     # Where a long name may be broken.
-    "_": "\\_\\allowbreak{}", "=": "=\\allowbreak{}",
+    "_": "\\_\\allowbreak{}", **{sign: f"{sign}\\allowbreak{{}}" for sign in "=@"},
     # At the start of a row these would be an argument of the previous \\.
     **{sign: f"{{{sign}}}" for sign in "[]*"},
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
@@ -149,11 +149,12 @@ def latex(
         caption, label, note: texts; `label` is that of the environment.
         groups: the rows of a leaderboard by heading, with a rule between them. Such a table has the
             width of the text, and breaks names, which are in its first column; every other table,
-            and one of more than `MOST_COLUMNS`, is scaled down where it is wider than the text.
+            and a large leaderboard, is scaled down where it is larger than the text.
     """
+    fits = len(frame) <= MOST_ROWS and len(frame.columns) <= MOST_COLUMNS
     return templates().get_template("table.tex").render(
         caption=caption, label=label, note=note, columns=alignments(frame),
-        groups=groups or {"": frame}, wraps=bool(groups) and len(frame.columns) <= MOST_COLUMNS,
+        groups=groups or {"": frame}, wraps=bool(groups) and fits,
     )  # fmt: skip
 
 

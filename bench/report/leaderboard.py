@@ -101,10 +101,12 @@ def shown_leaderboard(
     """A leaderboard as texts. Names have a corpus where they would be the same without. A short one
     has no spreads of single tasks, and settings only where names would be the same without."""
     tasks = columns(suite, name)
-    names = board["label"].str.removesuffix(OUTSIDE) if short else board["name"]
-    is_same = pd.DataFrame([board["backbone"], names]).T.duplicated(keep=False)
     whole = (board["name"] + ", " + board["corpus"]).str.removesuffix(", ")
-    shown = pd.DataFrame({"Backbone": board["backbone"], "Method": names.mask(is_same, whole)})
+    names = board["name"].mask(board.duplicated(["backbone", "name"], keep=False), whole)
+    if short:
+        labels = board["label"].str.removesuffix(OUTSIDE)
+        names = labels.mask(board.duplicated(["backbone", "label"], keep=False), names)
+    shown = pd.DataFrame({"Backbone": board["backbone"], "Method": names})
     shown["n"] = board["n"].astype(str)
     for task in tasks:
         numbers = board[[task, f"{task} sd", f"{task} n", "n"]].assign(best=_is_best(board, task))
