@@ -109,12 +109,10 @@ def render_versus(
     figures: Path | None = None,
 ) -> str:
     """The comparisons of a suite, the two frames of `against`, as tables for the terminal. With
-    several methods they show averages only, the best first, and controls that are trained with
-    labels last.
+    several methods they show averages only, the best first, and controls with labels last.
 
-    Into `out`, tables are written in four formats, of which CSV has every task, and
-    `<stem>_printed.csv` with the printed numbers, if there are any; into `figures`, by default
-    `out`, figures.
+    Into `out`, tables are written in three formats, of which CSV has every task, and printed
+    numbers, if there are any, as `<stem>_printed.csv`; into `figures`, by default `out`, figures.
     """
     texts = []
     for board, rows in frame.groupby("board", sort=False):

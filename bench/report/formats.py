@@ -141,15 +141,11 @@ def latex(
     note: str = "",
     groups: Mapping[str, pd.DataFrame] | None = None,
 ) -> str:
-    """A table of texts in LaTeX, with its caption above and a note below. It needs the packages
+    """A table of texts in LaTeX, with its caption above and a note below; it needs the packages
     booktabs, graphicx and tabularx.
 
-    Args:
-        frame: the table.
-        caption, label, note: texts; `label` is that of the environment.
-        groups: the rows of a leaderboard by heading, with a rule between them. Such a table has the
-            width of the text, and breaks names, which are in its first column; every other table,
-            and a large leaderboard, is scaled down where it is larger than the text.
+    A leaderboard, whose rows are in `groups` by heading, has the width of the text and breaks the
+    names in its first column. Another table, and a large leaderboard, is scaled down to the text.
     """
     fits = len(frame) <= MOST_ROWS and len(frame.columns) <= MOST_COLUMNS
     return templates().get_template("table.tex").render(

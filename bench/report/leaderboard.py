@@ -171,8 +171,7 @@ def in_format(suite: SuiteResults, name: str, board: pd.DataFrame, form: str) ->
     groups = dict(list(shown.groupby(headings, sort=False)))
     unscored = board[board["remark"] != ""]
     notes = [BOLD, *(unscored["name"] + ": " + unscored["remark"] + ".")]
-    stem = slug(f"{suite.plan.suite}-{name}")
-    return latex(shown, text, stem, " ".join(notes), groups)
+    return latex(shown, text, slug(f"{suite.plan.suite}-{name}"), " ".join(notes), groups)
 
 
 def show_leaderboards(suite_dir: Path, form: str = "text", rows: Sequence[str] = ()) -> str:

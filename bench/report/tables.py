@@ -53,16 +53,14 @@ AVERAGES_CAPTION = (
 )
 
 
-def _where(source: str, table: str) -> str:
-    return f"{paper_name(source) if source else 'All papers'}, {table}"
-
-
 def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
     """`bench.comparison.order.orders` as texts."""
     lines = []
     for row in orders.itertuples():
         lines.append({
-            "Table": _where(row.source, row.table or suite.boards[row.board].title),
+            "Table": f"{paper_name(row.source)}, {row.table}"
+            if row.source
+            else f"All papers, {suite.boards[row.board].title}",
             "Backbone": row.backbone + (", dev" if row.split == "dev" else ""),
             "Rows": str(row.rows),
             "n": "–" if pd.isna(row.seeds) else str(row.seeds),
@@ -78,7 +76,7 @@ def shown_averages(cells: Iterable[Cell]) -> pd.DataFrame:
     for cell in cells:
         number, ours = cell.number, cell.ours
         lines.append({
-            "Table": _where(number.source, number.table),
+            "Table": f"{paper_name(number.source)}, {number.table}",
             "Backbone": number.backbone,
             "Method": number.method,
             "Variant": number.variant,

@@ -148,6 +148,15 @@ def test_leaderboard_draws_every_seed(suite):
     assert said == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
 
 
+def test_an_own_method_is_not_called_paper(tmp_path):
+    file = {"parts": [["mine", 1, {}, "sum of its file"]]}
+    runs = seeds("mine", ROWS, setting="paper", label="Mine", identity=file)
+    own = read_suite(write_suite(tmp_path, runs))
+    figure = board_figure(own, leaderboard(own))
+    assert texts(figure.axes[0].get_yticklabels()) == ["Mine"]
+    assert texts(figure.legends[0].get_texts()) == ["a seed, own method", "mean"]
+
+
 def test_the_figure_of_a_comparison_shows_its_numbers():
     values = {BASE: (1.0, 2.0, 4.0), "roberta-base": (-1.0, 0.0, 0.5)}
     runs = [

@@ -229,7 +229,6 @@ NOTES = {
 
 def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     """The averages of one printed table, a panel per backbone."""
-    cells = [cell for cell in cells if _scored(cell)]
     first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
     said: set[str] = {verdict.kind for verdict in verdicts}
     said |= {"outside" for verdict in verdicts if verdict.within is False}
@@ -260,7 +259,8 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     rows = []
     for row in board.itertuples():
         kind = row.setting if row.corpus else SEEDLESS
-        label = f"a seed, {kind} settings" if row.corpus else kind
+        whose = "own method" if row.name == row.label else f"{kind} settings"
+        label = f"a seed, {whose}" if row.corpus else kind
         mean, sd = mean_and_sd(row.averages)
         marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
         marks.append(([mean] if row.averages else [], 0, MEAN))
@@ -275,13 +275,13 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
 
 
 def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """The averages of the printed tables that get a figure, by the stem of its file names: those
-    with seven tasks and their average, of which ours can be compared with any."""
+    """The averages with scores of ours in the printed tables that get a figure, by the stem of its
+    file names: those with seven tasks and their average, any of which can be compared."""
     of_test = [cell for cell in cells if cell.number.split == "test"]
     averages = {}
     for stem, table in printed_tables(of_test).items():
         tasks = {cell.number.task for cell in table.cells}
-        of_rows = [cell for cell in table.cells if cell.number.task == "Avg"]
+        of_rows = [cell for cell in table.cells if cell.number.task == "Avg" and _scored(cell)]
         is_whole = any({*group, "Avg"} <= tasks for group in AVERAGED.values())
         if is_whole and any(cell.is_comparable for cell in of_rows):
             averages[stem] = of_rows
