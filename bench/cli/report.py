@@ -30,23 +30,22 @@ def show(
 ) -> None:
     """Show the leaderboards of a suite, or a printed table.
 
-    With --suite alone, every system of the suite with its seeds and its difference from the
-    baseline. With a paper and a table, the printed numbers; --suite adds our scores and their
-    verdicts below each row.
+    With --suite alone, every system with its seeds and its difference from the baseline. With a
+    paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
     """
     from bench.report.leaderboard import show_leaderboards
     from bench.report.printed_table import printed_table
     from bench.reported.address import find_paper, find_table
 
-    if paper and table:
+    if paper and table and form == "text" and not rows:
         source = find_paper(paper)
         print(printed_table(source, find_table(source, table), suite))
     elif suite and not paper:
         print(show_leaderboards(suite, form, rows or []))
     else:
         raise UserError(
-            "nothing to show: name a suite's folder, as in --suite results/smoke, or a paper and "
-            "one of its tables, as in gs-infonce-v2 'Table 2'"
+            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
+            "and --rows need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
         )
 
 

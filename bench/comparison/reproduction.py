@@ -396,11 +396,8 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
         rows.append(row)
     backbones = list(dict.fromkeys(group[0] for group in groups if group[0] != NO_BACKBONE.name))
     places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE.name])}
-    rows.sort(
-        key=lambda row: (
-            row["labelled"], places[row["backbone"]], -fmean(row["averages"] or [-inf])
-        )
-    )  # fmt: skip
+    rows.sort(key=lambda row: (places[row["backbone"]], -fmean(row["averages"] or [-inf])))
+    rows.sort(key=lambda row: row["labelled"])
     scores = [f"{task}{suffix}" for task in (*board.tasks, "Avg") for suffix in ("", " sd")]
     counts = [f"{task} n" for task in (*board.tasks, "Avg")]
     columns = [

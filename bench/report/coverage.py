@@ -118,8 +118,10 @@ def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) 
     total = pd.DataFrame([{"source": "all", "table": ""} | counts[columns].sum().to_dict()])
     shown = pd.concat([counts[["source", "table", *columns]], total]).astype(str)
     shown = shown.rename(columns=VERDICT_SYMBOLS)
-    caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite "
-    caption += f"{suite.plan.suite}."
+    caption = (
+        f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite "
+        f"{suite.plan.suite}."
+    )
     below = templates().get_template("coverage.txt").render(
         kinds=kinds, symbols=VERDICT_SYMBOLS, left_out=left_out,
         missing=left_out.loc[left_out["measures"], "numbers"].sum(),

@@ -43,12 +43,16 @@ def columns(suite: SuiteResults, name: str) -> list[str]:
     return [*planned, "Avg"] if planned == whole and len(whole) > 1 else [*planned]
 
 
+def overall(suite: SuiteResults, name: str) -> str:
+    """The column of a leaderboard that sums it up: its average, else its first task."""
+    return min(columns(suite, name), key=lambda task: task != "Avg")
+
+
 def leaderboards(suite: SuiteResults, compared: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
     """The leaderboards that hold any score, by name; that of STS in any case.
 
-    With comparisons with the suite's baseline, the first frame of `with_baseline`, a leaderboard
-    has the columns `difference` and `half_width` of its last task, and `verdict`, which is
-    "baseline" in the row of the baseline and empty where nothing is compared.
+    With the first frame of `with_baseline`, they have the columns `difference` and `half_width` of
+    their `overall`, and `verdict`: "baseline" for the baseline, empty where nothing is compared.
     """
     boards = {}
     for name, about in suite.boards.items():
@@ -56,33 +60,34 @@ def leaderboards(suite: SuiteResults, compared: pd.DataFrame | None) -> dict[str
         if name != "sts" and board[list(about.tasks)].isna().all(axis=None):
             continue
         if compared is not None:
-            baseline, is_shown = find(suite, suite.plan.baseline), compared["board"] == name
-            is_shown &= compared["task"] == columns(suite, name)[-1]
-            runs = compared[is_shown].explode("run_ids")
-            # A method without a backbone is compared on each backbone, and shown beside a single
-            # one.
-            by_run = runs.set_index("run_ids")[["difference", "half_width", "verdict"]]
-            by_run = by_run[~by_run.index.duplicated(keep=False)]
-            board = board.join(by_run.reindex(board["run_ids"].str[0]).set_axis(board.index))
-            is_baseline = board[["method", "setting"]].eq([baseline.method, baseline.setting])
-            board["verdict"] = board["verdict"].fillna("").mask(is_baseline.all(axis=1), "baseline")
+            first_runs, baseline = board["run_ids"].str[0], find(suite, suite.plan.baseline)
+            is_shown = (compared["board"] == name) & (compared["task"] == overall(suite, name))
+            by_run = compared[is_shown].explode("run_ids").set_index("run_ids")
+            # A method without a backbone is compared on each, and shown beside a single one.
+            by_run = by_run[~by_run.index.duplicated(keep=False)].reindex(first_runs)
+            for column in ("difference", "half_width", "verdict"):
+                board[column] = by_run[column].to_numpy()
+            ids = [run.plan.id for runs in baseline.runs.values() for run in runs]
+            board["verdict"] = board["verdict"].fillna("").mask(first_runs.isin(ids), "baseline")
         boards[name] = board
     return boards
 
 
 def runs_of(suite: SuiteResults, text: str) -> set[str]:
-    """The ids of the runs that a text names: a label as in tables, or a method as in
-    configurations."""
+    """The ids of the runs that a text names: a label, or a method as in configurations."""
     labels = {run.plan.id: run.plan.label.removesuffix(OUTSIDE).lower() for run in suite.runs}
     ids = {run_id for run_id, name in labels.items() if name == text.lower()}
     return ids or {run.id for run in named(text, [run.plan for run in suite.runs])}
 
 
 def groups_of(board: pd.DataFrame) -> pd.Series:
-    """What the rows of a leaderboard are grouped by: the backbone, if it has several."""
+    """What the rows of a leaderboard are grouped by: the backbone, if it has several, and whether
+    they are trained with labels."""
     several = len(set(board["backbone"]) - {NO_BACKBONE.name}) > 1
     names = board["backbone"].replace(NO_BACKBONE.name, "no backbone")
-    return names if several else names.mask(names != "", "")
+    names = names.where([several] * len(board), "")
+    with_labels = (names + ", trained with labels").str.removeprefix(", ")
+    return names.mask(board["labelled"], with_labels)
 
 
 def _is_best(board: pd.DataFrame, task: str) -> pd.Series:
@@ -135,12 +140,12 @@ def about(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
     if "verdict" in board:
         words = ", ".join(f"{symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items())
         text += (
-            f". {DIFFERENCE}: {columns(suite, name)[-1]} minus that of "
+            f". {DIFFERENCE}: {overall(suite, name)} minus that of "
             f"{find(suite, suite.plan.baseline).name}, mean over the seeds that both have with its "
             f"95 % interval; {words}, after Holm's correction for all rows"
         )
     if board["labelled"].any():
-        text += ". Systems that are trained with labels are controls, and come last"
+        text += ". Systems that are trained with labels are controls"
     return f"{text}."
 
 
@@ -153,8 +158,7 @@ def caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
 
 
 def in_format(suite: SuiteResults, name: str, board: pd.DataFrame, form: str) -> str:
-    """A leaderboard in one of `LEADERBOARD_FORMATS`: as text and in LaTeX a short one, as CSV its
-    numbers."""
+    """A leaderboard in one of `LEADERBOARD_FORMATS`; as text and in LaTeX a short one."""
     if form == "csv":
         return csv(board)
     text = caption(suite, name, board)
@@ -167,11 +171,10 @@ def in_format(suite: SuiteResults, name: str, board: pd.DataFrame, form: str) ->
     shown = shown.drop(columns=["Backbone", "Remark"], errors="ignore")
     if DIFFERENCE in shown:  # its words are in the caption
         shown[DIFFERENCE] = shown[DIFFERENCE].str.replace("(?<=[↑↓?]) .*", "", regex=True)
-    headings = groups_of(board).mask(board["labelled"], "trained with labels")
-    groups = dict(list(shown.groupby(headings, sort=False)))
+    groups = dict(list(shown.groupby(groups_of(board), sort=False)))
     unscored = board[board["remark"] != ""]
-    notes = [BOLD, *(unscored["name"] + ": " + unscored["remark"] + ".")]
-    return latex(shown, text, slug(f"{suite.plan.suite}-{name}"), " ".join(notes), groups)
+    notes = " ".join([BOLD, *(unscored["name"] + ": " + unscored["remark"] + ".")])
+    return latex(shown, text, slug(f"{suite.plan.suite}-{name}"), notes, groups)
 
 
 def show_leaderboards(suite_dir: Path, form: str = "text", rows: Sequence[str] = ()) -> str:

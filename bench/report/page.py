@@ -163,17 +163,16 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Json]) -> Json:
-    """One of the suite's own tables, its last column and the comparison before the others."""
+    """One of the suite's own tables, what sums it up before its other columns."""
     planned, shown = suite.planned(name), leaderboard.shown_leaderboard(suite, name, board)
-    *others, overall = leaderboard.columns(suite, name)
+    overall, *others = sorted(leaderboard.columns(suite, name), key=lambda task: task != "Avg")
     first = [overall, *[leaderboard.DIFFERENCE] * ("verdict" in board)]
     by_id = {run.plan.id: run for run in suite.runs}
     rows = []
     for row, texts in zip(board.to_dict("records"), shown.to_dict("records"), strict=True):
         runs = [by_id[run_id] for run_id in row["run_ids"]]
-        backbone = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
+        place = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
         scores = {column: texts[column] for column in (*first, *others)}
-        place = ", ".join(filter(None, [backbone, row["corpus"]]))
         rows.append(texts | row | {"place": place, "entry": len(entries), "scores": scores})
         averages = [run.points(planned, "Avg") for run in runs]
         entries.append({

@@ -31,12 +31,12 @@ def in_short(cells: Sequence[Cell]) -> str:
     """What became of printed numbers, in a line: how many have each verdict, and, if none can be
     compared, the reason that most of them have."""
     parts = [f"{count} {kind}" for kind, count in verdict_counts(cells).items()]
-    papers = len({cell.number.source for cell in cells})
     verdicts = [cell.ours.verdict for cell in cells]
     reasons = Counter(line.reason for line in verdicts if line.kind == "not comparable")
     if reasons and not any(cell.is_comparable for cell in cells):
         parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
-    return f"{len(cells)} numbers of {papers} papers: {', '.join(parts)}"
+    papers = {cell.number.source for cell in cells}
+    return f"{len(cells)} numbers of {len(papers)} papers: {', '.join(parts)}"
 
 
 ORDER_CAPTION = (
@@ -140,14 +140,13 @@ def quoted_table(suite: SuiteResults, board: Board) -> pd.DataFrame:
             if not deviations_from_print(run, row["backbone"], board.metric)
         ]
         line = {"Backbone": row["backbone"], "Method": row["name"]}
-        scores = {task: row[task] for task in tasks}
-        lines.append(line | scores | {"Line": "quoted", "Quoted from": row["quoted_from"]})
+        more = {"Line": "quoted", "Quoted from": row["quoted_from"]}
+        lines.append(line | more | {task: row[task] for task in tasks})
         ours = {task: points(runs, board, task) for task in tasks}
         most = max(map(len, ours.values()))
         if most:
-            scores = {task: score_text(*mean_and_sd(values)) for task, values in ours.items()}
-            setting = row["run"].partition("@")[2]
-            lines.append(line | scores | {"Line": f"ours, {setting}, n = {most}"})
+            line["Line"] = f"ours, {row['run'].partition('@')[2]}, n = {most}"
+            lines.append(line | {task: score_text(*mean_and_sd(ours[task])) for task in tasks})
     columns = ["Backbone", "Method", "Line", *tasks, "Quoted from"]
     return pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
 

@@ -96,7 +96,7 @@ def test_controls_with_labels_come_last_and_are_not_the_best(suite):
     best = [label for label, text in table["Avg"].items() if isinstance(text, Bold)]
     assert best == ["IS-CSE"]
     own = read_suite(suite)
-    assert "trained with labels are controls" in caption(own, "sts", leaderboard(own))
+    assert "that are trained with labels are controls." in caption(own, "sts", leaderboard(own))
 
 
 def test_only_a_method_that_reads_labelled_triples_is_marked():
