@@ -7,29 +7,51 @@ from typing import Annotated
 
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
 from bench.export import EXPORT_FORMATS
+from bench.report import LEADERBOARD_FORMATS
+from bench.utils.errors import UserError
 
-Paper = Annotated[str, arg("The paper, such as gs-infonce-v2.", "PAPER")]
-Table = Annotated[str, arg("Its table, as printed: 'Table 2'.", "TABLE")]
+PAPER = arg("The paper, such as gs-infonce-v2.", "PAPER")
+TABLE = arg("Its table, as printed: 'Table 2'.", "TABLE")
 CORES = os.cpu_count() or 1
 
 
 @command()
-def show(paper: Paper, table: Table, suite: OptionalSuite = None) -> None:
-    """Show a printed table.
+def show(
+    paper: Annotated[str | None, PAPER] = None,
+    table: Annotated[str | None, TABLE] = None,
+    suite: OptionalSuite = None,
+    form: Annotated[
+        str, opt("Of leaderboards.", name="--format", **one_of(LEADERBOARD_FORMATS))
+    ] = "text",
+    rows: Annotated[
+        list[str] | None, opt("Methods or labels of leaderboards; by default all.", "NAME ...")
+    ] = None,
+) -> None:
+    """Show the leaderboards of a suite, or a printed table.
 
-    With --suite, our scores and their verdicts stand below each row.
+    With --suite alone, every system with its seeds and its difference from the baseline. With a
+    paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
     """
+    from bench.report.leaderboard import show_leaderboards
     from bench.report.printed_table import printed_table
     from bench.reported.address import find_paper, find_table
 
-    source = find_paper(paper)
-    print(printed_table(source, find_table(source, table), suite))
+    if paper and table and form == "text" and not rows:
+        source = find_paper(paper)
+        print(printed_table(source, find_table(source, table), suite))
+    elif suite and not paper:
+        print(show_leaderboards(suite, form, rows or []))
+    else:
+        raise UserError(
+            "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
+            "and --rows need; or a paper and its table, as in gs-infonce-v2 'Table 2'"
+        )
 
 
 @command()
 def reproduce(
-    paper: Paper,
-    table: Table,
+    paper: Annotated[str, PAPER],
+    table: Annotated[str, TABLE],
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
     backbone: Annotated[str | None, opt("As printed; by default all of the row.", "NAME")] = None,
     seeds: Annotated[int | None, opt("By default as many as planned.", "N", min=1)] = None,
@@ -95,27 +117,27 @@ def compare(
     method: Annotated[list[str] | None, opt("By default all methods.", "METHOD ...")] = None,
     backbone: Annotated[list[str] | None, opt("By default all backbones.", "NAME ...")] = None,
     out: Annotated[Path | None, opt("A folder for tables and figures.", "FOLDER")] = None,
-    figures: Annotated[Path | None, opt("Another folder for the figures.", "FOLDER")] = None,
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Gains printed in papers are shown beside those measured.
+    Gains printed in papers are shown beside those measured, if the suite can be compared with
+    papers.
     """
+    from bench.comparison.against_baseline import against
     from bench.report.comparison_table import render_versus
     from bench.results.suite_results import read_suite
 
-    print(render_versus(read_suite(suite), baseline, method or [], backbone or [], out, figures))
+    results = read_suite(suite)
+    print(render_versus(results, *against(results, baseline, method or [], backbone or []), out))
 
 
 @command()
 def coverage(
-    suite: Annotated[
-        list[Path] | None, opt("By default none.", "FOLDER ...", file_okay=False)
-    ] = None,
+    suite: OptionalSuite = None,
     config: Annotated[
         list[Path] | None, opt("Without --suite; by default paper, chinese.", "FILE.yaml ...")
     ] = None,
-    out: Annotated[Path | None, opt("FILE.md, or FILE.csv with a row a number.", "FILE")] = None,
+    out: Annotated[Path | None, opt("FILE.md.", "FILE")] = None,
 ) -> None:
     """Show which printed numbers are covered.
 
@@ -125,7 +147,7 @@ def coverage(
     from bench.report.coverage import render_coverage
     from bench.runs.config import PAPERS
 
-    print(render_coverage(suite or [], config or PAPERS, out))
+    print(render_coverage(suite, config or PAPERS, out))
 
 
 @command()

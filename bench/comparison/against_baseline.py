@@ -13,9 +13,7 @@ from math import isnan, nan, sqrt
 from statistics import fmean
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
-from scipy.stats import permutation_test
 
 from bench.comparison import statistics
 from bench.comparison.statistics import (
@@ -30,20 +28,15 @@ from bench.comparison.verdict import TOLERANCES, tolerance
 from bench.datasets.tasks import Board
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
-from bench.results.records import is_outside
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.plan import named
-from bench.runs.run import OUTSIDE
-from bench.utils.errors import UserError, did_you_mean, errors_of
+from bench.runs.run import OUTSIDE, is_outside
+from bench.utils.errors import UserError, did_you_mean, errors_of, warn
 
 Kind = Literal["paired", "one-sample", "deterministic"]
 Word = Literal["better", "worse", "undecided"]
 
 COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
-
-# All sign patterns are enumerated if they are at most this many (up to 13 differences); otherwise
-# this many are drawn.
-PATTERNS = 9999
 
 # Points by seed; the single score of an untrained method has the seed None.
 Scores = Mapping[int | None, float]
@@ -107,34 +100,6 @@ class PairedDifferences:
         if self.sd <= ROUNDING:  # the same difference at every seed
             return float(abs(self.mean) <= ROUNDING)
         return statistics.t_p_value(self.mean / self.sd * sqrt(self.n), self.n - 1)
-
-    @cached_property
-    def permutation_p(self) -> float:
-        """Two-sided p of the test that flips the signs of the differences; NaN without pairs.
-        Beyond 13 differences the observed signs count as one more draw, so that p is never 0."""
-        if not self.n or self.kind == "deterministic":
-            return nan
-        if self.n == 1:
-            return 1.0
-        # Sorted, so that neither the seeds' names nor the direction of the comparison changes the
-        # draws.
-        ordered = sorted(self.differences, key=abs)
-        result = permutation_test(
-            (ordered,), np.mean, permutation_type="samples", n_resamples=PATTERNS, rng=0
-        )
-        return float(result.pvalue)
-
-    @property
-    def improvement(self) -> float:
-        """Share of the seeds at which A scores higher; a tie counts half. NaN without pairs."""
-        return float(np.mean(np.sign(self.differences)) + 1) / 2 if self.n else nan
-
-    @property
-    def improvement_interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the probability that A scores higher than B at a seed."""
-        if not self.n or self.kind == "deterministic":
-            return nan, nan
-        return statistics.wilson_interval(self.improvement, self.n)
 
     def part_of(self, gain: float) -> tuple[float, float, float]:
         """The mean difference divided by a printed gain in points, which has no spread of its own,
@@ -236,6 +201,7 @@ class Candidate:
     method: str
     setting: str
     label: str
+    name: str  # label and setting
     runs: dict[str, list[RunResults]] = field(default_factory=dict)
 
     @property
@@ -256,8 +222,8 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
     one on a backbone the first."""
     by_name: dict[tuple[str, str], Candidate] = {}
     for run in suite.runs:
-        name = run.plan.method, run.plan.setting
-        candidate = by_name.setdefault(name, Candidate(*name, run.plan.label))
+        key = run.plan.method, run.plan.setting
+        candidate = by_name.setdefault(key, Candidate(*key, run.plan.label, run.name))
         runs = candidate.runs.setdefault(run.plan.backbone, [])
         if not runs or run.experiment == runs[0].experiment:
             runs.append(run)
@@ -293,9 +259,11 @@ class Comparison(PairedDifferences):
         """A row of the first frame that `against` returns."""
         mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
         mean_b, sd_b = _paired_mean_and_sd(self.b, self.a)
-        low, high = self.improvement_interval
         return self.identity | {
             "label": self.method.label,
+            "name": self.method.name,
+            "labelled": any(run.plan.labelled for run in self.method.on(self.backbone)),
+            "run_ids": tuple(run.plan.id for run in self.method.on(self.backbone)),
             "baseline": self.baseline.text,
             "kind": self.kind,
             "n": self.n,
@@ -308,10 +276,6 @@ class Comparison(PairedDifferences):
             "differences": self.differences,
             "difference": self.mean,
             "half_width": self.half_width,
-            "improvement": self.improvement,
-            "improvement_low": low,
-            "improvement_high": high,
-            "permutation_p": self.permutation_p,
             "p": self.p_value,
             "p_adjusted": decision.p_adjusted,
             "verdict": decision.word,
@@ -362,14 +326,13 @@ def _comparisons(
 Printed = Mapping[tuple[str, str, str, str], list[Number]]
 
 
-def _printed(suite: SuiteResults) -> Printed:
-    """The printed scores of a suite's methods, each for both settings of its method."""
+def _printed() -> Printed:
+    """The printed scores of methods, each for both settings of its method."""
     printed = defaultdict(list)
     for number in numbers():
         if number.split == "test" and number.run:
-            method, backbone = number.run.partition("@")[0], number.our_backbone
-            for name in {backbone, suite.plan.stand_ins.get(backbone, backbone)}:
-                printed[method, name, number.task, number.metric].append(number)
+            method = number.run.partition("@")[0]
+            printed[method, number.our_backbone, number.task, number.metric].append(number)
     return printed
 
 
@@ -412,12 +375,10 @@ def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number
 
 # Columns of claims.
 _CLAIM = [*IDENTITY, "source", "table", "printed_on", "printed_a", "printed_b", "claimed"]
-_CLAIM += ["part", "part_low", "part_high", "comparable", "seeds_claimed"]
+_CLAIM += ["part", "part_low", "part_high", "seeds_claimed"]
 
 
-def _claim_row(
-    compared: Comparison, a: Number, b: Number | None, level: float, *, comparable: bool
-) -> dict[str, Any]:
+def _claim_row(compared: Comparison, a: Number, b: Number | None, level: float) -> dict[str, Any]:
     """A row of the second frame that `against` returns."""
     printed_b = b.value if b else nan
     claimed = a.value - printed_b
@@ -432,7 +393,6 @@ def _claim_row(
         "part": part,
         "part_low": low,
         "part_high": high,
-        "comparable": comparable,
         "seeds_claimed": compared.seeds_for(claimed, level),
     }
 
@@ -469,7 +429,8 @@ def against(
 
         The second has a row for each printed number of a method, with that of the baseline from the
         same table: `claimed` is their difference, `part` ours / `claimed` (NaN if that is 0 or a
-        seed diverged), `seeds_claimed` the seeds that would show it.
+        seed diverged), `seeds_claimed` the seeds that would show it. It is empty if the suite
+        cannot be compared with papers.
     """
     side_b = find(suite, baseline)
     planned = list(dict.fromkeys(run.plan.backbone for run in suite.runs))
@@ -494,13 +455,24 @@ def against(
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
     decisions: dict[Comparison, Decision] = {}
-    printed, claims = _printed(suite), []
+    printed, claims = {} if suite.remark else _printed(), []
     for family in families.values():
         level = strictest_level(family)
         decisions |= zip(family, decide(family), strict=True)
         for compared in family:
             for a, b in _claims(compared, printed):
-                claims.append(_claim_row(compared, a, b, level, comparable=not suite.remark))
+                claims.append(_claim_row(compared, a, b, level))
     rows = pd.DataFrame([compared.row(decisions[compared]) for compared in comparisons])
     claimed = pd.DataFrame(claims, columns=_CLAIM)
     return rows.astype({"seeds": "Int64"}), claimed.astype({"seeds_claimed": "Int64"})
+
+
+def with_baseline(suite: SuiteResults) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """The two frames of `against` for a suite's own baseline; None if it has none, or no scores to
+    compare yet."""
+    if suite.plan.baseline:
+        try:
+            return against(suite, suite.plan.baseline)
+        except NothingToCompare as error:
+            warn(f"no comparison: {error}")
+    return None

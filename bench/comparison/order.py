@@ -15,7 +15,6 @@ from scipy.stats import kendalltau
 from bench.comparison.reproduction import Cell, grouped
 from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
 from bench.results.suite_results import SuiteResults
-from bench.utils.errors import counted
 
 FEWEST_ROWS = 3  # two rows have one order or the other
 DRAWS = 2000  # of the bootstrap
@@ -90,18 +89,16 @@ def _group(cell: Cell) -> tuple[str, ...]:
 
 def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
     """How far the order of the printed rows holds, for each printed table and backbone, and for all
-    papers together on each board and backbone; rows that were not run or diverged are left out.
+    papers together on each board and backbone; rows that cannot be compared with
+    print, or diverged, are left out.
 
     Returns:
         `source` and `table`, or `board`; `backbone`, `split`, `metric`; `rows`, how many are
-        ranked, and how many of them are `not_comparable`; `tau`, with its 95 % interval (`low`,
-        `high`) and what is `expected`, NaN unless every trained row has 3 seeds; `seeds`, the
-        fewest of a trained row; `remark`, why there is no interval.
+        ranked; `tau`, with its 95 % interval (`low`, `high`) and what is `expected`, NaN unless
+        every trained row has 3 seeds; `seeds`, the fewest of a trained row.
     """
     ranked = [
-        cell
-        for cell in row_averages(cells)
-        if cell.ours.n and cell.ours.verdict.kind not in ("not run", "diverged")
+        cell for cell in row_averages(cells) if cell.scores and cell.ours.verdict.kind != "diverged"
     ]
     rows = []
     for (source, table, *rest), group in grouped(ranked, _group).items():
@@ -116,8 +113,8 @@ def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
             ]
             for backbone, group in grouped(of_board, lambda cell: cell.number.backbone).items():
                 rows.append(_order(("", "", board.name, backbone, *place[:2]), group))
-    columns = ["source", "table", "board", "backbone", "split", "metric", "rows", "not_comparable"]
-    columns += ["tau", "low", "high", "expected", "seeds", "remark"]
+    columns = ["source", "table", "board", "backbone", "split", "metric", "rows", "tau"]
+    columns += ["low", "high", "expected", "seeds"]
     return pd.DataFrame(filter(None, rows), columns=columns).astype({"seeds": "Int64"})
 
 
@@ -132,16 +129,10 @@ def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | N
     if len(cells) < FEWEST_ROWS:
         return None
     seeds = [cell.ours.n for cell in cells if not cell.ours.deterministic]
-    few = sum(n < FEWEST_SEEDS for n in seeds)
     printed, scores = [cell.number.value for cell in cells], [cell.ours.scores for cell in cells]
-    low, high, expected, remark = nan, nan, nan, "" if seeds else "no row has seeds"
-    if few:
-        have = "has" if few == 1 else "have"
-        remark = f"{counted(few, 'row')} {have} fewer than {FEWEST_SEEDS} seeds"
-    elif seeds:
+    low, high, expected, fewest = nan, nan, nan, min(seeds, default=None)
+    if fewest and fewest >= FEWEST_SEEDS:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
-    not_comparable = sum(cell.ours.verdict.kind == "not comparable" for cell in cells)
     tau = float(kendalltau(printed, [cell.ours.mean for cell in cells]).statistic)
-    fewest = min(seeds, default=None)
-    return (*names, len(cells), not_comparable, tau, low, high, expected, fewest, remark)
+    return (*names, len(cells), tau, low, high, expected, fewest)

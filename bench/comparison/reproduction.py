@@ -98,6 +98,12 @@ class Line:
         return mean_and_sd(self.scores)[1]
 
     @property
+    def is_comparable(self) -> bool:
+        """Whether it has a verdict beside print: scores that can be compared, or a training that
+        diverged."""
+        return self.verdict.kind not in ("not comparable", "not run")
+
+    @property
     def all_runs(self) -> list[RunResults]:
         return [*self.runs, *(self.minus or ())]
 
@@ -208,32 +214,37 @@ class Cell:
         return [line for line in (self.ours, self.other, self.checkpoint) if line]
 
     @property
+    def scores(self) -> tuple[float, ...]:
+        """Ours, as far as they can be compared with print."""
+        return self.ours.scores if self.ours.is_comparable else ()
+
+    @property
     def difference(self) -> float:
         """Our mean - print; NaN without scores."""
-        return self.ours.mean - self.number.value
+        return mean_and_sd(self.scores)[0] - self.number.value
 
     @property
     def rank(self) -> int | None:
         """The rank of print among our scores, 1 if none is higher; None with fewer than two."""
-        higher = sum(score > self.number.value for score in self.ours.scores)
-        return 1 + higher if self.ours.n > 1 else None
+        higher = sum(score > self.number.value for score in self.scores)
+        return 1 + higher if len(self.scores) > 1 else None
 
     @property
     def best_of_five(self) -> float:
         """The expected best of five of our scores; NaN with fewer."""
-        return expected_best(self.ours.scores, 5)
+        return expected_best(self.scores, 5)
 
     @property
     def cv(self) -> float:
         """CV* of print and our scores in percent; NaN for a difference."""
         if self.number.minus:
             return nan
-        return coefficient_of_variation([self.number.value, *self.ours.scores])
+        return coefficient_of_variation([self.number.value, *self.scores])
 
     @property
-    def is_measured(self) -> bool:
-        """Whether it has any score of ours, or a training that diverged."""
-        return any(line.n for line in self.lines) or self.ours.verdict.kind == "diverged"
+    def is_comparable(self) -> bool:
+        """Whether any of its lines is."""
+        return any(line.is_comparable for line in self.lines)
 
 
 def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
@@ -351,11 +362,12 @@ _BOARD_GROUP = ("backbone", "label", "method", "setting", "corpus")
 
 
 def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
-    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe; those
-    without a backbone are last, and within a backbone the best average is first.
+    """One of a suite's own tables: a row per method, setting, backbone, corpus and recipe, the best
+    average of a backbone first; then those without a backbone, then those trained with labels.
 
     Returns:
-        The columns `_BOARD_GROUP`; `n` (finished seeds), `remark` (why others have no scores),
+        The columns `_BOARD_GROUP`; `name` (label and setting), `labelled` (whether it is trained
+        with labels), `n` (finished seeds), `remark` (why others have no scores),
         `run_ids` and `averages` (tuple, one per seed: over the planned tasks); and for each task
         and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`.
     """
@@ -370,6 +382,8 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     for group, runs in groups.items():
         fates = Counter(run.fate for run in runs if run.status != "finished")
         row: dict[str, Any] = dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | {
+            "name": runs[0].name,
+            "labelled": runs[0].plan.labelled,
             "n": len(runs) - fates.total(),
             "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
             "run_ids": tuple(run.plan.id for run in runs),
@@ -383,9 +397,20 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     backbones = list(dict.fromkeys(group[0] for group in groups if group[0] != NO_BACKBONE.name))
     places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE.name])}
     rows.sort(key=lambda row: (places[row["backbone"]], -fmean(row["averages"] or [-inf])))
+    rows.sort(key=lambda row: row["labelled"])
     scores = [f"{task}{suffix}" for task in (*board.tasks, "Avg") for suffix in ("", " sd")]
     counts = [f"{task} n" for task in (*board.tasks, "Avg")]
-    columns = [*_BOARD_GROUP, "n", "remark", "run_ids", "averages", *scores, *counts]
+    columns = [
+        *_BOARD_GROUP,
+        "name",
+        "labelled",
+        "n",
+        "remark",
+        "run_ids",
+        "averages",
+        *scores,
+        *counts,
+    ]
     types = dict.fromkeys(scores, float) | dict.fromkeys(counts, int)
     return pd.DataFrame(rows, columns=columns).astype(types)
 

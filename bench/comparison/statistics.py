@@ -8,7 +8,7 @@ from math import comb, exp, fsum, lgamma, nan, sqrt
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 LEVEL = 0.05  # two-sided; the family-wise error rate of a table
 FEWEST_SEEDS = 3  # below, no interval and no test
@@ -125,14 +125,6 @@ def mean_half_width(
     """Half the width of the t interval with coverage `1 - level` of a mean of n scores."""
     quantile = t_quantile(degrees_of_freedom(n, prior_sd), 1 - level / 2)
     return quantile * pooled_sd(sd, n, prior_sd) / sqrt(n)
-
-
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval (1927) of a probability, given a share of n draws; ties count half."""
-    z = float(ndtri(1 - LEVEL / 2))
-    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return centre - half, centre + half
 
 
 def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:

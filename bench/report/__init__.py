@@ -1,1 +1,3 @@
 """Tables, figures and the page of a suite."""
+
+LEADERBOARD_FORMATS = ("text", "markdown", "latex", "csv")

@@ -13,7 +13,7 @@ from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
-from bench.report.formats import csv, markdown, templates
+from bench.report.formats import markdown, templates
 from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name
 from bench.reported.number import numbers
@@ -93,39 +93,22 @@ def without_recipe() -> pd.DataFrame:
     return rows.size().reset_index(name="numbers")
 
 
-def _merged(suites: Sequence[SuiteResults]) -> SuiteResults:
-    """Suites as one. If several have the same run, one with scores is taken."""
-    stand_ins: dict[str, str] = {}
-    by_id: dict[str, RunResults] = {}
-    for suite in suites:
-        for printed, backbone in suite.plan.stand_ins.items():
-            if stand_ins.setdefault(printed, backbone) != backbone:
-                both = f"{stand_ins[printed]} and {backbone} both stand in for {printed}"
-                raise UserError(f"{both}; pass their suites in separate calls")
-        for run in suite.runs:
-            if by_id.setdefault(run.plan.id, run).status == "missing":
-                by_id[run.plan.id] = run
-    name = listed(suite.plan.suite for suite in suites)
-    plan = suites[0].plan.model_copy(update={"suite": name, "stand_ins": stand_ins})
-    return SuiteResults(plan, list(by_id.values()))
-
-
 def render_coverage(
-    suites: Sequence[Path], configs: Sequence[Path] = config.PAPERS, out: Path | None = None
+    suite_dir: Path | None, configs: Sequence[Path] = config.PAPERS, out: Path | None = None
 ) -> str:
-    """The `report` of suites, or of planned configurations with nothing run."""
-    if suites:
-        suite = _merged([read_suite(folder) for folder in suites])
+    """The `report` of a suite, or of planned configurations with nothing run."""
+    if suite_dir:
+        suite = read_suite(suite_dir)
     else:
         suite = planned_suite([config.plan(config.load(path)) for path in configs])
     return report(suite, judge(suite), out)
 
 
 def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) -> str:
-    """The coverage of all printed numbers by a suite that has `cells`, as text; `out` is also
-    written: .md has the same content in Markdown, .csv a row per printed number."""
-    if out and out.suffix not in (".md", ".csv"):
-        raise UserError(f"--out is '{out}'; its extension must be .md or .csv")
+    """The coverage of all printed numbers by a suite that has `cells`, as text; in Markdown it is
+    also written to `out`."""
+    if out and out.suffix != ".md":
+        raise UserError(f"--out is '{out}'; its extension must be .md")
     numbers, left_out = coverage_of_numbers(suite, cells), without_recipe()
     for rows in (numbers, left_out):
         rows["row"] = list(map(row_name, rows["method"], rows["variant"]))
@@ -135,18 +118,17 @@ def report(suite: SuiteResults, cells: Iterable[Cell], out: Path | None = None) 
     total = pd.DataFrame([{"source": "all", "table": ""} | counts[columns].sum().to_dict()])
     shown = pd.concat([counts[["source", "table", *columns]], total]).astype(str)
     shown = shown.rename(columns=VERDICT_SYMBOLS)
-    caption = f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite "
-    caption += f"{suite.plan.suite}."
+    caption = (
+        f"Printed numbers of {len(SOURCES)} papers and versions of papers in suite "
+        f"{suite.plan.suite}."
+    )
     below = templates().get_template("coverage.txt").render(
         kinds=kinds, symbols=VERDICT_SYMBOLS, left_out=left_out,
         missing=left_out.loc[left_out["measures"], "numbers"].sum(),
         measures=counts["measures"].sum(),
         unplanned=numbers[(numbers["run"] != "") & ~numbers["planned"]],
     )  # fmt: skip
-    if out and out.suffix == ".csv":
-        targets = numbers["targets"].map(" ".join)
-        write_text(out, csv(numbers.assign(targets=targets).drop(columns="row")))
-    elif out:
+    if out:
         items = re.sub("^( *)(?=.)", r"\1* ", below, flags=re.MULTILINE)
         write_text(out, f"{markdown(shown, caption)}\n{items}")
     return "\n".join([caption, "", shown.to_string(index=False), "", below.rstrip()])

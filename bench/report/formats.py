@@ -1,4 +1,4 @@
-"""A table of texts in four formats, CSV, Markdown, LaTeX and HTML, and for the terminal.
+"""A table of texts in three formats, CSV, Markdown and LaTeX, and for the terminal.
 
 pandas writes them; foreign text is escaped here. `DataFrame.to_markdown` escapes neither `|` nor
 `<`, and `Styler.to_latex(escape="latex")` leaves `[` and `*` at the start of a row (which LaTeX
@@ -7,6 +7,7 @@ know. tests/report/test_latex.py compiles all of these.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from math import nan
 from pathlib import Path
@@ -17,9 +18,11 @@ import jinja2
 import pandas as pd
 
 from bench.datasets.tasks import is_task
+from bench.reported.address import slug
 from bench.utils.files import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
+MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 x 9 inches
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
@@ -36,19 +39,31 @@ def with_interval(value: float, low: float, high: float) -> str:
     return score_text(value, nan) + interval
 
 
+def difference_text(mean: float, half_width: float) -> str:
+    """`+0.21 ± 0.15`, without the half width of its interval if that is unknown (NaN); a dash
+    without a mean."""
+    interval = "" if pd.isna(half_width) else f" ± {half_width:.2f}"
+    return "–" if pd.isna(mean) else f"{mean:+.2f}{interval}"
+
+
+def seeds_text(count: int, row_count: int) -> str:
+    """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row."""
+    return f" (n = {count})" if 0 < count < row_count else ""
+
+
 # A number with its spread, its count of seeds and the mark of its verdict, or only the mark.
 _NUMBER = re.compile(
     r"(?:[-+–]?\d[\de.+-]*(?: ± [\d.]+)?(?: \(n = \d+\))?)? ?(?:[=≈↓↑?×≠–](?: (?:1/)?\d+)?)?"
 )
 
 
-def _alignments(frame: pd.DataFrame) -> dict[str, bool]:
+def alignments(frame: pd.DataFrame) -> dict[str, bool]:
     """Whether each column is right-aligned: scores, counts, and columns of nothing but numbers."""
     alignments = {}
     for name in frame.columns:
         texts = [text for text in frame[name] if text]
         only_numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
-        alignments[name] = name in ("Avg", "n") or is_task(name) or only_numbers
+        alignments[name] = name in ("Avg", "n", "Minus baseline") or is_task(name) or only_numbers
     return alignments
 
 
@@ -60,11 +75,13 @@ class Bold(str):
 
 
 def csv(frame: pd.DataFrame) -> str:
-    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
+    """A table of numbers as CSV, unrounded and without the ids of runs; a tuple of scores is one
+    field, separated by spaces."""
 
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
+    frame = frame.drop(columns="run_ids", errors="ignore")
     texts = {name: frame[name].map(text) for name in frame if frame[name].dtype == object}
     return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
 
@@ -92,7 +109,9 @@ def plain(frame: pd.DataFrame, caption: str, note: str = "") -> str:
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
 _LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"\\{sign}" for sign in "&%$#{}"},
+    # Where a long name may be broken.
+    "_": "\\_\\allowbreak{}", **{sign: f"{sign}\\allowbreak{{}}" for sign in "=@"},
     # At the start of a row these would be an argument of the previous \\.
     **{sign: f"{{{sign}}}" for sign in "[]*"},
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
@@ -115,25 +134,24 @@ def latex_text(text: str) -> str:
     return f"\\textbf{{{source}}}" if isinstance(text, Bold) else source
 
 
-# A table is scaled down to fit a page.
-_FIT = """\
-\\resizebox*{!}{\\ifdim\\totalheight>.8\\textheight.8\\textheight\\else\\totalheight\\fi}{%
-\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%
-\\begin{tabular}"""
+def latex(
+    frame: pd.DataFrame,
+    caption: str,
+    label: str,
+    note: str = "",
+    groups: Mapping[str, pd.DataFrame] | None = None,
+) -> str:
+    """A table of texts in LaTeX, with its caption above and a note below; it needs the packages
+    booktabs, graphicx and tabularx.
 
-
-def latex(frame: pd.DataFrame, caption: str, label: str, note: str = "") -> str:
-    """A table of texts in LaTeX, with its caption above and a note below; needs the packages
-    booktabs and graphicx."""
-    texts = frame.style.hide().format(latex_text).format_index(latex_text, axis="columns")
-    text = texts.to_latex(
-        column_format="".join("r" if right else "l" for right in _alignments(frame).values()),
-        caption=latex_text(caption), label=f"tab:{label}",
-        hrules=True, position_float="centering",
+    A leaderboard, whose rows are in `groups` by heading, has the width of the text and breaks the
+    names in its first column. Another table, and a large leaderboard, is scaled down to the text.
+    """
+    fits = len(frame) <= MOST_ROWS and len(frame.columns) <= MOST_COLUMNS
+    return templates().get_template("table.tex").render(
+        caption=caption, label=label, note=note, columns=alignments(frame),
+        groups=groups or {"": frame}, wraps=bool(groups) and fits,
     )  # fmt: skip
-    below = f"\n\\par\\medskip{{\\footnotesize {latex_text(note)}\\par}}" if note else ""
-    end = "\\end{tabular}"
-    return text.replace("\\begin{tabular}", _FIT).replace(end, f"{end}}}}}{below}")
 
 
 @cache
@@ -146,21 +164,22 @@ def templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.tests["known"] = pd.notna
+    environment.filters["tex"] = latex_text
     return environment
 
 
-def html(frame: pd.DataFrame, caption: str, note: str = "") -> str:
-    """A page with a table of texts, with every text escaped and a note below."""
-    rows, columns = frame.to_numpy().tolist(), _alignments(frame)
-    template = templates().get_template("table.html")
-    return template.render(caption=caption, columns=columns, rows=rows, note=note)
-
-
 def write_table(
-    out: Path, stem: str, numbers: pd.DataFrame, shown: pd.DataFrame, caption: str, note: str = ""
+    out: Path,
+    suite: str,
+    stem: str,
+    numbers: pd.DataFrame,
+    shown: pd.DataFrame,
+    caption: str,
+    note: str = "",
+    tex: str = "",
 ) -> None:
-    """Write `numbers` as CSV, and the texts `shown` as Markdown, LaTeX and HTML."""
+    """Write `numbers` as CSV, and the texts `shown` as Markdown and, unless
+    `tex` is given, LaTeX."""
     write_text(out / f"{stem}.csv", csv(numbers))
     write_text(out / f"{stem}.md", markdown(shown, caption, note))
-    write_text(out / f"{stem}.tex", latex(shown, caption, stem, note))
-    write_text(out / f"{stem}.html", html(shown, caption, note))
+    write_text(out / f"{stem}.tex", tex or latex(shown, caption, slug(f"{suite}-{stem}"), note))

@@ -1,13 +1,11 @@
 """The hyper-parameters that papers print, beside those that ours are trained with."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from bench.registry.methods import method_class, method_classes
-from bench.report.formats import write_table
 from bench.reported import SOURCES
 from bench.reported.address import slug
 from bench.reported.number import numbers
@@ -171,9 +169,3 @@ def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
         (f"{source}_{slug(name)}", f"{SOURCES[source]}, {name}", shown_hyperparameters(rows))
         for (source, name), rows in groups
     ]
-
-
-def render_hyperparameters(out: Path, suite: SuiteResults) -> None:
-    """Write the hyper-parameters of each printed table in four formats into `out`."""
-    for stem, title, shown in hyperparameter_sections():
-        write_table(out, stem, shown, shown, f"{title}: {CAPTION}.", note(shown, suite))

@@ -1,4 +1,5 @@
-"""The page of a suite: a folder that works from disk, with every printed number and its runs.
+"""The page of a suite: a folder that works from disk, with its systems first, then every printed
+number, and the runs of each.
 
 The page's script reads `data`: `runs`, `origins` (distinct provenances), and `entries`, one per
 number that can be opened. Table cells refer to entries by index, entries to runs, runs to origins.
@@ -10,34 +11,27 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
-from bench.comparison.against_baseline import NothingToCompare, against
-from bench.comparison.order import orders
 from bench.comparison.reproduction import Cell, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.datasets.metrics import AGGREGATIONS
-from bench.datasets.tasks import STS_TASKS
 from bench.registry.backbones import NO_BACKBONE
-from bench.report import printed_table, tables
-from bench.report.comparison_table import baseline_name
+from bench.report import leaderboard, printed_table, tables
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, without_recipe
 from bench.report.figures.compared import board_stem
 from bench.report.figures.measured import load_figures
-from bench.report.formats import TEMPLATES, score_text, templates
+from bench.report.formats import TEMPLATES, alignments, score_text, templates
 from bench.report.hyperparameters import hyperparameter_sections, recipe_of
 from bench.report.printed_table import ShownRow, ShownTable
 from bench.reported import SOURCES, paper_name
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
-from bench.reported.number import printed_gains
-from bench.results.records import is_outside, named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.paths import comparison_stem
@@ -53,8 +47,6 @@ CURVE = {
 }
 CURVE_POINTS = 60  # as many as a chart 280 pixels wide can show
 SCORE_DIGITS = 4  # decimals in the page's data; the tables show two
-# Verdicts of numbers that were compared with print.
-COMPARED = ("reproduced", "consistent", "lower", "higher", "inconclusive")
 
 Json = dict[str, Any]
 Facts = list[tuple[str, str]]  # (title, text)
@@ -63,6 +55,7 @@ Facts = list[tuple[str, str]]  # (title, text)
 def render_page(
     suite: SuiteResults,
     cells: Sequence[Cell],
+    boards: Mapping[str, pd.DataFrame],
     figures: Path,
     out: Path,
     tables: Path,
@@ -74,6 +67,7 @@ def render_page(
     Args:
         suite: the suite.
         cells: those of the suite, as `judge` returns them.
+        boards: its `leaderboards`.
         figures: folder of its rendered figures.
         out: folder of the page.
         tables, scores: folders of its rendered tables and its scores, to which the page links.
@@ -84,12 +78,9 @@ def render_page(
     def relative(folder: Path) -> str:
         return quote(Path(os.path.relpath(folder, place or out)).as_posix())
 
-    content = page_content(suite, cells, scores=relative(scores))
-    content |= {"pictures": pictures, "tables": relative(tables)}
-    beside_tables = {section["stem"] for section in content["sections"]}
-    for board in content["boards"]:
-        beside_tables |= {board["figure"], board["comparison"]}
-    content["other_pictures"] = [stem for stem in pictures if stem not in beside_tables]
+    content = page_content(suite, cells, boards, scores=relative(scores))
+    drawn = {figure.stem: figure.heading for figure in load_figures() if figure.stem in pictures}
+    content |= {"pictures": pictures, "drawn": drawn, "tables": relative(tables)}
     if RULE.is_file():  # a copy, so that the page is the same in every folder
         content["statistics"] = RULE.name
         write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
@@ -107,16 +98,16 @@ def _picture(path: Path) -> Json:
     return picture | {"others": others}
 
 
-def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Json:
+def page_content(
+    suite: SuiteResults, cells: Sequence[Cell], boards: Mapping[str, pd.DataFrame], scores: str
+) -> Json:
     """What the page shows of a suite, apart from its figures; `scores` is the address of the folder
     of scores."""
-    leaderboards = tables.leaderboards(suite)
-    order = orders(suite, cells)
     audit = findings()
     entries: list[Json] = []
-    boards = [_board(suite, name, board, entries) for name, board in leaderboards.items()]
+    shown_boards = [_board(suite, name, board, entries) for name, board in boards.items()]
     printed = printed_table.printed_tables(cells)
-    sections = [_section(suite, stem, table, order, entries) for stem, table in printed.items()]
+    sections = [_section(suite, stem, table, entries) for stem, table in printed.items()]
     origins: list[Facts] = []
     runs = [_run_data(run, origins, scores) for run in suite.runs]
     positions = {run.plan.id: position for position, run in enumerate(suite.runs)}
@@ -125,18 +116,16 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
             side["runs"] = [positions[run.plan.id] for run in side["runs"]]
     return {
         "suite": suite,
-        "boards": boards,
-        "sections": sorted(sections, key=lambda section: not section["table"].is_measured),
+        "boards": [board for board in shown_boards if board["rows"]],
+        "sections": sorted(sections, key=lambda section: not section["table"].is_comparable),
+        "in_short": tables.in_short(cells),
+        "is_comparable": any(cell.is_comparable for cell in cells),
         "sources": {cell.number.source: paper_name(cell.number.source) for cell in cells},
-        "summaries": [
-            *tables.summaries(suite, order, cells),
-            *tables.quoted_tables(suite, leaderboards),
-        ],
-        "verdicts": verdict_counts(cells),
-        "summary": summary(suite, cells, leaderboards, len(audit)),
+        "summaries": tables.summaries(suite, cells),
+        "alignments": alignments,
+        "verdicts": tables.verdict_counts(cells),
         "symbols": VERDICT_SYMBOLS,
         "meanings": VERDICT_MEANINGS,
-        "titles": {figure.stem: figure.heading for figure in load_figures()},
         "stages": STAGES,
         "counts": coverage(coverage_of_numbers(suite, cells)).to_dict("records"),
         "without_recipe": list(without_recipe().itertuples()),
@@ -162,13 +151,6 @@ def page_content(suite: SuiteResults, cells: Sequence[Cell], scores: str) -> Jso
     }
 
 
-def _facts(template: str, **content: Any) -> Facts:
-    """The lines of a template as titled texts."""
-    text = templates().get_template(template).render(content)
-    parts = (line.partition(": ") for line in text.splitlines())
-    return [(title, fact) for title, _, fact in parts]
-
-
 def _side(name: str, runs: Sequence[RunResults], scores: Iterable[float | None]) -> Json:
     return {"name": name, "runs": runs, "scores": list(map(_rounded, scores))}
 
@@ -177,95 +159,34 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, SCORE_DIGITS)
 
 
-# --- What was found ---
-
-
-def verdict_counts(cells: Iterable[Cell]) -> dict[str, int]:
-    """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
-    counts = Counter(cell.ours.verdict.kind for cell in cells)
-    return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
-
-
-def summary(
-    suite: SuiteResults, cells: Iterable[Cell], boards: Mapping[str, pd.DataFrame], audited: int
-) -> Facts:
-    """What was found, in a few lines, without those that have nothing to say: those of
-    `templates/summary.txt`. `boards` are the suite's `leaderboards`; `audited` is the number of
-    findings of the audit."""
-    # The first leaderboard with scores, and the column that sums it up: its average; else STS-B, or
-    # its first task, if the suite plans too few tasks for an average. All but "sts" hold scores.
-    has_sts = boards["sts"][[*STS_TASKS]].notna().any(axis=None)
-    board = next((name for name in boards if has_sts or name != "sts"), "sts")
-    planned = tables.columns(suite, board)
-    task = next((task for task in ("Avg", "STS-B") if task in planned), planned[0])
-    scored = boards[board].dropna(subset=[task])
-    best = scored.loc[scored.groupby("backbone", sort=False)[task].idxmax()]
-    if len(best) > 1:
-        best = best[best["backbone"] != NO_BACKBONE.name]
-    compared, baseline = Counter[str](), ""
-    if suite.plan.baseline:
-        with suppress(NothingToCompare):
-            frame, _ = against(suite, suite.plan.baseline)
-            baseline = baseline_name(suite, frame)
-            paired = frame.query("board == @board and task == @task and kind == 'paired'")
-            compared = Counter(paired["verdict"])
-    averages = [
-        cell for cell in tables.measured_averages(cells) if cell.ours.verdict.kind in COMPARED
-    ]
-    gains = printed_gains()
-    return _facts(
-        "summary.txt",
-        averages=averages,
-        furthest=max(averages, key=lambda cell: abs(cell.difference), default=None),
-        verdicts=verdict_counts(averages),
-        task=task,
-        family=suite.boards[board].family,
-        best=[
-            (row["backbone"], named(row["label"], row["setting"]), row[task], row[f"{task} sd"])
-            for row in best.to_dict("records")
-        ],
-        compared=compared,
-        baseline=baseline,
-        gains=len(gains),
-        within=(gains["gain"] < gains["reach"]).sum(),
-        audit=counted(audited, "finding"),
-        paper=paper_name,
-        row_name=row_name,
-        score=score_text,
-    )
-
-
 # --- Leaderboards ---
 
 
 def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Json]) -> Json:
-    """One of the suite's own tables, with the average before the tasks."""
-    planned = suite.planned(name)
-    tasks = sorted(tables.columns(suite, name), key=lambda task: task != "Avg")
-    shown = tables.shown_leaderboard(board, tasks)
+    """One of the suite's own tables, what sums it up before its other columns."""
+    planned, shown = suite.planned(name), leaderboard.shown_leaderboard(suite, name, board)
+    overall, *others = sorted(leaderboard.columns(suite, name), key=lambda task: task != "Avg")
+    first = [overall, *[leaderboard.DIFFERENCE] * ("verdict" in board)]
     by_id = {run.plan.id: run for run in suite.runs}
     rows = []
     for row, texts in zip(board.to_dict("records"), shown.to_dict("records"), strict=True):
         runs = [by_id[run_id] for run_id in row["run_ids"]]
-        # What tells rows with one label apart; an outside encoder has none of it.
-        backbone = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
-        parts = [row["setting"], backbone, texts.get("Corpus", "")]
-        place = "" if is_outside(row["label"]) else ", ".join(filter(None, parts))
-        scores = {task: texts[task] for task in tasks}
-        rows.append(texts | {"place": place, "entry": len(entries), "scores": scores})
+        place = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
+        scores = {column: texts[column] for column in (*first, *others)}
+        rows.append(texts | row | {"place": place, "entry": len(entries), "scores": scores})
         averages = [run.points(planned, "Avg") for run in runs]
         entries.append({
-            "title": f"{named(row['label'], row['setting'])}, {row['backbone']}",
+            "title": f"{row['name']}, {row['backbone']}",
             "facts": [("Run", f"{row['method']}@{row['setting']}"), *scores.items()],
             "sides": [_side("Runs", runs, averages)],
         })  # fmt: skip
-    columns = {"Method": False, tasks[0]: True, "n": True} | dict.fromkeys(tasks, True)
+    columns = {"Method": False, "n": True} | dict.fromkeys([*first, *others], True)
     return {
         "stem": name,
         "figure": board_stem(name),
         "comparison": comparison_stem(name),
         "family": planned.family,
-        "caption": tables.leaderboard_title(suite, name),
+        "caption": leaderboard.about(suite, name, board),
         "columns": columns | ({"Remark": False} if "Remark" in shown else {}),
         "rows": rows,
     }
@@ -277,18 +198,19 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
 def facts(cell: Cell) -> Facts:
     """What is known of a printed number, as titled texts: the lines of `templates/number.txt`."""
     digits = cell.number.our_metric.digits
-    return _facts(
-        "number.txt", cell=cell, printed=cell.number.text, digits=digits,
+    text = templates().get_template("number.txt").render(
+        cell=cell, printed=cell.number.text, digits=digits,
         score=score_text, level=LEVEL, rounded=lambda value: f"{value:.{digits}f}",
         aggregated=AGGREGATIONS, symbols=VERDICT_SYMBOLS, meanings=VERDICT_MEANINGS,
     )  # fmt: skip
+    parts = (line.partition(": ") for line in text.splitlines())
+    return [(title, fact) for title, _, fact in parts]
 
 
 def _section(
     suite: SuiteResults,
     stem: str,
     table: ShownTable,
-    order: pd.DataFrame,
     entries: list[Json],
 ) -> Json:
     """A printed table, with the index of each number's entry."""
@@ -297,14 +219,13 @@ def _section(
         for shown in row.cells.values():
             numbers[shown.cell.number] = len(entries)
             entries.append(_entry(suite, table, row, shown.cell))
-    ordered = tables.order_text(order, table.source, table.name)
     return {
         "stem": stem,
         "table": table,
         "title": f"{paper_name(table.source)}, {table.name}",
         "metric": printed_table.metrics_of(table.cells),
-        "notes": [*printed_table.notes(table.cells), ordered],
-        "verdicts": verdict_counts(table.cells),
+        "notes": printed_table.notes(table.cells),
+        "verdicts": tables.verdict_counts(table.cells),
         "entries": numbers,
     }
 
@@ -413,22 +334,16 @@ def _text(value: Any) -> str:
 
 
 def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
-    """Each field of the scores' provenance with its distinct values; with several, how many runs
-    have each."""
+    """The distinct values of each field of the scores' provenance, with their numbers of runs."""
     counts: dict[str, Counter[str]] = {}
     for run in suite.runs:
-        for title, text in _origin(run.provenance):
+        day = str(run.provenance.get("date", "–"))[:10]
+        for title, text in [*_origin(run.provenance), ("Scored", day), ("Runs", run.status)]:
             counts.setdefault(title, Counter())[text] += 1
-    rows = {}
-    for title, texts in counts.items():
-        several = [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
-        rows[title] = several if len(texts) > 1 else list(texts)
-    dates = [str(run.provenance["date"]) for run in suite.runs if run.provenance.get("date")]
-    if dates:
-        rows["Scored"] = [" to ".join(dict.fromkeys((min(dates), max(dates))))]
-    statuses = Counter(run.status for run in suite.runs)
-    rows["Runs"] = [f"{count} {status}" for status, count in statuses.items()]
-    return rows
+    return {
+        title: [f"{text} ({counted(n, 'run')})" for text, n in texts.most_common()]
+        for title, texts in counts.items()
+    }
 
 
 def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
@@ -436,7 +351,7 @@ def _analyses(suite: SuiteResults) -> dict[str, list[tuple[str, Any]]]:
     those without a result: (analysis and run, reason)."""
     analyses: dict[str, list[tuple[str, Any]]] = {}
     for run in suite.runs:
-        title = f"{named(run.plan.label, run.plan.setting)}, {run.plan.backbone}"
+        title = f"{run.name}, {run.plan.backbone}"
         if run.plan.seed is not None:
             title += f", seed {run.plan.seed}"
         for name, result in run.analyses.items():

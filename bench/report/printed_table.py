@@ -15,7 +15,7 @@ from bench.comparison.reproduction import Cell, grouped, judge
 from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
-from bench.report.formats import Bold, plain, score_text, templates
+from bench.report.formats import Bold, plain, score_text, seeds_text, templates
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
 from bench.reported import SOURCES
 from bench.reported.address import printed_names, row_name, slug
@@ -74,9 +74,9 @@ class ShownTable:
         return self.cells[0].number.table
 
     @property
-    def is_measured(self) -> bool:
-        """Whether any number has ours beside it, or a training that diverged."""
-        return any(cell.is_measured for cell in self.cells)
+    def is_comparable(self) -> bool:
+        """Whether ours can be compared with any of its numbers."""
+        return any(cell.is_comparable for cell in self.cells)
 
 
 def printed_tables(cells: Sequence[Cell]) -> dict[str, ShownTable]:
@@ -242,11 +242,6 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
 
 def _stated(verdict: Verdict) -> str:
     return f"{VERDICT_SYMBOLS[verdict.kind]} {verdict.kind}"
-
-
-def seeds_text(count: int, row_count: int) -> str:
-    """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row."""
-    return f" (n = {count})" if 0 < count < row_count else ""
 
 
 # --- Captions ---

@@ -1,22 +1,23 @@
 """Everything that is rendered of a suite, at once: what the workflow's last rules write."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
+import pandas as pd
 
-from bench.comparison.against_baseline import NothingToCompare
+from bench.comparison.against_baseline import with_baseline
 from bench.comparison.reproduction import Cell, frame, judge
 from bench.report import audit, coverage
 from bench.report.comparison_table import render_versus
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
 from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.style import STYLE, save
+from bench.report.leaderboard import leaderboards, write_leaderboards
 from bench.report.page import render_page
-from bench.report.tables import leaderboards, render_tables
+from bench.report.tables import write_tables
 from bench.reported.audit import findings
 from bench.results.suite_results import SuiteResults, read_suite
-from bench.utils.errors import warn
 from bench.utils.files import files_together
 
 
@@ -24,31 +25,30 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
     """Write tables and page of a suite into `out`, and its figures, from the results it has.
     If anything fails, nothing is written."""
     suite = read_suite(suite_dir)
-    cells = judge(suite)
+    cells, compared = judge(suite), with_baseline(suite)
+    boards = leaderboards(suite, compared and compared[0])
     with files_together(out) as made, files_together(figures_dir) as figures:
         tables, report = made / "tables", made / "report"
-        render_tables(suite, cells, tables)
+        write_leaderboards(suite, boards, tables)
+        write_tables(suite, cells, tables)
         coverage.report(suite, cells, tables / "coverage.md")
         audit.write(findings(), tables / "audit.md")
-        render_figures(suite, cells, figures)
-        if suite.plan.baseline:
-            try:
-                render_versus(suite, suite.plan.baseline, out=tables, figures=figures)
-            except NothingToCompare as error:
-                warn(f"no comparison: {error}")
+        render_figures(suite, cells, boards, figures)
+        if compared:
+            render_versus(suite, *compared, tables, figures)
         scores, place = suite_dir / "scores", out / "report"
-        render_page(suite, cells, figures, report, out / "tables", scores, place)
+        render_page(suite, cells, boards, figures, report, out / "tables", scores, place)
 
 
-def render_figures(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None:
-    """Write the leaderboards, `<paper>_<table>` where a number of ours stands beside print, and
-    `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
+def render_figures(
+    suite: SuiteResults, cells: Sequence[Cell], boards: Mapping[str, pd.DataFrame], out: Path
+) -> None:
+    """Write the leaderboards, `<paper>_<table>` where a number of ours can be compared with print,
+    and `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
     with matplotlib.rc_context(STYLE):
-        for name, board in leaderboards(suite).items():
-            data = board.drop(columns="run_ids")
-            save(board_figure(suite, board, name), out / board_stem(name), data)
+        for name, board in boards.items():
+            save(board_figure(suite, board, name), out / board_stem(name), board)
         for stem, averages in figure_stems(cells).items():
-            if any(cell.is_measured for cell in averages):
-                save(comparison(suite, averages), out / stem, frame(averages))
+            save(comparison(suite, averages), out / stem, frame(averages))
         for figure, data in paper_figures(suite):
             save(draw(suite, figure, data), out / figure.stem, data.table)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from bench.runs.run import is_outside
 from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
 
@@ -95,16 +94,6 @@ FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Record]) -> None:
     """Write scores with their provenance atomically."""
     write_json(path, {"provenance": provenance, "records": list(records)})
-
-
-def shown_setting(label: str, setting: str) -> str:
-    """The setting of a row, for tables."""
-    return "–" if is_outside(label) else setting
-
-
-def named(label: str, setting: str) -> str:
-    """The name of a method in a setting."""
-    return label if is_outside(label) else f"{label}, {setting}"
 
 
 def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:

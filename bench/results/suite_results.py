@@ -11,7 +11,7 @@ from bench.datasets.metrics import METRICS, SHARE, aggregated, quantities
 from bench.datasets.tasks import Board, Key, average_of_all, averages, boards_of, expand_tasks
 from bench.results.records import FAILURE, Record, read_analyses, read_scores
 from bench.runs.plan import Plan, read_plan
-from bench.runs.run import PlannedRun
+from bench.runs.run import PlannedRun, is_outside
 from bench.utils.errors import UserError, listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
@@ -46,6 +46,16 @@ class RunResults:
     analyses: Mapping[str, Any] = field(default_factory=dict)
     analysed: Mapping[str, Any] = field(default_factory=dict)
     has_failed: bool = False
+
+    @property
+    def name(self) -> str:
+        """Label and setting, as tables show them. An outside encoder has no setting, and for a
+        user's own method the word "paper" would be wrong."""
+        # Its part of the identity has the checksum of its file, too.
+        is_own = any(len(part) > 3 for part in self.plan.identity.get("parts", ()))
+        if is_outside(self.plan.label) or (is_own and self.plan.setting == "paper"):
+            return self.plan.label
+        return f"{self.plan.label}, {self.plan.setting}"
 
     @property
     def experiment(self) -> tuple[Any, Any]:

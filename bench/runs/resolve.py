@@ -135,6 +135,7 @@ def resolve(
         backbone=chosen.name,
         reference=chosen.reference,
         trained=host.trained,
+        labelled=host.reads(parts[0].clamped) == "triples",
         corpus=(final.corpus or corpus) if host.trained else "",
         own_corpus=own_corpus,
         data=data,

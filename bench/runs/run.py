@@ -221,6 +221,7 @@ class Run(Document):
         backbone: its name in tables.
         reference: name or path with which it is loaded.
         trained: whether there is a training.
+        labelled: whether it trains with human labels.
         corpus: name or path of the training corpus; empty without a training.
         own_corpus: True if the method always trains on this corpus, whatever the suite sets.
         data: name or path of the evaluation data.
@@ -245,6 +246,7 @@ class Run(Document):
     backbone: str
     reference: str = ""
     trained: bool = True
+    labelled: bool = False
     corpus: str = ""
     own_corpus: bool = False
     data: str = ""

@@ -30,7 +30,7 @@ EVALUATE = ["evaluate", "model", "--out", "o"]
         (["job", *RUN, "--recipe", "x=-1", "note=--x"], "recipe", ["x=-1", "note=--x"]),
         (["fetch", "data", "senteval", "--tasks", "--suite", "s", "--out", "o"], "tasks", []),
         (["evaluate", "--tasks", "sts", "--out", "o", "--", "m", "--x"], "model", ["m", "--x"]),
-        (["coverage", "--suite", "a", "b", "--out", "o.md"], "suite", [Path("a"), Path("b")]),
+        (["coverage", "--config", "a", "b", "--out", "o.md"], "config", [Path("a"), Path("b")]),
         ([*EVALUATE, "--prompt", ""], "prompt", ""),
         ([*EVALUATE, "--prompt=--x"], "prompt", "--x"),
         ([*EVALUATE, "--prompt", "- item"], "prompt", "- item"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.__main__ import main
 from bench.comparison.next_seeds import greedy, grow, open_questions, report, runs_to_decide
 from bench.comparison.reproduction import judge
-from bench.report.tables import render_tables
+from bench.report.tables import write_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
 from bench.stages.cost import Measured, predict
@@ -180,7 +180,7 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
-    render_tables(grown, judge(grown), tmp_path)
+    write_tables(grown, judge(grown), tmp_path)
     text = (tmp_path / "gs-infonce-v2_table-2.md").read_text(encoding="utf-8")
     assert "Seeds were added after a look at the verdicts" in text
 

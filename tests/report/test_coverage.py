@@ -4,7 +4,6 @@ a smoke run."""
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bench.comparison.reproduction import judge
@@ -19,6 +18,7 @@ from bench.report.coverage import (
     planned_scores,
     planned_suite,
     render_coverage,
+    report,
     without_recipe,
 )
 from bench.reported import LABEL
@@ -26,8 +26,6 @@ from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
 from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
 from tests.support.cells import cells
 from tests.support.printed_numbers import mapped
 from tests.support.synthetic_suite import seeds, write_suite
@@ -144,9 +142,9 @@ def finished(tmp_path_factory):
     return write_suite(tmp_path_factory.mktemp("suite"), entries)
 
 
-def test_stages_and_verdicts_in_text_markdown_and_csv(finished, tmp_path):
-    text = render_coverage([finished], out=tmp_path / "out.md")
-    assert render_coverage([finished], out=tmp_path / "out.csv") == text
+def test_stages_and_verdicts_in_text_and_markdown(finished, tmp_path):
+    suite = read_suite(finished)
+    assert render_coverage(finished, out=tmp_path / "out.md") == report(suite, judge(suite))
     written = (tmp_path / "out.md").read_text()
     for row in (
         "| gs-infonce-v2 | Table 2 | 64 | 64 | 64 | 8 | 8 |",
@@ -159,31 +157,10 @@ def test_stages_and_verdicts_in_text_markdown_and_csv(finished, tmp_path):
         f"roberta-large, {', '.join(STS_TASKS)}, Avg: dclr+is-cse@official",
     ):
         assert row in written
-    rows = pd.read_csv(tmp_path / "out.csv")
+    rows = coverage_of_numbers(suite, judge(suite))
     assert len(rows) == 969
     row = rows.query("method == 'SimCSE' and table == 'Table 2' and task == 'Avg'").iloc[0]
-    assert row[["targets", "n", "value"]].tolist() == ["run000 run001 run002", 3, 76.25]
-    verdicts = coverage(rows.fillna({"run": "", "verdict": ""}))[list(VERDICT_SYMBOLS)].sum()
-    counts = cells(read_suite(finished))["verdict"][lambda kind: kind != "not run"].value_counts()
+    assert row[["targets", "n", "value"]].tolist() == [("run000", "run001", "run002"), 3, 76.25]
+    verdicts = coverage(rows)[list(VERDICT_SYMBOLS)].sum()
+    counts = cells(suite)["verdict"][lambda kind: kind != "not run"].value_counts()
     assert verdicts[counts.index].to_dict() == counts.to_dict()
-
-
-def test_several_suites_make_one_account_in_any_order(finished, tmp_path):
-    rows = [{"CNSD-STS-B": value} for value in (67.0, 68.0)]
-    where = {"setting": "paper", "backbone": "bert-base-chinese", "tasks": ["chinese"]}
-    runs = [{**run, "id": f"zh{run['seed']}"} for run in seeds("word-noise", rows, **where)]
-    chinese = write_suite(tmp_path / "chinese", runs, name="chinese")
-    planned = tmp_path / "planned"
-    write_json(planned / "plan.json", read_json(finished / "plan.json"))  # without scores
-    text = render_coverage([finished, planned, chinese])
-    assert "in suite paper and chinese." in text
-    assert render_coverage([planned, finished, chinese]) == text
-    lines = [line.split() for line in text.splitlines()]
-    line = next(line for line in lines if line[:2] == ["simcse-zh-noise", "Section"])
-    assert line[2:8] == ["5", "4", "4", "4", "2", "1"]
-    toys = [
-        write_suite(tmp_path / toy, [], name=toy, stand_ins={"bert-base-uncased": toy})
-        for toy in ("toy-a", "toy-b")
-    ]
-    with pytest.raises(UserError, match="toy-a and toy-b both stand in for bert-base-uncased"):
-        render_coverage(toys)

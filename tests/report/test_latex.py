@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from bench.comparison.reproduction import judge
 from bench.report.coverage import planned_scores
 from bench.report.formats import latex, latex_text
 from bench.report.hyperparameters import hyperparameter_sections, note
+from bench.report.leaderboard import in_format, leaderboards, show_leaderboards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
-from bench.report.tables import leaderboard_caption, leaderboards, shown_leaderboard
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
@@ -25,9 +26,9 @@ needs_latex = pytest.mark.skipif(
     shutil.which("pdflatex") is None, reason="pdflatex is not installed"
 )
 
-# A typical article: A4, one column, with the packages that the tables need.
-HEAD = "\\documentclass[a4paper]{article}\\usepackage[margin=25mm]{geometry}"
-HEAD += "\\usepackage{booktabs,graphicx}\n"
+# An article whose text is as wide as that of a conference, with the packages that the tables need.
+HEAD = "\\documentclass{article}\\usepackage[textwidth=5.5in,textheight=9in]{geometry}"
+HEAD += "\\usepackage{booktabs,graphicx,tabularx}\n"
 
 
 def compiled(folder, tables):
@@ -66,8 +67,7 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
     verdicts = {cell.ours.verdict.kind for cell in all_cells}
     assert verdicts >= {"reproduced", "inconclusive", "lower", "higher", "not run"}
     texts = [
-        latex(shown_leaderboard(board), leaderboard_caption(suite, name, board), name)
-        for name, board in leaderboards(suite).items()
+        in_format(suite, name, board, "latex") for name, board in leaderboards(suite, None).items()
     ]
     texts += [
         latex(in_lines(table), captioned(suite, table), stem, legend(table))
@@ -83,8 +83,22 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
     assert int(re.search(r"Output written on all.pdf \((\d+) pages", log)[1]) == len(texts)
 
 
+@pytest.mark.slow
+@needs_latex
+def test_a_leaderboard_has_the_width_of_the_text_and_is_not_scaled(tmp_path):
+    rows = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
+            "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
+            "word-overlap"]  # fmt: skip
+    text = show_leaderboards(Path("results/wiki-mini"), "latex", rows)
+    assert re.findall(r"\\label\{(.*)\}", text) == [
+        f"tab:wiki-mini-{name}" for name in ("sts", "transfer", "xprobe")
+    ]
+    assert "resizebox" not in text
+    assert complaints(compiled(tmp_path, text.split("\n\n"))) == []
+
+
 MEANINGS = {
-    "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
+    "allowbreak": "", "textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^",
     "textless": "<", "textgreater": ">", "textbar": "|", "textendash": "–", "char34": '"', "`": "`",
     "pm": "±", "approx": "≈", "neq": "≠", "downarrow": "↓", "uparrow": "↑", "times": "×",
 }  # fmt: skip

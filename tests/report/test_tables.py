@@ -7,36 +7,32 @@ escaping. After a change that is meant, copy what the failure names.
 import csv
 import re
 from collections import Counter, defaultdict
-from html import unescape
-from itertools import chain
 from math import isnan
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench.comparison.against_baseline import against
 from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.report.comparison_table import render_versus, shown
 from bench.report.figures.compared import board_figure
-from bench.report.formats import Bold, html
+from bench.report.formats import Bold
+from bench.report.leaderboard import (
+    caption,
+    columns,
+    leaderboards,
+    shown_leaderboard,
+    write_leaderboards,
+)
 from bench.report.page import page_content
 from bench.report.printed_table import NOTHING_RUN, captioned, in_lines, legend, printed_tables
-from bench.report.tables import (
-    columns,
-    leaderboard_caption,
-    quoted_tables,
-    render_tables,
-    shown_leaderboard,
-)
+from bench.report.tables import summaries, write_tables
 from bench.reported import FOLDER, SOURCES
 from bench.reported.address import printed_names
 from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
-from bench.utils.errors import UserError
 from tests.support.compared_runs import each, suite
 from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
@@ -76,16 +72,20 @@ def folder(tmp_path_factory):
     """A suite and its tables."""
     folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES)
     own = read_suite(folder)
-    render_tables(own, judge(own), folder / "tables")
-    render_versus(own, "simcse", out=folder / "tables")
+    compared = against(own, "simcse")
+    own = with_plan(own, baseline="simcse")
+    write_tables(own, judge(own), folder / "tables")
+    write_leaderboards(own, leaderboards(own, compared[0]), folder / "tables")
+    render_versus(own, *compared, folder / "tables")
     toy = {"backbone": "toy-bert", "corpus": "world"}
     runs = [*seeds("simcse", [60.0, 61.0], **toy), *seeds("is-cse", [62.0, 63.0], **toy)]
     runs += seeds("sscl", [61.0, 62.0], **toy)
     smoke = read_suite(write_suite(folder / "smoke", runs, **TOY))
-    render_tables(smoke, judge(smoke), folder / "tables" / "toy")
+    write_tables(smoke, judge(smoke), folder / "tables" / "toy")
+    write_leaderboards(smoke, leaderboards(smoke, None), folder / "tables" / "toy")
     texts = {
-        "compare": render_versus(own, "simcse"),
-        "compare_gs-infonce": render_versus(own, "simcse", ["gs-infonce"]),
+        "compare": render_versus(own, *compared),
+        "compare_gs-infonce": render_versus(own, *against(own, "simcse", ["gs-infonce"])),
         "captions": "\n\n".join(
             f"{captioned(NOTHING_RUN, table)}\n{legend(table)}"
             for table in printed_tables(judge(NOTHING_RUN)).values()
@@ -198,45 +198,47 @@ def test_a_diverged_row_is_never_the_best(tmp_path):
 # --- Files ---
 
 
-def test_every_measured_table_in_four_formats_with_unrounded_numbers(folder, all_cells, tables):
+def test_every_comparable_table_in_three_formats_with_unrounded_numbers(folder, all_cells, tables):
     """Of a small suite most printed tables would hold print alone."""
     out = folder / "tables"
     stems = {path.stem for path in out.glob("*.csv")} - {"cells", "compare_printed"}
-    measured = set(printed_tables([cell for cell in all_cells if cell.is_measured]))
-    assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= measured
-    assert "is-cse_table-7" in tables.keys() - measured
-    assert stems & tables.keys() == measured
-    for suffix in ("md", "tex", "html"):
+    comparable = set(printed_tables([cell for cell in all_cells if cell.is_comparable]))
+    assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= comparable
+    assert "is-cse_table-7" in tables.keys() - comparable
+    assert stems & tables.keys() == comparable
+    for suffix in ("md", "tex"):
         assert {path.stem for path in out.glob(f"*.{suffix}")} == stems
     read = pd.read_csv(out / "cells.csv")
     assert len(read) == len(all_cells)
     assert read["mean"].dropna().tolist() == [cell.ours.mean for cell in all_cells if cell.ours.n]
 
 
-@given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), min_size=1, max_size=3))
-def test_html_returns_any_text(rows):
-    rows = [["".join(c for c in text if c.isprintable()) for text in row] for row in rows]
-    page = html(pd.DataFrame(rows, columns=["a<b", "c&d"]), "caption")
-    cells = re.findall(r"<t[dh](?: [^>]*)?>(.*?)</t[dh]>", page)
-    assert list(map(unescape, cells)) == ["a<b", "c&d", *chain(*rows)]
-    tags = {"figure", "figcaption", "div", "table", "thead", "tbody", "tr", "th", "td"}
-    assert set(re.findall(r"<(\w+)", page)) == tags | {"html", "meta", "title", "style"}
+def test_where_nothing_is_comparable_every_number_is_in_one_file_without_a_difference(folder):
+    """Mutations caught: tables of papers in a toy suite; a difference from print, a rank or CV* of
+    what cannot be compared."""
+    out = folder / "tables" / "toy"
+    assert {path.name for path in out.iterdir()} == {"cells.csv", "sts.csv", "sts.md", "sts.tex"}
+    read = pd.read_csv(out / "cells.csv")
+    assert set(read["verdict"]) == {"not comparable", "not run"}
+    measured = read[read["verdict"] == "not comparable"]
+    assert measured["mean"].notna().all()
+    assert measured[["difference", "rank", "best_of_five", "cv"]].isna().all(axis=None)
 
 
 def test_only_planned_tasks_are_columns(tmp_path):
     rows = [{"STS-B": value, "SICK-R": value - 10} for value in (70.0, 72.0)]
     own = read_suite(write_suite(tmp_path, seeds("simcse", rows, tasks=["STS-B", "SICK-R"])))
     board = leaderboard(own)
-    table = shown_leaderboard(board, columns(own, "sts"))
-    assert list(table.columns) == ["Backbone", "Method", "Setting", "n", "STS-B", "SICK-R"]
+    table = shown_leaderboard(own, "sts", board)
+    assert list(table.columns) == ["Backbone", "Method", "n", "STS-B", "SICK-R"]
     assert table["SICK-R"].tolist() == ["61.00 ± 1.41"]
-    caption = leaderboard_caption(own, "sts", board)
-    assert caption.startswith("Suite paper: Spearman x 100 on STS-B and SICK-R, mean ±")
+    text = caption(own, "sts", board)
+    assert text.startswith(f"Suite paper on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
     (panel,) = board_figure(own, board).axes
     assert [65.0, 67.0] in [list(line.get_xdata()) for line in panel.get_lines()]
     quick = with_plan(own, mode="dev")
-    assert leaderboard_caption(quick, "sts", board) == caption
-    assert "over n seeds, classifiers of mode dev." in leaderboard_caption(quick, "transfer", board)
+    assert caption(quick, "sts", board) == text
+    assert "over n seeds, classifiers of mode dev." in caption(quick, "transfer", board)
 
 
 def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_path):
@@ -257,28 +259,24 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     found = frame.set_index(["board", "task"])["difference"]
     assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
-    shown = page_content(mine, judge(mine), "scores")["boards"]
-    assert {"own_sts", "own_probing"} == {board["stem"] for board in shown} - {"sts"}
+    shown = page_content(mine, judge(mine), leaderboards(mine, None), "scores")["boards"]
+    assert [board["stem"] for board in shown] == ["own_sts", "own_probing"]  # STS has no row
 
 
 # --- Beside other papers and a baseline ---
 
 
-@pytest.mark.parametrize("backbone", [BASE, "toy-bert"])
-def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path, backbone):
-    runs = seeds("mixcse", [74.0, 76.0], backbone=backbone)
-    own = read_suite(write_suite(tmp_path, runs, stand_ins={BASE: "toy-bert"}))
-    (table,) = quoted_tables(own, ["sts", "probing"])
-    assert table.stem == "quoted_sts"
+def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path):
+    own = read_suite(write_suite(tmp_path / "own", seeds("mixcse", [74.0, 76.0])))
+    table = next(table for table in summaries(own, judge(own)) if table.stem == "quoted_sts")
     lines = table.shown[["Backbone", "Method", "Line", "STS12", "Avg"]].to_numpy().tolist()
     (at,) = [place for place, line in enumerate(lines) if line[2].startswith("ours")]
-    stands_in = backbone == "toy-bert"
-    mean = "75.00 ± 1.41 ≠" if stands_in else "75.00 ± 1.41"
-    name = f"{BASE} (ours: toy-bert)" if stands_in else BASE
+    mean = "75.00 ± 1.41"
     assert lines[at - 1] == [BASE, "MixCSE", "quoted", "71.71 ± 4.04", "77.66 ± 0.61"]
-    assert lines[at] == [name, "MixCSE", "ours, official, n = 2", mean, mean]
-    assert ("Do not compare these numbers with any paper" in table.caption) == stands_in
-    assert ("≠ not comparable: ours was measured on another" in table.caption) == stands_in
+    assert lines[at] == [BASE, "MixCSE", "ours, official, n = 2", mean, mean]
+    toys = seeds("mixcse", [74.0, 76.0], backbone="toy-bert")
+    toy = read_suite(write_suite(tmp_path / "toy", toys, stand_ins={BASE: "toy-bert"}))
+    assert summaries(toy, judge(toy)) == []
 
 
 def test_papers_that_agree_share_a_line_and_others_have_their_own():
@@ -289,8 +287,3 @@ def test_papers_that_agree_share_a_line_and_others_have_their_own():
     assert len(lines) == len(own[["printed_a", "printed_b"]].drop_duplicates()) > 1
     assert list(lines["Backbone"]) == [large] + [""] * (len(lines) - 1)
     assert sum(text.count(",") for text in lines["Source"]) == len(own)
-
-
-def test_figures_need_a_folder_for_tables(tmp_path):
-    with pytest.raises(UserError, match="--figures needs --out"):
-        render_versus(NOTHING_RUN, "simcse", figures=tmp_path)

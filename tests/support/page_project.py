@@ -7,8 +7,9 @@ from typing import Any
 from PIL import Image
 
 from bench.comparison.reproduction import judge
+from bench.report.leaderboard import leaderboards, write_leaderboards
 from bench.report.page import render_page
-from bench.report.tables import render_tables
+from bench.report.tables import write_tables
 from bench.results.suite_results import read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import seeds, write_suite
@@ -54,7 +55,9 @@ ANALYSES = {
 
 def write_page(suite_dir: Path, figures: Path, out: Path) -> None:
     suite = read_suite(suite_dir)
-    render_page(suite, judge(suite), figures, out, suite_dir / "tables", suite_dir / "scores")
+    boards = leaderboards(suite, None)
+    folders = out, suite_dir / "tables", suite_dir / "scores"
+    render_page(suite, judge(suite), boards, figures, *folders)
 
 
 def write_project(root: Path) -> Path:
@@ -84,9 +87,10 @@ def write_project(root: Path) -> Path:
         fields = {"code": code, "device": device, "data": data, "date": date, "outcome": outcome}
         change(suite, f"run{number:03d}", **fields)
     own = read_suite(suite)
-    render_tables(own, judge(own), suite / "tables")
+    write_tables(own, judge(own), suite / "tables")
+    write_leaderboards(own, leaderboards(own, None), suite / "tables")
     figures.mkdir(parents=True)
-    stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "of a 'paper' & more", "compare")
+    stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "sscl_figure-6", "compare")
     for number, stem in enumerate(stems):
         (figures / f"{stem}.png").write_bytes(png(40 + number, 20))
         (figures / f"{stem}.csv").write_text("a,b\n")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain, product
 from math import inf
 from pathlib import Path
-from statistics import fmean
 
 import matplotlib
 import pandas as pd
@@ -16,19 +15,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.comparison.against_baseline import COMPARISON_SYMBOLS
+from bench.comparison.against_baseline import COMPARISON_SYMBOLS, find
 from bench.comparison.reproduction import Cell, Line, grouped
 from bench.comparison.statistics import mean_and_sd
 from bench.datasets.tasks import AVERAGED
 from bench.registry.backbones import NO_BACKBONE
-from bench.report.comparison_table import baseline_name, claims_of, line_of, names_of
+from bench.report.comparison_table import claims_of, line_of, names_of
 from bench.report.figures import style
 from bench.report.formats import score_text
 from bench.report.printed_table import printed_tables
 from bench.reported import paper_name
 from bench.reported.address import row_name
 from bench.reported.number import printed_gains
-from bench.results.records import named, with_stand_ins
+from bench.results.records import with_stand_ins
 from bench.results.suite_results import SuiteResults
 
 # --- Layout ---
@@ -39,7 +38,8 @@ ROW, NAME, SPACE, PANEL, BELOW = 0.22, 0.12, 0.05, 0.34, 0.3
 NAME_SIZE, NAME_WIDTH = 7, 45  # points, letters per line
 # An axis ends at the last mark within this many median deviations, or these points, of the median.
 DEVIATIONS, NEAR = 10, 15.0
-MARGIN, ARROW = 0.05, 0.14  # shares of the axis: beside the marks, and for an arrow with its value
+MOST_ROWS = 25  # of a figure
+MARGIN = 0.05  # beside the marks, as a share of the axis
 BAND = {"color": "#D5D8DD", "lw": 0}
 
 
@@ -73,7 +73,8 @@ def figure_of_rows(
     band: str = "",
     always: Sequence[float] | None = None,
 ) -> Figure:
-    """A figure with the panels of its rows below each other.
+    """A figure with the panels of its rows below each other, at most `MOST_ROWS` in all: the first
+    of each panel.
 
     Args:
         rows: all have the same height, which the longest name needs.
@@ -82,11 +83,18 @@ def figure_of_rows(
         band: legend entry of the shaded ranges.
         always: if given, the axis shows the marks that lie together, and these scores.
     """
-    names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
-    height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
     parts: dict[str, list[Row]] = {}
     for row in rows:
         parts.setdefault(row.panel, []).append(row)
+    most, count = MOST_ROWS, len(rows)
+    while len(rows) > MOST_ROWS:
+        most -= 1
+        parts = {panel: part[:most] for panel, part in parts.items()}
+        rows = list(chain(*parts.values()))
+    if len(rows) < count:
+        note = f"The first {len(rows)} of {count} rows; the table has all. {note}"
+    names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
+    height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
     whole = len(rows) * height + len(parts) * PANEL + BELOW
     handles: dict[str, Artist] = {}
     for scores, _, look in chain(*(row.marks for row in rows)):
@@ -136,34 +144,26 @@ def core(values: pd.Series) -> tuple[float, float]:
 
 
 def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float]) -> None:
-    """Zoom on the marks that lie together. Where a row has marks beyond, an arrow at the edge shows
-    their means."""
+    """Zoom on the marks that lie together. An arrow at the edge stands for those beyond."""
     marks = [scores for part in parts.values() for row in part for scores, *_ in row.marks]
     xs = pd.Series(list(chain(*marks)), dtype=float).dropna()
     if xs.empty:
         return
     low, high = core(xs)
     low, high = min([low, *always]), max([high, *always])
-    margin, room = MARGIN * ((high - low) or 1.0), ARROW * ((high - low) or 1.0)
-    low -= margin + (room if xs.min() < low - margin else 0)
-    high += margin + (room if xs.max() > high + margin else 0)
+    margin = MARGIN * ((high - low) or 1.0)
+    low, high = low - margin, high + margin
     figure.axes[0].set_xlim(low, high)
-    # Sides of the axis: marker, alignment of its value, and where both are.
-    edges = [((-inf, low), "<", "left", 0.012, 0.032), ((high, inf), ">", "right", 0.988, 0.968)]
+    # Sides of the axis: marker, and where it is.
+    edges = [((-inf, low), "<", 0.012), ((high, inf), ">", 0.988)]
     for panel, part in zip(figure.axes, parts.values(), strict=True):
-        for (y, row), (ends, marker, align, at, text_at) in product(enumerate(part), edges):
-            means: dict[str, str] = {}
+        across = panel.get_yaxis_transform()
+        for (y, row), (ends, marker, at) in product(enumerate(part), edges):
             for scores, _, look in row.marks:
-                hidden = [score for score in scores if ends[0] < score < ends[1]]
-                if hidden:
-                    means.setdefault(f"{fmean(hidden):.2f}".replace("-", "−"), look["color"])
-            if means:
-                color, across = next(iter(means.values())), panel.get_yaxis_transform()
-                panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
-                panel.text(
-                    text_at, y, ", ".join(means), transform=across, size=NAME_SIZE, color=color,
-                    va="center_baseline", ha=align,
-                )  # fmt: skip
+                if any(ends[0] < score < ends[1] for score in scores):
+                    color = look["color"]
+                    panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
+                    break
 
 
 # --- Printed and measured ---
@@ -235,9 +235,7 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
     notes += [text for kind, text in NOTES.items() if kind in said]
     panels = {
-        backbone: with_stand_ins(
-            backbone, [cell.ours.measured_on for cell in part if _scored(cell)]
-        )
+        backbone: with_stand_ins(backbone, [cell.ours.measured_on for cell in part])
         for backbone, part in grouped(cells, lambda cell: cell.number.backbone).items()
     }
     return figure_of_rows(
@@ -261,12 +259,12 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
     rows = []
     for row in board.itertuples():
         kind = row.setting if row.corpus else SEEDLESS
-        label = f"a seed, {kind} settings" if row.corpus else kind
+        whose = "own method" if row.name == row.label else f"{kind} settings"
+        label = f"a seed, {whose}" if row.corpus else kind
         mean, sd = mean_and_sd(row.averages)
         marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
         marks.append(([mean] if row.averages else [], 0, MEAN))
-        name = named(row.label, row.setting)
-        rows.append(Row(row.backbone, name, score_text(mean, sd), marks))
+        rows.append(Row(row.backbone, row.name, score_text(mean, sd), marks))
     return figure_of_rows(
         rows,
         f"Suite {suite.plan.suite}: every seed of every method, {about.title}",
@@ -277,14 +275,16 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
 
 
 def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """The averages of the printed tables that get a figure, by the stem of its file names: those
-    with seven tasks and their average."""
+    """The averages with scores of ours in the printed tables that get a figure, by the stem of its
+    file names: those with seven tasks and their average, any of which can be compared."""
     of_test = [cell for cell in cells if cell.number.split == "test"]
     averages = {}
     for stem, table in printed_tables(of_test).items():
         tasks = {cell.number.task for cell in table.cells}
-        if any({*group, "Avg"} <= tasks for group in AVERAGED.values()):
-            averages[stem] = [cell for cell in table.cells if cell.number.task == "Avg"]
+        of_rows = [cell for cell in table.cells if cell.number.task == "Avg" and _scored(cell)]
+        is_whole = any({*group, "Avg"} <= tasks for group in AVERAGED.values())
+        if is_whole and any(cell.is_comparable for cell in of_rows):
+            averages[stem] = of_rows
     return averages
 
 
@@ -309,14 +309,15 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
     """
     names, trained = names_of(frame), frame[frame["kind"] == "paired"]
     first = frame.iloc[0]
-    ours = f"{named(first['label'], first['setting'])},"
+    ours = f"{first['name']},"
+    # The average first, in case that not all rows are shown.
+    frame = frame.sort_values("task", key=lambda tasks: tasks != "Avg", kind="stable")
     if "Method" in names:
         ours = "every trained method" if len(trained) else "every method"
         frame = trained if len(trained) else frame
     notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
-    if len(claims) and suite.remark:
-        notes.append("Printed differences are shown for their size only.")
-    title = f"Suite {suite.plan.suite}: {ours} minus {baseline_name(suite, frame)}, seed by seed"
+    baseline = find(suite, first["baseline"]).name
+    title = f"Suite {suite.plan.suite}: {ours} minus {baseline}, seed by seed"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     rows = []
     for row in frame.to_dict("records"):
@@ -328,7 +329,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
             (ends, -0.1, DIFFERENCES),
         ]
         name = ", ".join(line_of(row)[name] for name in names)
-        text = f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
+        text = f"{row['difference']:+.2f} {COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
         rows.append(Row(row["backbone"], name, text, marks, None, row["verdict"] != "undecided"))
     note = " ".join(filter(None, notes))
     figure = figure_of_rows(rows, title, note, scale, always=[0])

@@ -15,7 +15,6 @@ from bench.comparison.reproduction import select
 from bench.reported import FOLDER, curves, paper_name
 from bench.reported.address import slug
 from bench.reported.number import numbers
-from bench.results.records import named
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.utils.validation import Model, validated
 
@@ -187,7 +186,7 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
             if figure.kind == "tokens":  # one sentence of one run
                 drawn = [row for row in drawn if row["seed"] == drawn[0]["seed"]]
             rows += drawn
-            name = named(runs[0].plan.label, runs[0].plan.setting)
+            name = runs[0].name
             if text != texts[0]:
                 remarks.append(f"{series.label}{'' if x is None else f' at {x:g}'} is {name} here.")
             diverged = sum(run.status == "diverged" for run in runs)

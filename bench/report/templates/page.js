@@ -65,7 +65,7 @@
     const step = MOVES[event.key];
     const cell = event.target.closest("tbody td, tbody th");
     if (!step || !cell || event.target.tagName !== "BUTTON") return;
-    const rows = [...cell.closest("tbody").rows].filter((row) => !row.hidden);
+    const rows = all("tbody tr", cell.closest("table")).filter((row) => !row.hidden);
     let [y, x] = [rows.indexOf(cell.parentElement), cell.cellIndex];
     let next = null;
     do {
@@ -184,7 +184,7 @@
   function openAddressed() {
     const cell = document.getElementById(location.hash.slice(1));
     if (!cell?.dataset.entry) return;
-    cell.closest("details").open = true;
+    for (let part = cell; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
     cell.scrollIntoView({ block: "center" });
     open(Number(cell.dataset.entry));
   }
