@@ -20,6 +20,7 @@ import pandas as pd
 from bench.comparison.reproduction import Cell, select
 from bench.comparison.statistics import LEVEL
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.comparison.world import WorldCell
 from bench.datasets.metrics import AGGREGATIONS
 from bench.registry.backbones import NO_BACKBONE
 from bench.report import leaderboard, printed_table, tables
@@ -55,6 +56,7 @@ Facts = list[tuple[str, str]]  # (title, text)
 def render_page(
     suite: SuiteResults,
     cells: Sequence[Cell],
+    world: Sequence[WorldCell],
     boards: Mapping[str, pd.DataFrame],
     figures: Path,
     out: Path,
@@ -66,7 +68,7 @@ def render_page(
 
     Args:
         suite: the suite.
-        cells: those of the suite, as `judge` returns them.
+        cells, world: those of the suite, as `judge` and `judge_world` return them.
         boards: its `leaderboards`.
         figures: folder of its rendered figures.
         out: folder of the page.
@@ -78,7 +80,7 @@ def render_page(
     def relative(folder: Path) -> str:
         return quote(Path(os.path.relpath(folder, place or out)).as_posix())
 
-    content = page_content(suite, cells, boards, scores=relative(scores))
+    content = page_content(suite, cells, world, boards, scores=relative(scores))
     drawn = {figure.stem: figure.heading for figure in load_figures() if figure.stem in pictures}
     content |= {"pictures": pictures, "drawn": drawn, "tables": relative(tables)}
     if RULE.is_file():  # a copy, so that the page is the same in every folder
@@ -99,7 +101,11 @@ def _picture(path: Path) -> Json:
 
 
 def page_content(
-    suite: SuiteResults, cells: Sequence[Cell], boards: Mapping[str, pd.DataFrame], scores: str
+    suite: SuiteResults,
+    cells: Sequence[Cell],
+    world: Sequence[WorldCell],
+    boards: Mapping[str, pd.DataFrame],
+    scores: str,
 ) -> Json:
     """What the page shows of a suite, apart from its figures; `scores` is the address of the folder
     of scores."""
@@ -119,6 +125,9 @@ def page_content(
         "boards": [board for board in shown_boards if board["rows"]],
         "sections": sorted(sections, key=lambda section: not section["table"].is_comparable),
         "in_short": tables.in_short(cells),
+        "world": tables.world_table(world) if world else None,
+        "world_in_short": tables.world_in_short(world),
+        "is_apart": any(cell.verdict.kind in ("lower", "higher") for cell in world),
         "is_comparable": any(cell.is_comparable for cell in cells),
         "sources": {cell.number.source: paper_name(cell.number.source) for cell in cells},
         "summaries": tables.summaries(suite, cells),

@@ -8,6 +8,7 @@ import pandas as pd
 
 from bench.comparison.against_baseline import with_baseline
 from bench.comparison.reproduction import Cell, frame, judge
+from bench.comparison.world import judge_world
 from bench.report import audit, coverage
 from bench.report.comparison_table import render_versus
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
@@ -15,29 +16,32 @@ from bench.report.figures.papers import draw, paper_figures
 from bench.report.figures.style import STYLE, save
 from bench.report.leaderboard import leaderboards, write_leaderboards
 from bench.report.page import render_page
+from bench.report.summary import summary
 from bench.report.tables import write_tables
 from bench.reported.audit import findings
 from bench.results.suite_results import SuiteResults, read_suite
-from bench.utils.files import files_together
+from bench.utils.files import files_together, write_text
 
 
 def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
     """Write tables and page of a suite into `out`, and its figures, from the results it has.
     If anything fails, nothing is written."""
     suite = read_suite(suite_dir)
-    cells, compared = judge(suite), with_baseline(suite)
+    cells, world, compared = judge(suite), judge_world(suite), with_baseline(suite)
     boards = leaderboards(suite, compared and compared[0])
     with files_together(out) as made, files_together(figures_dir) as figures:
         tables, report = made / "tables", made / "report"
         write_leaderboards(suite, boards, tables)
-        write_tables(suite, cells, tables)
+        write_tables(suite, cells, world, tables)
         coverage.report(suite, cells, tables / "coverage.md")
         audit.write(findings(), tables / "audit.md")
         render_figures(suite, cells, boards, figures)
         if compared:
             render_versus(suite, *compared, tables, figures)
         scores, place = suite_dir / "scores", out / "report"
-        render_page(suite, cells, boards, figures, report, out / "tables", scores, place)
+        render_page(suite, cells, world, boards, figures, report, out / "tables", scores, place)
+        text = summary(suite, cells, world, compared, out, figures_dir)
+        write_text(report / "summary.txt", text)
 
 
 def render_figures(

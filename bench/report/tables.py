@@ -13,6 +13,7 @@ from bench.comparison.order import orders, row_averages
 from bench.comparison.reproduction import Cell, deviations_from_print, frame, points, select
 from bench.comparison.statistics import mean_and_sd
 from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.comparison.world import WORDS, WorldCell
 from bench.datasets.tasks import Board
 from bench.report.formats import csv, score_text, with_interval, write_table
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
@@ -37,6 +38,13 @@ def in_short(cells: Sequence[Cell]) -> str:
         parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
     papers = {cell.number.source for cell in cells}
     return f"{len(cells)} numbers of {len(papers)} papers: {', '.join(parts)}"
+
+
+def world_in_short(cells: Sequence[WorldCell]) -> str:
+    """How many scores have each verdict beside the world's own numbers, in a line."""
+    counts = Counter(WORDS[cell.verdict.kind] for cell in cells)
+    parts = [f"{count} {word}" for word, count in counts.most_common()]
+    return f"{len(cells)} scores of the embedded world: {', '.join(parts)}"
 
 
 ORDER_CAPTION = (
@@ -151,12 +159,57 @@ def quoted_table(suite: SuiteResults, board: Board) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
 
 
-def write_tables(suite: SuiteResults, cells: Sequence[Cell], out: Path) -> None:
+WORLD_CAPTION = (
+    "scores beside those of the reference machine (docs/portability.md): they say whether the code "
+    "computes what it did, and nothing about a method. Furthest: the distance in points of the "
+    "score that is the furthest away in tolerances"
+)
+
+
+def world_table(cells: Sequence[WorldCell]) -> Summary:
+    """The world's own numbers: a line for each run."""
+    numbers = pd.DataFrame({
+        "run": cell.run.text,
+        "backbone": cell.run.backbone,
+        "seed": cell.run.seed,
+        "task": cell.task,
+        "metric": cell.metric,
+        "number": cell.number,
+        "score": cell.score,
+        "tolerance": cell.tolerance,
+        "verdict": WORDS[cell.verdict.kind],
+        "reason": cell.verdict.reason,
+    } for cell in cells)  # fmt: skip
+    numbers = numbers.astype({"seed": "Int64"})
+    distances = numbers["score"] - numbers["number"]
+    shares = (distances / numbers["tolerance"]).abs().fillna(0)
+    lines = []
+    for (run, backbone, seed), rows in numbers.groupby(
+        ["run", "backbone", "seed"], sort=False, dropna=False
+    ):
+        furthest = shares[rows.index].idxmax()
+        counts = rows["verdict"].value_counts()
+        distance, tolerance = distances[furthest], numbers["tolerance"][furthest]
+        lines.append({
+            "Run": run,
+            "Backbone": backbone,
+            "Seed": "–" if pd.isna(seed) else str(seed),
+            "Scores": str(len(rows)),
+            "Verdicts": ", ".join(f"{count} {word}" for word, count in counts.items()),
+            "Furthest": f"{numbers['task'][furthest]} {distance:+.3f}, tolerance {tolerance:.2f}",
+        })  # fmt: skip
+    title = "The embedded world's own numbers"
+    return Summary("world", title, WORLD_CAPTION, numbers, pd.DataFrame(lines))
+
+
+def write_tables(
+    suite: SuiteResults, cells: Sequence[Cell], world: Sequence[WorldCell], out: Path
+) -> None:
     """Write the tables of a suite with these cells that have a number of ours which can be compared
     with print, in three formats, and `cells.csv`, which has every printed number."""
     write_text(out / "cells.csv", csv(frame(cells)))
     name = suite.plan.suite
-    for summary in summaries(suite, cells):
+    for summary in [*summaries(suite, cells), *([world_table(world)] if world else [])]:
         caption = f"Suite {name}: {summary.caption}. {suite.partial}".strip()
         write_table(out, name, summary.stem, summary.numbers, summary.shown, caption)
     for stem, table in printed_tables(cells).items():
