@@ -29,7 +29,8 @@ def summary(
     made = [run for run in suite.runs if run.provenance]
     trained = [run for run in made if run.plan.trained]
     seconds = [
-        run.provenance["seconds"] + run.provenance["outcome"].get("seconds", 0) for run in made
+        run.provenance.get("seconds", 0) + run.provenance["outcome"].get("seconds", 0)
+        for run in made
     ]
     parts = [
         counted(len({run.plan.text for run in suite.runs}), "system"),

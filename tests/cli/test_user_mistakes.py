@@ -65,7 +65,6 @@ COMMANDS = [
     (["run", "nothing.yaml", "-n"], "configuration nothing.yaml: it cannot be read"),
     (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "bench run"),
-    (["reference", "--suite", "results/x"], "results/reference/x.json", "check the path"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
     ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "--tasks names no task"),

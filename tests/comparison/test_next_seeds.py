@@ -180,7 +180,7 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     configurations.plan(config).write(suite / "plan.json")
     assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
-    write_tables(grown, judge(grown), tmp_path)
+    write_tables(grown, judge(grown), [], tmp_path)
     text = (tmp_path / "gs-infonce-v2_table-2.md").read_text(encoding="utf-8")
     assert "Seeds were added after a look at the verdicts" in text
 

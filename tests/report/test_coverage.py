@@ -1,5 +1,5 @@
 """Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has
-a smoke run."""
+a small run."""
 
 from pathlib import Path
 
@@ -40,8 +40,8 @@ def planned():
 
 
 @pytest.fixture(scope="module")
-def smoke():
-    return planned_suite([config.plan(config.load(ROOT / "config" / "smoke.yaml"))])
+def all_methods():
+    return planned_suite([config.plan(config.load(ROOT / "config" / "all-methods.yaml"))])
 
 
 def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
@@ -84,11 +84,11 @@ def test_few_numbers_that_measure_something_have_no_recipe():
     assert set(left_out.loc[~left_out["measures"], "reason"]) == {"hyper-parameter, not a score"}
 
 
-def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe_and_every_metric(smoke):
+def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(all_methods):
     """With the same parts, each with the same keys changed, whatever their values."""
-    scored = {metric for run in smoke.runs for _, _, metric in planned_scores(run.plan)}
+    scored = {metric for run in all_methods.runs for _, _, metric in planned_scores(run.plan)}
     assert scored >= {metric for metric, _ in PRINTED.values()}
-    small = [parse(run.plan.method)[0] for run in smoke.runs if not run.plan.skip]
+    small = [parse(run.plan.method)[0] for run in all_methods.runs if not run.plan.skip]
     numbers, lost = mapped(), set()
     for recipe in {*numbers["run"], *numbers["minus"]} - {""}:
         wanted = parse(recipe)[0]
@@ -98,7 +98,7 @@ def test_the_smoke_suite_has_a_small_run_of_every_kind_of_recipe_and_every_metri
             for parts in alike
         ):
             lost.add(recipe.partition("=")[0])
-    # Published checkpoints are downloaded from the hub, which the smoke suite never uses.
+    # Published checkpoints are downloaded from the hub, which this suite never uses.
     assert lost == {"published[model"}
 
 

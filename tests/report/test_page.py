@@ -343,7 +343,7 @@ def test_the_page_begins_with_the_systems_and_their_difference_from_the_baseline
     write_json(suite / "plan.json", read_json(suite / "plan.json") | {"baseline": "simcse"})
     own = read_suite(suite)
     boards = leaderboards(own, with_baseline(own)[0])
-    content = page_content(own, judge(own), boards, "scores")
+    content = page_content(own, judge(own), [], boards, "scores")
     (board,) = content["boards"]
     assert list(board["columns"])[:4] == ["Method", "n", "Avg", "Minus baseline"]
     scores = [row["scores"]["Minus baseline"] for row in board["rows"]]

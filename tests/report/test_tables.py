@@ -74,14 +74,14 @@ def folder(tmp_path_factory):
     own = read_suite(folder)
     compared = against(own, "simcse")
     own = with_plan(own, baseline="simcse")
-    write_tables(own, judge(own), folder / "tables")
+    write_tables(own, judge(own), [], folder / "tables")
     write_leaderboards(own, leaderboards(own, compared[0]), folder / "tables")
     render_versus(own, *compared, folder / "tables")
     toy = {"backbone": "toy-bert", "corpus": "world"}
     runs = [*seeds("simcse", [60.0, 61.0], **toy), *seeds("is-cse", [62.0, 63.0], **toy)]
     runs += seeds("sscl", [61.0, 62.0], **toy)
     smoke = read_suite(write_suite(folder / "smoke", runs, **TOY))
-    write_tables(smoke, judge(smoke), folder / "tables" / "toy")
+    write_tables(smoke, judge(smoke), [], folder / "tables" / "toy")
     write_leaderboards(smoke, leaderboards(smoke, None), folder / "tables" / "toy")
     texts = {
         "compare": render_versus(own, *compared),
@@ -259,7 +259,7 @@ def test_tasks_of_ones_own_have_tables_comparisons_and_a_place_on_the_page(tmp_p
     found = frame.set_index(["board", "task"])["difference"]
     assert found["own_sts"][["sts:weather", "Avg"]].tolist() == [10.0, 10.0]
     assert found["own_probing", "probing:negation"] == 1.0
-    shown = page_content(mine, judge(mine), leaderboards(mine, None), "scores")["boards"]
+    shown = page_content(mine, judge(mine), [], leaderboards(mine, None), "scores")["boards"]
     assert [board["stem"] for board in shown] == ["own_sts", "own_probing"]  # STS has no row
 
 

@@ -225,12 +225,16 @@ def test_the_paper_suite_covers_the_papers():
     assert texts >= {f"sscl[stack={count}]" for count in range(3, 12)}
 
 
-def test_the_smoke_suite_has_every_method_on_toys():
-    smoke, paper = (suites.load(suites.SUITES / f"{name}.yaml") for name in ("smoke", "paper"))
-    # Snakemake merges configurations: a key missing here would be taken from the paper suite.
-    assert paper.model_fields_set <= smoke.model_fields_set
-    assert not set(smoke.backbones) & set(paper.backbones)
-    planned = suites.planned(smoke)
+@pytest.mark.parametrize("name", ["smoke", "all-methods"])
+def test_the_suites_of_the_world_have_the_keys_of_the_paper_suite(name):
+    """Snakemake merges configurations: a missing key would be taken from the paper suite."""
+    world, paper = (suites.load(suites.SUITES / f"{name}.yaml") for name in (name, "paper"))
+    assert paper.model_fields_set <= world.model_fields_set
+    assert not set(world.backbones) & set(paper.backbones)
+
+
+def test_all_methods_has_every_method_on_toys():
+    planned = suites.planned(suites.load(suites.SUITES / "all-methods.yaml"))
     assert {run.pretrained.source for run in planned} == {"toy", "none"}
     assert {run.data for run in planned} == {"world"}
     # The last two are made of the world.

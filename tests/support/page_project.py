@@ -57,7 +57,7 @@ def write_page(suite_dir: Path, figures: Path, out: Path) -> None:
     suite = read_suite(suite_dir)
     boards = leaderboards(suite, None)
     folders = out, suite_dir / "tables", suite_dir / "scores"
-    render_page(suite, judge(suite), boards, figures, *folders)
+    render_page(suite, judge(suite), [], boards, figures, *folders)
 
 
 def write_project(root: Path) -> Path:
@@ -87,7 +87,7 @@ def write_project(root: Path) -> Path:
         fields = {"code": code, "device": device, "data": data, "date": date, "outcome": outcome}
         change(suite, f"run{number:03d}", **fields)
     own = read_suite(suite)
-    write_tables(own, judge(own), suite / "tables")
+    write_tables(own, judge(own), [], suite / "tables")
     write_leaderboards(own, leaderboards(own, None), suite / "tables")
     figures.mkdir(parents=True)
     stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "sscl_figure-6", "compare")
