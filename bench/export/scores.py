@@ -97,7 +97,7 @@ LIBRARIES = (
     "python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy",
     "scikit-learn",
 )  # fmt: skip
-RUN_COLUMNS = ("label", "method", "backbone", "corpus", "seed", "trained")
+RUN_COLUMNS = ("label", "method", "setting", "backbone", "corpus", "seed", "trained")
 OUTCOME_COLUMNS = ("reason", "steps", "best_step", "best_dev")
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
@@ -111,7 +111,6 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
         summaries.append(
             {
                 **{name: getattr(run, name) for name in RUN_COLUMNS},
-                "variant": run.setting,
                 "recipe_changes": " ".join(changes),
                 **{name: outcome.get(name) for name in OUTCOME_COLUMNS},
                 "training_seconds": outcome.get("seconds"),

@@ -108,7 +108,7 @@ def score_run(
         "seconds": round(time.monotonic() - started, 2),
     }
     common: Record = {"source": "sentbench", "method": run.method, "backbone": run.backbone}
-    common |= {"variant": run.setting, "seed": run.seed}
+    common |= {"setting": run.setting, "seed": run.seed}
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
@@ -360,7 +360,7 @@ def evaluate(
             return records
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
     common: Record = {"source": "sentbench", "method": f"encoder[{','.join(options)}]"}
-    common |= {"backbone": model.name, "variant": None, "seed": None}
+    common |= {"backbone": model.name, "setting": None, "seed": None}
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
     except BaseException:
