@@ -38,7 +38,7 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
             f"{run.id} has no scores in {suite_dir} ({exported.status}); "
             "score it first, or leave it out"
         )
-    name = "-".join(map(slug, (run.method, run.setting, run.backbone)))
+    name = slug("-".join(map(slug, (run.method, run.setting, run.backbone))))
     folder = folder / "results" / f"sentbench__{name}" / run.id
     parts: dict[tuple[str, str], list[Record]] = {}
     for record in exported.records:
