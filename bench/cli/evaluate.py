@@ -137,8 +137,7 @@ def evaluate(
     from bench.stages import jobs
     from bench.stages.device import lease
 
-    common = Model("", pooler, prompt, normalize)
-    models = [Model.read(word, common) for word in model]
+    models = [Model.read(word, Model("", pooler, prompt, normalize)) for word in model]
     if len(models) == 1:  # score_models checks each of several
         models[0].check()
     folder = paths.data_folder(data)  # after the check, since it may download

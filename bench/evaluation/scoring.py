@@ -180,8 +180,7 @@ def score_encoder(
     the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
-        texts = sentences(tasks, adapt)
-        store.add(texts, device, tokens)
+        store.add(sentences(tasks, adapt), device, tokens)
         return score(tasks, store, adapt=adapt, mode=mode, device=device, finished=finished)
 
 

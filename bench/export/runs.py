@@ -65,8 +65,7 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
     results: dict[str, tuple[dict[str, Any], list[Record]]] = {}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
         content = read_trained(path)
-        described = {"outcome": content["outcome"], "run": content["run"]}
-        results[path.parent.name] = content["provenance"] | described, []
+        results[path.parent.name] = content["provenance"] | content, []
     for path in sorted((suite_dir / "scores").glob("*.json")):
         try:
             results[path.stem] = read_scores(path)

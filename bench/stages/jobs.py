@@ -109,12 +109,9 @@ def score_run(
         "seconds": round(time.monotonic() - started, 2),
     }
     common: Record = {
-        "source": "sentbench",
-        "method": run.method,
-        "backbone": run.backbone,
-        "setting": run.setting,
-        "seed": run.seed,
-    }
+        "source": "sentbench", "method": run.method, "backbone": run.backbone,
+        "setting": run.setting, "seed": run.seed,
+    }  # fmt: skip
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
@@ -320,8 +317,7 @@ def score_models(
         except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
         except FAILURES as error:
-            remedy = "evaluate it alone to see where"
-            errors.append(f"{model.label}: {describe_error(error)}; {remedy}")
+            errors.append(f"{model.label}: {describe_error(error)}; evaluate it alone to see where")
     return records, errors
 
 
@@ -378,12 +374,9 @@ def evaluate(
             return records
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
     common = {
-        "source": "sentbench",
-        "method": f"encoder[{','.join(options)}]",
-        "backbone": model.name,
-        "setting": None,
-        "seed": None,
-    }
+        "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,
+        "setting": None, "seed": None,
+    }  # fmt: skip
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
     except BaseException:

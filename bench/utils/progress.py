@@ -33,5 +33,5 @@ class Progress:
         self._due = now + self._interval
         each = (now - self._started) / (self.done - self._before)
         left = timedelta(seconds=round(each * max(self.total - self.done, 0)))
-        line = f"{self.title}: {self.done / self.total:.0%}, {left} left"
+        line = f"{self.title}: {min(self.done / self.total, 1):.0%}, {left} left"
         warn(f"{line}, {note}" if note else line)
