@@ -47,7 +47,7 @@ BACKBONES = {slug(run.backbone): run.reference for run in RUNS.values()}
 CORPORA = {
     slug(name): name
     for run in RUNS.values()
-    for name in (*run.corpora, run.corpus or config["corpus"])
+    for name in (*run.corpora, run.corpus or SUITE.corpus)
 }
 RESULTS = f"results/{config['suite']}"
 SUMMARY = Path(RESULTS, "report", "summary.txt")
@@ -116,7 +116,7 @@ def inputs_of(stage, ids):
     runs = [RUNS[run] for run in ids]
     corpora = {name for run in runs for name in run.corpora}
     if stage == "analyse":
-        corpora |= {run.corpus or config["corpus"] for run in runs}
+        corpora |= {run.corpus or SUITE.corpus for run in runs}
     names = {f"corpus-{slug(name)}" for name in corpora}
     names |= {
         f"backbone-{slug(run.backbone)}" for run in runs if run.backbone != "none"

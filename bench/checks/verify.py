@@ -211,12 +211,11 @@ def _faults(
     # The run: is it the one that the records name, and the one that was trained?
     run = described.get("run")
     if run:
-        columns = {"method": "method", "backbone": "backbone", "variant": "setting", "seed": "seed"}
-        for column, key in columns.items():
-            others = {record.get(column) for record in records} - {run[key]}
+        for name in ("method", "backbone", "setting", "seed"):
+            others = {record.get(name) for record in records} - {run[name]}
             if others:
                 label = min(others, key=str)
-                yield f"its records name {column} {label}, its provenance {run[key]}"
+                yield f"its records name {name} {label}, its provenance {run[name]}"
         outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
         trained = read_trained(outcome) if run["trained"] and outcome.is_file() else {}
         for name in ("run", "outcome") if trained else ():

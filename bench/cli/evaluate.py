@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,55 +41,50 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
 
 
 GROUPS = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
+# Of the table, and what tabulate calls them.
+FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 
-Row = dict[str, float]  # scores by task
 
-
-def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]]) -> str:
+def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "plain") -> str:
     """Tables by group of tasks (STS, transfer, probing, ...), as in the papers.
 
     One encoder has a table per group, with a row per metric and split; several have one per group
-    and metric on the test split, with a row each.
+    and metric on the test split, with a row each. CSV has a line per score, with all digits.
 
     Args:
         by_label: records of each encoder by its label.
+        form: one of `FORMATS`.
     """
-    scored = dict.fromkeys(record["task"] for records in by_label.values() for record in records)
-    grouped = {task for tasks in GROUPS for task in tasks}
+    import pandas as pd
+
+    lines = [{"model": name} | record for name, records in by_label.items() for record in records]
+    scores = pd.DataFrame(lines)
+    if form == "csv":
+        columns = ["model", "task", "split", "metric", "aggregation", "value"]
+        return scores.to_csv(columns=columns, index=False).strip()
+    titles = scores["metric"] + " " + scores["split"] + " " + scores["aggregation"]
+    scores["title"] = titles.str.removesuffix(" all")
+    by, row = "model", "title"
+    if len(by_label) > 1:
+        # Each test score, not the mean of its parts.
+        by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
     # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
-    own_tasks = [task for task in scored if task not in grouped]
+    own_tasks = scores["task"][~scores["task"].isin(chain(*GROUPS))].unique()
     tables = []
     for tasks in (*GROUPS, own_tasks):
-        rows: dict[str, dict[str, Row]] = {}  # by title (metric, split, aggregation), by label
-        for label, records in by_label.items():
-            inside = [record for record in records if record["task"] in tasks]
-            # The average of another group of tasks has another metric.
-            metrics = {record["metric"] for record in inside if record["task"] != "Avg"}
-            for record in inside:
-                if record["metric"] in metrics:
-                    title = f"{record['metric']} {record['split']} {record['aggregation']}"
-                    by_title = rows.setdefault(title.removesuffix(" all"), {})
-                    by_title.setdefault(label, {})[record["task"]] = record["value"]
-        if len(by_label) > 1:
-            # Without an aggregation: each test score, not the mean of its parts.
-            tables += [_table(title, rows[title], tasks) for title in rows if title[-4:] == "test"]
-        elif rows:
-            (label,) = by_label
-            tables.append(_table("", {title: rows[title][label] for title in rows}, tasks))
+        group = scores[scores["task"].isin(tasks)]
+        # The average of another group of tasks has another metric.
+        group = group[group["metric"].isin(group["metric"][group["task"] != "Avg"])]
+        for title, part in group.groupby(by, sort=False):
+            table = part.pivot_table("value", row, "task", sort=False).rename_axis(title)
+            table = table[[task for task in tasks if task in table]].map("{:.2f}".format)
+            text = table.replace("nan", "").to_markdown(
+                tablefmt=FORMATS[form],
+                disable_numparse=True,
+                colalign=["left", *["right"] * len(table.columns)],
+            )
+            tables.append(text)
     return "\n\n".join(tables)
-
-
-def _table(title: str, rows: Mapping[str, Row], tasks: Sequence[str]) -> str:
-    """Rows of scores under their tasks; tasks without a score are left out."""
-    columns = [task for task in tasks if any(task in row for row in rows.values())]
-    margin = max(len(name) for name in (title, *rows)) + 1
-    widths = {task: max(8, len(task) + 2) for task in columns}
-    lines = [title.ljust(margin) + "".join(task.rjust(widths[task]) for task in columns)]
-    for name, row in rows.items():
-        texts = [f"{row[task]:.2f}" if task in row else "" for task in columns]
-        cells = [text.rjust(widths[task]) for task, text in zip(columns, texts, strict=True)]
-        lines.append(name.ljust(margin) + "".join(cells))
-    return "\n".join(lines)
 
 
 @command()
@@ -102,7 +98,10 @@ def evaluate(
             "MODEL",
         ),
     ],
-    out: Annotated[Path, opt("FILE.json for the records of one model, or a folder.", "PATH")],
+    out: Annotated[
+        Path | None, opt("FILE.json for the records of one model, or a folder.", "PATH")
+    ] = None,
+    form: Annotated[str, opt("Of the table.", name="--format", **one_of(list(FORMATS)))] = "plain",
     pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
     prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
     normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
@@ -110,29 +109,32 @@ def evaluate(
     mode: Mode = "test",
     data: Annotated[str, opt(f"{DATA}.", "NAME")] = "senteval",
 ) -> int:
-    """Score one or more encoders, print a table and write records."""
+    """Score one or more encoders, print a table and write records.
+
+    Without --out nothing is written, and an interrupted evaluation starts again.
+    """
+    from tempfile import TemporaryDirectory
+
     from bench.evaluation import scoring
     from bench.models.load import Model
     from bench.runs import paths
     from bench.stages import jobs
     from bench.stages.device import lease
 
-    common = Model("", pooler, prompt, normalize)
-    models = [Model.read(word, common) for word in model]
+    models = [Model.read(word, Model("", pooler, prompt, normalize)) for word in model]
     if len(models) == 1:  # score_models checks each of several
         models[0].check()
-    is_file = out.suffix == ".json" and len(models) == 1
     folder = paths.data_folder(data)  # after the check, since it may download
-    task_names = read_tasks(tasks)
-    with lease() as device:
-        if is_file:
+    task_names, errors = read_tasks(tasks), list[str]()
+    with lease() as device, TemporaryDirectory(prefix="sentbench-") as temporary:
+        out = out or Path(temporary, "scores.json" if len(models) == 1 else "")
+        if out.suffix == ".json" and len(models) == 1:
             read = scoring.read_tasks(task_names, folder)
-            records = jobs.evaluate(models[0], read, mode, folder, out, device)
-            print(score_tables({models[0].label: records}))
-            return 0
-        by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
+            by_label = {models[0].label: jobs.evaluate(models[0], read, mode, folder, out, device)}
+        else:
+            by_label, errors = jobs.score_models(models, task_names, mode, folder, out, device)
     if by_label:
-        print(score_tables(by_label))
+        print(score_tables(by_label, form))
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
     return 2 if errors else 0

@@ -223,7 +223,8 @@ def _process(
     from bench.stages.jobs import run_plan
     from bench.utils.progress import Progress
 
-    with lease() as device, Progress(len(runs), "runs", "run") as progress:
+    progress = Progress(len(runs), "runs")
+    with lease() as device:
         for run in run_plan(suite, plan, runs, device, stages, attempt > 1, again):
             progress.advance(note=run.id)
 

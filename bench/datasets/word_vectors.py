@@ -75,21 +75,21 @@ def read_vectors(path: Path) -> WordVectors:
         vectors = np.empty((lines, columns), dtype=np.float32)
         file.seek(0)
         announced = _header(file)
-        with Progress(lines, "read word vectors", unit="line") as progress:
-            for number, line in enumerate(file, start=2 if announced else 1):
-                progress.advance()
-                word, *values = _fields(line)
-                if not word and not values:
-                    continue
-                try:
-                    if len(values) != columns:
-                        raise ValueError(f"{len(values)} values, the first word has {columns}")
-                    name = word.decode()
-                    vectors[len(rows)] = values
-                except ValueError as error:
-                    raise UserError(f"{path}, line {number}: {error}; fix it") from None
-                rows.setdefault(name, len(rows))
-                count += 1
+        progress = Progress(lines, "read word vectors")
+        for number, line in enumerate(file, start=2 if announced else 1):
+            progress.advance()
+            word, *values = _fields(line)
+            if not word and not values:
+                continue
+            try:
+                if len(values) != columns:
+                    raise ValueError(f"{len(values)} values, the first word has {columns}")
+                name = word.decode()
+                vectors[len(rows)] = values
+            except ValueError as error:
+                raise UserError(f"{path}, line {number}: {error}; fix it") from None
+            rows.setdefault(name, len(rows))
+            count += 1
     vectors = vectors[: len(rows)]
     if announced and announced != [count, columns]:
         raise UserError(

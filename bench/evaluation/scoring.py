@@ -1,10 +1,12 @@
 """Score an encoder on tasks, which share the vectors of their distinct sentences."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+from math import ceil
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,10 +29,10 @@ from bench.datasets.tasks import (
     task_of,
 )
 from bench.evaluation import protocols
-from bench.evaluation.classifier import MODES, Settings
-from bench.models.encoder import Encoder, adaptation, read_tokens
+from bench.evaluation.classifier import BLOCK, FIXED, MODES, Settings
+from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.utils.errors import UserError
+from bench.utils.errors import UserError, counted
 from bench.utils.files import read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
@@ -38,6 +40,8 @@ from bench.utils.progress import Progress
 # write, takes more at once.
 CHUNK, GPU_CHUNKS = 2048, 8
 KEY = 16  # bytes of a sentence's hash
+USUAL = 1.75  # passes of a classifier, in those of one that never improves after the first check
+SPECIAL = 9  # bytes that two special tokens count, in the time of a sentence
 
 
 def _key(sentence: str) -> bytes:
@@ -72,18 +76,32 @@ class VectorStore:
         self._vectors.truncate(count * self.width * 4)
         self._rows = {content[i * KEY : (i + 1) * KEY]: i for i in range(count)}
 
-    def add(self, sentences: Iterable[str], device: str = "cpu") -> None:
-        """Encode the sentences that are missing, the longest first: a progress that never
-        underestimates."""
-        missing = [text for text in dict.fromkeys(sentences) if _key(text) not in self._rows]
-        missing.sort(key=lambda text: (-len(text), text))
+    def add(
+        self, sentences: Sequence[str], device: str = "cpu", tokens: Path | None = None
+    ) -> None:
+        """Encode the distinct sentences that are missing, the longest first. A transformer's token
+        ids are read from the folder `tokens`, which the scorings of a suite share."""
+        base = innermost(self.encoder)
+        is_transformer = isinstance(base, TransformerEncoder)
+        if tokens and is_transformer:
+            base.read_tokens(sentences, tokens)
+        missing = sorted(
+            (text for text in dict.fromkeys(sentences) if _key(text) not in self._rows),
+            key=lambda text: (-len(text), text),
+        )
         size = CHUNK if device == "cpu" else CHUNK * GPU_CHUNKS
-        with Progress(len(missing), "encode", unit="sentence") as progress:
-            for start in range(0, len(missing), size):
-                chunk = missing[start : start + size]
-                vectors = self.encoder.encode(chunk)
-                self._append(chunk, np.ascontiguousarray(vectors, dtype=np.float32))
+        # The time of a sentence grows with its tokens, and these with its bytes.
+        times = [SPECIAL + len(text.encode()) for text in missing]
+        progress = Progress(sum(times), f"encode {len(missing):,} sentences")
+        base.report = progress.advance
+        for start in range(0, len(missing), size):
+            chunk = missing[start : start + size]
+            progress.weight = sum(times[start : start + size]) / len(chunk)
+            vectors = self.encoder.encode(chunk)
+            self._append(chunk, np.ascontiguousarray(vectors, dtype=np.float32))
+            if not is_transformer:  # which reports each batch
                 progress.advance(len(chunk))
+        base.report = None
 
     def _append(self, sentences: Sequence[str], vectors: np.ndarray) -> None:
         # What is written is not encoded again.
@@ -162,10 +180,7 @@ def score_encoder(
     the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
-        texts = sentences(tasks, adapt)
-        if tokens:
-            read_tokens(encoder, texts, tokens)
-        store.add(texts, device)
+        store.add(sentences(tasks, adapt), device, tokens)
         return score(tasks, store, adapt=adapt, mode=mode, device=device, finished=finished)
 
 
@@ -203,23 +218,28 @@ def score(
     def final(task: Task) -> Vectors:
         return mapped(tuple(task.target())) if adapt else vectors
 
-    total = len(classification)
-    with Progress(total, "classify", unit="task", done=len(classified)) as progress:
-        for task in tasks:
-            if isinstance(task, sts.StsTask):
-                records += sts.score(task, final(task))
-                continue
-            if task.name not in classified:
-                waiting = [item for item in classification if item.name not in classified]
-                together = _trained_together(task, waiting, device)
-                lookups = [final(item) for item in together]
-                scored = _score_labelled(together, lookups, MODES[mode], device)
-                for item, of_task in zip(together, scored, strict=True):
-                    classified[item.name] = of_task
-                    if item.name in files:
-                        write_json(files[item.name], of_task)
-                    progress.advance(note=item.name)
-            records += classified[task.name]
+    work = {task.name: _usual_work(task, MODES[mode]) for task in classification}
+    progress = Progress(
+        sum(work.values()),
+        f"classify {counted(len(work), 'task')}",
+        sum(work[name] for name in classified),
+    )
+    settings = replace(MODES[mode], report=progress.advance)
+    for task in tasks:
+        if isinstance(task, sts.StsTask):
+            records += sts.score(task, final(task))
+            continue
+        if task.name not in classified:
+            waiting = [item for item in classification if item.name not in classified]
+            together = _trained_together(task, waiting, device)
+            lookups = [final(item) for item in together]
+            scored = _score_labelled(together, lookups, settings, device)
+            for item, of_task in zip(together, scored, strict=True):
+                classified[item.name] = of_task
+                if item.name in files:
+                    write_json(files[item.name], of_task)
+            progress.done = sum(work[name] for name in classified)
+        records += classified[task.name]
     scores = {
         (record["task"], "test", record["metric"]): record["value"]
         for record in records
@@ -232,6 +252,17 @@ def _record(task: str, split: str, metric: str, value: float) -> Record:
     return {
         "task": task, "split": split, "metric": metric, "aggregation": "all", "value": value,
     }  # fmt: skip
+
+
+def _usual_work(task: LabelledTask, settings: Settings) -> float:
+    """What the passes of a task's classifiers report (see `Settings`), if they are as many as those
+    of wiki-minilm on transfer tasks."""
+    rows = max(len(samples.labels) for samples in task.splits.values())
+    folds = {NESTED: settings.folds**2, KFOLD: settings.folds}.get(task.protocol, 1)
+    units = FIXED * ceil(folds / BLOCK["cpu"]) + folds * len(protocols.GRID) * task.classes
+    if task.protocol == PROBING:
+        units += sum(head.hidden for head in protocols.NETWORKS)
+    return USUAL * settings.epoch_size * (settings.tenacity + 2) * rows * units
 
 
 def _trained_together(

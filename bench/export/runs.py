@@ -11,7 +11,7 @@ from bench.results.records import Record, read_scores, read_trained
 from bench.results.suite_results import deviations
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder
 
 
@@ -54,20 +54,23 @@ class ExportedRun:
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
-    """The runs of a suite, planned ones first; `only` names some by their ids.
+    """The runs of a suite, planned ones first; `only` names some by their ids. Damaged scores are
+    left out with a note on stderr.
 
     Raises:
-        UserError: there are no runs, an id is unknown, or a file is damaged.
+        UserError: there are no runs, an id is unknown, or the outcome of a training is damaged.
     """
     plan = suite_dir / "plan.json"
     planned = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
     results: dict[str, tuple[dict[str, Any], list[Record]]] = {}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
         content = read_trained(path)
-        described = {"outcome": content["outcome"], "run": content["run"]}
-        results[path.parent.name] = content["provenance"] | described, []
+        results[path.parent.name] = content["provenance"] | content, []
     for path in sorted((suite_dir / "scores").glob("*.json")):
-        results[path.stem] = read_scores(path)
+        try:
+            results[path.stem] = read_scores(path)
+        except UserError as error:
+            warn(f"note: {error}")
     runs = {name: ExportedRun(run, "missing") for name, run in planned.items()}
     for name, (provenance, records) in results.items():
         run = planned.get(name) or PlannedRun.model_validate(provenance["run"])
@@ -107,10 +110,12 @@ def export(suite_dir: Path, form: str, out: Path, only: Sequence[str] = ()) -> l
         for exported in runs:
             try:
                 write(suite_dir, exported, folder)
-            except UserError as error:
+            except Exception as error:  # of a library, too: the others are exported
                 if only:
                     raise
-                remarks.append(str(error))
+                remarks.append(
+                    str(error) if isinstance(error, UserError) else f"{exported.run.id}: {error!r}"
+                )
                 shutil.rmtree(folder / exported.run.id, ignore_errors=True)
         if len(remarks) == len(runs):
             raise UserError(f"{suite_dir} has nothing to export; its first run: {remarks[0]}")

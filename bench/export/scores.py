@@ -38,7 +38,7 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
             f"{run.id} has no scores in {suite_dir} ({exported.status}); "
             "score it first, or leave it out"
         )
-    name = "-".join(map(slug, (run.method, run.setting, run.backbone)))
+    name = slug("-".join(map(slug, (run.method, run.setting, run.backbone))))
     folder = folder / "results" / f"sentbench__{name}" / run.id
     parts: dict[tuple[str, str], list[Record]] = {}
     for record in exported.records:
@@ -97,7 +97,7 @@ LIBRARIES = (
     "python", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy",
     "scikit-learn",
 )  # fmt: skip
-RUN_COLUMNS = ("label", "method", "backbone", "corpus", "seed", "trained")
+RUN_COLUMNS = ("label", "method", "setting", "backbone", "corpus", "seed", "trained")
 OUTCOME_COLUMNS = ("reason", "steps", "best_step", "best_dev")
 WHOLE = ("seed", "threads", "steps", "best_step")  # integer columns that may be empty
 
@@ -111,7 +111,6 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
         summaries.append(
             {
                 **{name: getattr(run, name) for name in RUN_COLUMNS},
-                "variant": run.setting,
                 "recipe_changes": " ".join(changes),
                 **{name: outcome.get(name) for name in OUTCOME_COLUMNS},
                 "training_seconds": outcome.get("seconds"),

@@ -44,7 +44,7 @@ TOKEN_BUDGET = {"cpu": 4096, "cuda": 65_536}
 ALONE = 1024
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
 AT_ONCE = 16
-CHUNK = 10_000  # sentences that are tokenized between two updates of the progress bar
+CHUNK = 10_000  # sentences that are tokenized between two updates of the progress
 
 
 class Encoder(Protocol):
@@ -115,12 +115,12 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
     path = folder / f"{digest.hexdigest()[:16]}.npy"
     if not path.is_file():
         rows: list[np.ndarray] = []
-        with Progress(len(sentences), "tokenize", unit="sentence") as progress:
-            for start in range(0, len(sentences), CHUNK):
-                chunk = list(sentences[start : start + CHUNK])
-                ids = token_ids(tokenizer, chunk, longest)
-                rows += [np.asarray(row, dtype=np.int32) for row in ids]
-                progress.advance(len(chunk))
+        progress = Progress(len(sentences), "tokenize")
+        for start in range(0, len(sentences), CHUNK):
+            chunk = list(sentences[start : start + CHUNK])
+            ids = token_ids(tokenizer, chunk, longest)
+            rows += [np.asarray(row, dtype=np.int32) for row in ids]
+            progress.advance(len(chunk))
         TokenFile.write(path, rows)
     return TokenFile(path)
 
@@ -129,6 +129,7 @@ class TransformerEncoder:
     """A transformer with a pooler, in evaluation mode and float32; long inputs are cut."""
 
     kind = "transformer"
+    report: Callable[[int], object] | None = None  # called with the size of each batch of `encode`
 
     def __init__(
         self,
@@ -146,6 +147,7 @@ class TransformerEncoder:
         self._work = work
         self._positions = POSITIONS.get(pooler)
         self._limit = self._positions or longest_input(model, tokenizer)
+        self.loaded = {"pooler": pooler, "max_length": self._limit}
 
     @property
     def identity(self) -> str:
@@ -210,7 +212,7 @@ class TransformerEncoder:
         parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
         at_once = 1 if is_alone or device.type != "cpu" else AT_ONCE
         with training_mode(self.model, False):
-            side_by_side(encode, parts, at_once, progress or (lambda count: None))
+            side_by_side(encode, parts, at_once, progress or self.report or (lambda count: None))
         return vectors.cpu().numpy()  # the only wait for a GPU
 
     @torch.inference_mode()
@@ -249,14 +251,11 @@ class TransformerEncoder:
         return cls(model.to(device), tokenizer, pooler)
 
 
-def read_tokens(encoder: Encoder, sentences: Sequence[str], folder: Path) -> None:
-    """Have the transformer under an encoder, if any, take token ids from a file that all runs of a
-    suite share."""
-    base: Any = encoder
-    while getattr(base, "base", None):
-        base = base.base
-    if isinstance(base, TransformerEncoder):
-        base.read_tokens(sentences, folder)
+def innermost(encoder: Any) -> Any:
+    """The encoder under all that wrap it."""
+    while getattr(encoder, "base", None):
+        encoder = encoder.base
+    return encoder
 
 
 def adaptation(encoder: Encoder) -> Callable[[Sequence[str], Vectors], Vectors] | None:

@@ -34,7 +34,7 @@ from torch.nn import functional as F
 from bench.download.hub import fetch_backbone, retrying
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.packed_forward import POOLER_NAMES, check_pooler
+from bench.models.packed_forward import POOLER_NAMES, SYNONYMS, check_pooler
 from bench.models.transformer import (
     QUESTIONS,
     blank_token,
@@ -61,7 +61,6 @@ from methods.base import Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
-MODES = {"mean": "avg", "cls": "cls_before_pooler"}  # the library's modes, and ours
 LONG = 50  # repetitions of two sentences that more than fill most models
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
@@ -241,7 +240,7 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     is_blank_empty = model is not None and not library.tokenizer("")["input_ids"]
     blank = blank_token(library.tokenizer) if is_blank_empty else ""
     modular = ModularEncoder(folder, text, library.to(device), blank)
-    pooler = MODES.get(getattr(library[-1], "pooling_mode", ""))
+    pooler = SYNONYMS.get(getattr(library[-1], "pooling_mode", ""))
     if model is not None and pooler:
         # Our forward pass is faster. Whether it is what the folder describes, vectors tell.
         ours = TransformerEncoder(model.to(device), library.tokenizer, pooler)
@@ -261,6 +260,8 @@ class ModularEncoder:
 
     def __init__(self, folder: Path, prompt: str, library: Any, blank: str) -> None:
         self._prompt, self._library, self._blank = prompt, library, blank
+        modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
+        self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}
         described = f"{encoder_sum(folder)}\n{prompt}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
@@ -280,6 +281,7 @@ class Normalised(Mapped):
     def __init__(self, base: Any, *_: Any) -> None:
         super().__init__(base, {})
         self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
+        self.loaded = getattr(base, "loaded", {})
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))

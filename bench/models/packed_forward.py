@@ -369,9 +369,17 @@ POSITIONS = {"avg_first_last_64": 64}
 FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first token of the last layer
 
 
+# Names in other libraries.
+SYNONYMS = {
+    "mean": "avg", "mean_pooling": "avg",
+    "cls": "cls_before_pooler", "cls_token": "cls_before_pooler", "first": "cls_before_pooler",
+}  # fmt: skip
+
+
 def check_pooler(name: str) -> None:
     if name not in POOLER_NAMES:
-        raise UserError(f"unknown pooler '{name}'{did_you_mean(name, POOLER_NAMES)}")
+        hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLER_NAMES)
+        raise UserError(f"unknown pooler '{name}'{hint}")
 
 
 # Poolers that average two layers: indices of the hidden states, embeddings first.

@@ -1,4 +1,4 @@
-"""Records: all scores, of papers and of own runs, in one form.
+"""Records: all scores, of runs and of other encoders, in one form.
 
 A record is a flat dict with the keys of `COLUMNS`. Scores are in points (x 100): accuracies and F1
 rounded to two decimals, as in SentEval, correlations with all digits. A file of scores is one
@@ -76,10 +76,10 @@ class Analyses(_Written):
 Record = dict[str, Any]
 
 COLUMNS = (
-    "source",  # "sentbench" for own runs, else the paper ("is-cse", "sscl", ...)
-    "method",  # canonical text of a run, or the row label of a paper
+    "source",  # "sentbench"
+    "method",  # text of a run, or `encoder[...]` of another encoder
     "backbone",
-    "variant",  # "paper" or "official" for own runs, the remark of a paper
+    "setting",  # of a run, "paper" or "official"
     "seed",
     "task",
     "split",

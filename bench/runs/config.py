@@ -214,8 +214,9 @@ class Suite(Model):
         "`downstream/`"
     )
     corpus: Text = Field(
-        description="training text: `world`, `wiki1m`, `wiki1m_fallback`, `nli`, `sts`, `cnsd`, "
-        "another name in `BENCH_DATA`, or a path with a `/` in it"
+        default="",
+        description="needed by methods: training text, `world`, `wiki1m`, `wiki1m_fallback`, "
+        "`nli`, `sts`, `cnsd`, another name in `BENCH_DATA`, or a path with a `/` in it",
     )
     tasks: Distinct[str] = Field(
         description="the tasks to score: a list of `sts`, `transfer`, `probing`, `all`, `xprobe`, "
@@ -226,12 +227,22 @@ class Suite(Model):
         description="how classifiers are trained: `test` (10 folds, what papers report) or `dev` "
         "(5 folds, faster)",
     )
-    seeds: Distinct[Seed] = Field(description="distinct whole numbers from 0 to below `2**63`")
+    seeds: Distinct[Seed] = Field(
+        default=[], description="needed by methods: distinct whole numbers from 0 to below `2**63`"
+    )
     backbones: Annotated[
         dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
-    ] = Field(description="a map from names to nothing, or to `{seeds: [...], tasks: [...]}`")
+    ] = Field(
+        default={},
+        description="needed by methods: a map from names to nothing, or to `{seeds: [...], tasks: "
+        "[...]}`",
+    )
     methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = (
-        Field(description="a list of run texts, or of maps with the keys of an entry")
+        Field(
+            default=[],
+            description="a list of run texts, or of maps with the keys of an entry; a suite of "
+            "encoders alone has none",
+        )
     )
     encoders: list[Annotated[EncoderEntry, _or_text("model")]] = Field(
         default=[], description="models trained elsewhere that are scored beside the runs"
@@ -268,7 +279,11 @@ class Suite(Model):
         return options.tasks if options and options.tasks else self.tasks
 
     @model_validator(mode="after")
-    def _names_its_backbones(self) -> Self:
+    def _is_whole(self) -> Self:
+        if self.methods or not self.encoders:
+            for key in ("methods", "corpus", "seeds", "backbones"):
+                if not getattr(self, key):
+                    raise ValueError(f"'{key}' is missing")
         sources = dict.fromkeys(self.stand_ins, "in 'stand_ins'")
         for entry in self.methods:
             sources |= {name: f"of '{entry.method}'" for name in entry.backbones if name != "all"}

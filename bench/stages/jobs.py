@@ -14,8 +14,8 @@ from bench.datasets.corpora import corpus_identity
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.download.hub import pinned
-from bench.evaluation.scoring import Task, read_tasks, score_encoder
-from bench.models.encoder import Encoder
+from bench.evaluation.scoring import Task, read_tasks, score_encoder, sentences
+from bench.models.encoder import Encoder, adaptation
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.load import Model, files, load_encoder
 from bench.registry.backbones import BUILT_IN
@@ -104,11 +104,14 @@ def score_run(
     records = score_encoder(encoder, read, mode, device, work, paths.tokens_folder(suite))
     described |= _commits(run) | {
         "encoder": encoder.identity,
+        "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
         "tasks": task_sums(read),
         "seconds": round(time.monotonic() - started, 2),
     }
-    common: Record = {"source": "sentbench", "method": run.method, "backbone": run.backbone}
-    common |= {"variant": run.setting, "seed": run.seed}
+    common: Record = {
+        "source": "sentbench", "method": run.method, "backbone": run.backbone,
+        "setting": run.setting, "seed": run.seed,
+    }  # fmt: skip
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
@@ -314,8 +317,7 @@ def score_models(
         except UserError as error:  # the other models are scored nevertheless
             errors.append(f"{model.label}: {error}")
         except FAILURES as error:
-            remedy = "evaluate it alone to see where"
-            errors.append(f"{model.label}: {describe_error(error)}; {remedy}")
+            errors.append(f"{model.label}: {describe_error(error)}; evaluate it alone to see where")
     return records, errors
 
 
@@ -350,17 +352,31 @@ def evaluate(
         raise UserError(f"--out '{out}' is a folder; name a file")
     work = out.with_name(f"{out.name}.part")
     started, encoder = time.monotonic(), model.load(device)
-    data_identity = {"name": manifest(data).name, "folder": str(data)} | paths.data_sums(data)
-    described: dict[str, Any] = model.describe() | {"data": data_identity, "mode": mode}
-    described |= {"tasks": task_sums(tasks), "encoder": encoder.identity}
-    described |= provenance(device, torch.get_num_threads())
+    loaded = getattr(encoder, "loaded", {})
+    parts = [
+        *(f"{name.replace('_', ' ')} {value}" for name, value in loaded.items()),
+        f"{len(sentences(tasks, adaptation(encoder))):,} sentences",
+        f"on {device}",
+    ]
+    warn(f"{model.label}: {', '.join(parts)}")
+    described = {
+        **model.describe(),
+        "data": {"name": manifest(data).name, "folder": str(data), **paths.data_sums(data)},
+        "mode": mode,
+        "tasks": task_sums(tasks),
+        "encoder": encoder.identity,
+        "loaded": loaded,
+        **provenance(device, torch.get_num_threads()),
+    }
     if not again and out.is_file():
         written, records = read_scores(out)
         if all(written.get(key) == value for key, value in described.items() if key != "date"):
             return records
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
-    common: Record = {"source": "sentbench", "method": f"encoder[{','.join(options)}]"}
-    common |= {"backbone": model.name, "variant": None, "seed": None}
+    common = {
+        "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,
+        "setting": None, "seed": None,
+    }  # fmt: skip
     try:
         records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
     except BaseException:

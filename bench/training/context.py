@@ -70,16 +70,16 @@ def nearest_rows(vectors: np.ndarray, count: int, device: str = "cpu") -> np.nda
 
     rows = torch.arange(n, device=device)
     blocks = []
-    with Progress(n, "neighbours", unit="row") as progress:
-        for queries in rows.split(QUERIES):
-            units, best = unit(queries), queries.new_full((len(queries), count), LEAST)
-            for keys in rows.split(KEYS):
-                # Whole numbers by cosine, then by row: of equal cosines the lowest row is largest.
-                ranks = (units @ unit(keys).T).mul_(10**DECIMALS).round_().long().mul_(n).sub_(keys)
-                ranks.masked_fill_(queries.unsqueeze(1) == keys, LEAST)  # not its own neighbour
-                best = torch.cat([best, ranks], dim=1).topk(count).values
-            blocks.append(best.neg() % n)
-            progress.advance(len(queries))
+    progress = Progress(n, "neighbours")
+    for queries in rows.split(QUERIES):
+        units, best = unit(queries), queries.new_full((len(queries), count), LEAST)
+        for keys in rows.split(KEYS):
+            # Whole numbers by cosine, then by row: of equal cosines the lowest row is largest.
+            ranks = (units @ unit(keys).T).mul_(10**DECIMALS).round_().long().mul_(n).sub_(keys)
+            ranks.masked_fill_(queries.unsqueeze(1) == keys, LEAST)  # not its own neighbour
+            best = torch.cat([best, ranks], dim=1).topk(count).values
+        blocks.append(best.neg() % n)
+        progress.advance(len(queries))
     return torch.cat(blocks).cpu().numpy()
 
 
@@ -386,8 +386,7 @@ class RunContext:
 
     def encode_tokens(self, encoder: Any, tokens: Tokens) -> np.ndarray:
         """Return float32 numpy (n, d) of token sequences; the encoder is one of `encoder`."""
-        with Progress(len(tokens), "encode", unit="sentence") as progress:
-            return encoder.encode_tokens(tokens, progress.advance)
+        return encoder.encode_tokens(tokens, Progress(len(tokens), "encode").advance)
 
     def neighbours(self, vectors: np.ndarray, count: int) -> np.ndarray:
         """Return the nearest other rows by cosine, nearest first: int64 numpy (n, count)."""

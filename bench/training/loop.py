@@ -117,13 +117,13 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     if newest:
         training.load(*newest)
         warn(f"{run.id} resumes after step {state.step} of {training.total}")
-    progress = Progress(training.total, run.id, "step", state.step)
+    progress = Progress(training.total, run.id, state.step)
     try:
-        with progress, interrupts.defer_signals():
+        with interrupts.defer_signals():
             for row in training.steps(log, checkpoints):
                 loss = "skipped" if row["loss"] is None else f"loss {row['loss']:.4f}"
                 best = f", best dev {state.best['dev']:.2f}" if state.best else ""
-                progress.advance(note=loss + best)
+                progress.advance(note=f"step {state.step}, {loss}{best}")
         outcome = training.finish(folder / "encoder")
     except Diverged as diverged:
         outcome = {"status": "diverged", "reason": str(diverged), "step": diverged.step}

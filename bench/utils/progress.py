@@ -1,47 +1,37 @@
-"""Progress of long tasks: a tqdm bar on a terminal, a few lines elsewhere."""
-
-from __future__ import annotations
+"""Progress of long tasks: a line at intervals of time, with an estimate of the time left."""
 
 import sys
 import time
+from datetime import timedelta
 
-LINES = 5  # lines per task without a terminal
+from bench.utils.errors import warn
 
 
 class Progress:
-    """Progress of a task of `total` units, as a context manager. The `done` units were finished in
-    an earlier process and do not enter the estimate of the time left."""
+    """Prints how far a task of `total` units is, every 10 s on a terminal and every 30 s in a log.
 
-    def __init__(self, total: int, title: str, unit: str, done: int = 0) -> None:
-        self.total, self.title, self.unit = total, title, unit
+    Attributes:
+        weight: what one unit of `advance` counts in `total`, where units take unlike times.
+    """
+
+    weight: float = 1
+
+    def __init__(self, total: float, title: str, done: float = 0) -> None:
+        """The `done` units were finished in an earlier process and do not enter the estimate."""
+        self.total, self.title = total, title
         self.done = self._before = done
+        self._interval = 10 if sys.stderr.isatty() else 30
         self._started = time.monotonic()
-        self._printed = done * LINES // max(total, 1)
-        self._bar = None
-        if sys.stderr.isatty():
-            from tqdm import tqdm
+        self._due = self._started + self._interval
 
-            self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, dynamic_ncols=True)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def advance(self, units: int = 1, note: str = "") -> None:
+    def advance(self, units: float = 1, note: str = "") -> None:
         """Advance by `units`; `note` is printed after the numbers."""
-        self.done += units
-        if self._bar is not None:
-            if note:
-                self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(units)
+        self.done += units * self.weight
+        now = time.monotonic()
+        if now < self._due:
             return
-        lines = self.done * LINES // self.total
-        if lines > self._printed:
-            self._printed = lines
-            each = (time.monotonic() - self._started) / (self.done - self._before)
-            left = f"{each * (self.total - self.done):.0f} s left"
-            done = f"{self.title}: {self.done}/{self.total} {self.unit}s"
-            print(", ".join(filter(None, (done, left, note))), file=sys.stderr, flush=True)
+        self._due = now + self._interval
+        each = (now - self._started) / (self.done - self._before)
+        left = timedelta(seconds=round(each * max(self.total - self.done, 0)))
+        line = f"{self.title}: {min(self.done / self.total, 1):.0%}, {left} left"
+        warn(f"{line}, {note}" if note else line)

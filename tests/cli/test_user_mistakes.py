@@ -66,6 +66,7 @@ COMMANDS = [
     (["plan", "--suite", "smoke", "--out", "mydata"], "mydata is a folder; pass the name of a"),
     (["status", "--suite", "results/none"], "results/none/plan.json does not exist", "bench run"),
     (["evaluate", "./nosuch", "--out", "o"], "model folder ./nosuch does not exist; give a"),
+    ([*EVALUATE, "--pooler", "mean"], "unknown pooler 'mean'; did you mean 'avg'?"),
     ([*EVALUATE, "--pooler", "men"], "unknown pooler 'men' (known: avg, "),
     ([*EVALUATE, "--pooler", "avg", "--tasks", ","], "--tasks names no task"),
     ([*EVALUATE, "--pooler", "avg", "--tasks", "STS17"], "unknown task 'STS17'; did you mean"),

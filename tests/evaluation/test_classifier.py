@@ -309,4 +309,6 @@ def test_records_are_those_of_the_literal_classifier(task, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_modes_differ_as_the_literal_ones(mode):
-    assert asdict(MODES[mode]).items() <= asdict(LITERAL[mode]).items()
+    ours = asdict(MODES[mode])
+    ours.pop("report")
+    assert ours.items() <= asdict(LITERAL[mode]).items()

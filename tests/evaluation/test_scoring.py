@@ -3,9 +3,11 @@
 import json
 import shutil
 from dataclasses import replace
+from io import StringIO
 from itertools import count
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bench.__main__ import main
@@ -206,40 +208,59 @@ def test_scores_record_the_checksums_of_their_data(evaluate, data, tmp_path):
     assert sums[0]["sha256"] != sums[1]["sha256"]
 
 
-# Tables for the terminal
+# Tables
 
 TABLES = """\
-                 STS-B
+a_b/c            STS-B
 spearman test    70.00
 
-                    MR    MRPC
-accuracy test    80.13   71.00
-f1 test                  81.00
+a_b/c             MR    MRPC    Avg
+accuracy test  80.13   71.00  75.50
+f1 test                81.00
 
-                     Tense
+a_b/c                Tense
 accuracy test        60.00
 accuracy dev         60.00
 accuracy_mlp test    61.00
 
-                sts:mine
-spearman test      12.50
+a_b/c            sts:mine
+spearman test       12.50
 """
+CELLS = [
+    ("STS-B", "spearman", "test", 70.0),
+    ("sts:mine", "spearman", "test", 12.5),
+    ("MRPC", "accuracy", "test", 71.0),
+    ("MR", "accuracy", "test", 80.126),
+    ("Tense", "accuracy", "test", 60.0),
+    ("Tense", "accuracy", "dev", 60.0),
+    ("MRPC", "f1", "test", 81.0),
+    ("Tense", "accuracy_mlp", "test", 61.0),
+    ("Avg", "accuracy", "test", 75.5),
+]
+SCORES = [
+    dict(zip(("task", "metric", "split", "value"), cell, strict=True), aggregation="all")
+    for cell in CELLS
+]
 
 
 def test_a_table_of_each_group_by_metric_and_split():
-    scores = [
-        ("STS-B", "spearman", "test", 70.0),
-        ("sts:mine", "spearman", "test", 12.5),
-        ("MRPC", "accuracy", "test", 71.0),
-        ("MR", "accuracy", "test", 80.126),
-        ("Tense", "accuracy", "test", 60.0),
-        ("Tense", "accuracy", "dev", 60.0),
-        ("MRPC", "f1", "test", 81.0),
-        ("Tense", "accuracy_mlp", "test", 61.0),
-    ]
-    columns = ("task", "metric", "split", "value")
-    records = [dict(zip(columns, cell, strict=True), aggregation="all") for cell in scores]
-    shown = score_tables({"a": records})
+    shown = score_tables({"a_b/c": SCORES})
     assert "".join(f"{line.rstrip()}\n" for line in shown.splitlines()) == TABLES
-    both = score_tables({"a": records, "b": records})
+    both = score_tables({"a": SCORES, "b": SCORES})
     assert next(block.split()[-2:] for block in both.split("\n\n")) == ["b", "70.00"]
+
+
+def test_a_table_in_markdown_and_latex():
+    markdown = score_tables({"a_b/c": SCORES}, "markdown").split("\n\n")[1].splitlines()
+    assert [cell.strip() for cell in markdown[3].split("|")] == ["", "f1 test", "", "81.00", "", ""]
+    latex = score_tables({"a_b/c": SCORES}, "latex").split("\n\n")[1]
+    assert latex.startswith("\\begin{tabular}{lrrr}\n\\toprule")
+    assert "a\\_b/c" in latex
+    assert " ".join(latex.split()).count("accuracy test & 80.13 & 71.00 & 75.50 \\\\") == 1
+
+
+def test_every_score_is_a_line_of_csv():
+    table = pd.read_csv(StringIO(score_tables({"a": SCORES, "b": SCORES}, "csv")))
+    assert list(table["model"]) == ["a"] * len(CELLS) + ["b"] * len(CELLS)
+    cells = table[["task", "metric", "split", "value"]].itertuples(index=False, name=None)
+    assert list(cells) == CELLS * 2

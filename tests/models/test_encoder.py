@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from bench.models.encoder import (
     TOKEN_BUDGET,
     TransformerEncoder,
-    read_tokens,
+    innermost,
     tokenized,
     tokenizer_identity,
 )
@@ -212,8 +212,8 @@ def test_a_file_holds_the_tokens_of_sentences_by_a_tokenizer(tiny_bert, tiny_rob
 def test_an_encoder_takes_token_ids_from_the_shared_file(tiny_bert, tmp_path, monkeypatch):
     """An encoder that wraps another one too; sentences that are not in the file are tokenized."""
     plain, first, second = (load_encoder(tiny_bert, pooler="avg") for _ in range(3))
-    read_tokens(first, SENTENCES, tmp_path)
-    read_tokens(Whitened(second, {}, dimensions=None), SENTENCES, tmp_path)
+    first.read_tokens(SENTENCES, tmp_path)
+    innermost(Whitened(second, {}, dimensions=None)).read_tokens(SENTENCES, tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     texts = [*SENTENCES, "a bird"]
     assert np.array_equal(second.encode(texts), plain.encode(texts))

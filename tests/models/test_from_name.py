@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 import bench
 from bench.__main__ import main
+from bench.evaluation.scoring import read_tasks, sentences
 from bench.models.load import FunctionEncoder, Model, files, load_encoder
 from bench.results.records import read_scores
 from bench.utils.errors import UserError
@@ -183,6 +184,27 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
     assert records == read_scores(out)[1]
 
 
+def test_what_is_scored_is_said_at_once(mine, tiny_bert, tiny_data, evaluate, tmp_path, capsys):
+    assert evaluate(tmp_path / "scores.json", f"{tiny_bert}[pooler=avg]", "--normalize") == 0
+    count = len(sentences(read_tasks(["STS12", "STS-B"], tiny_data)))
+    line = f"{tiny_bert}[pooler=avg,normalize]: pooler avg, max length 64, {count} sentences"
+    assert capsys.readouterr().err.startswith(f"{line}, on cpu\n")
+    loaded = read_scores(tmp_path / "scores.json")[0]["loaded"]
+    assert loaded == {"pooler": "avg", "max_length": 64}
+    assert evaluate(tmp_path / "scores.json", f"{mine}:letters") == 0
+    assert capsys.readouterr().err.startswith(f"{mine}:letters: {count} sentences, on cpu\n")
+
+
+def test_without_out_there_is_only_the_table(mine, tiny_data, tmp_path, capsys):
+    words = ["evaluate", f"{mine}:letters", "--tasks", "STS-B", "--data", str(tiny_data)]
+    assert main([*words, "--format", "csv"]) == 0
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".py", ".pyc"}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "model,task,split,metric,aggregation,value"
+    records = bench.score(sys.modules[mine].letters, ["STS-B"], str(tiny_data))
+    assert [float(line.split(",")[-1]) for line in lines[1:]] == [r["value"] for r in records]
+
+
 # Several models
 
 
@@ -231,7 +253,7 @@ def test_a_failing_model_does_not_stop_the_others(several, evaluate, tmp_path, m
     monkeypatch.setattr("bench.stages.jobs.score_encoder", score)
     assert evaluate(tmp_path / "out", "/nowhere/model", several[0], several[2]) == 2
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[0].split() == ["STS12", "STS-B"]  # as of one model
+    assert printed.out.splitlines()[0].split() == [several[2], "STS12", "STS-B"]  # as of one model
     assert "error: /nowhere/model: model folder /nowhere/model does not exist" in printed.err
     assert f"{several[0]}: ZeroDivisionError" in printed.err
     assert [path.name for path in (tmp_path / "out").iterdir()] == [*files([Model(several[2])])]

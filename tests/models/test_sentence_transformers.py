@@ -70,6 +70,8 @@ def test_the_library_pools_what_we_do_not(copy, mode):
     wanted = library(copy).encode(SENTENCES, prompt_name="query")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     assert lengths.min() > 1.1  # the final Normalize is left out
+    pooler = mode if isinstance(mode, str) else "('mean', 'cls')"
+    assert encoder.loaded == {"pooler": pooler, "max_length": 64}
     np.testing.assert_allclose(vectors / lengths, wanted, **CLOSE)
 
 
@@ -84,6 +86,8 @@ def test_a_plain_folder_is_the_transformer_itself(copy):
 def test_maximum_length_and_lowercasing_are_the_folders(copy, tiny_roberta, tmp_path):
     encoder = load_encoder(write(copy, pooling(), longest=5))
     assert len(encoder.tokenize([SENTENCES[3]])[0]) == 5
+    assert encoder.loaded == {"pooler": "avg", "max_length": 5}
+    assert load_encoder(copy, normalize=True).loaded == encoder.loaded
     cased = shutil.copytree(tiny_roberta, tmp_path / "cased")
     lowered = load_encoder(write(cased, pooling(), do_lower_case=True))
     plain, text = load_encoder(tiny_roberta, pooler="avg"), "The old DOG"

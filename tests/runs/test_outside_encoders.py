@@ -12,6 +12,8 @@ from bench.comparison.reproduction import leaderboard
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import encoder_sum, fingerprint
 from bench.report.leaderboard import shown_leaderboard
+from bench.report.render import render
+from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs.resolve import resolve
@@ -128,6 +130,27 @@ def test_a_folder_that_is_missing_is_no_model_of_the_hub(content, model, monkeyp
     with pytest.raises(UserError, match="'none': model folder models/none does not exist"):
         planned(content("models/none"))
     assert planned(content("owner/none"))[1].label == "none (outside encoder)"
+
+
+@pytest.mark.usefixtures("global_state")
+def test_a_suite_of_encoders_alone_is_planned_scored_and_rendered(model, tiny_data, tmp_path):
+    entry = {"model": str(model), "label": "Ours", "pooler": "avg"}
+    made = {"suite": "alone", "data": str(tiny_data), "tasks": ["STS-B"], "encoders": [entry]}
+    plan = suites.plan(suites.validate(made))
+    plan.write(tmp_path / "plan.json")
+    list(jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu"))
+    render(tmp_path, tmp_path, tmp_path / "figures")
+    assert "Ours (outside encoder)" in (tmp_path / "tables" / "sts.md").read_text()
+    (scores,) = (tmp_path / "scores").iterdir()
+    assert read_scores(scores)[0]["loaded"] == {"pooler": "avg", "max_length": 64}
+
+
+@pytest.mark.parametrize("key", ["corpus", "seeds", "backbones"])
+def test_methods_need_what_encoders_do_not(content, key):
+    made = content()
+    made.pop(key)
+    with pytest.raises(UserError, match=f"'{key}' is missing"):
+        suites.validate(made)
 
 
 @pytest.mark.usefixtures("global_state")
