@@ -55,7 +55,7 @@ def tree(tmp_path_factory):
         text = before + anchor + entry.removeprefix("\n") + after
         (tree / name).write_text(text, encoding="utf-8")
     (tree / "bench" / "reported" / "sscl_table9_new.csv").write_text(TABLE, encoding="utf-8")
-    alignment = {"STS-B": {"all": {"alignment_dclr": 0.2, "uniformity": -2.0}}}
+    alignment = {"STS-B": {"all": {"alignment": 0.3, "alignment_dclr": 0.2, "uniformity": -2.0}}}
     rows = [dict.fromkeys((*STS_TASKS, "STS-X"), value) for value in (66.0, 66.1, 66.2)]
     more = {"tasks": ["sts", "STS-X"], "analyses": {"alignment": alignment}}
     suite = write_suite(tree / "suite", seeds("simcse", rows, **more))
