@@ -31,18 +31,23 @@ class SSCL(Contrastive):
         )
         detach: bool = Field(False, description="no gradient of negatives to the lower layers")
         average: bool = Field(False, description="average losses with and without layer negatives")
+        # As the released file of May 2023.
+        average_self: bool = Field(False, description="`average` with `positive=self`")
 
     # Paper: learning rate 3e-5 for base and 1e-5 for large models, batch size 64; BERT only.
     paper = {**SHARED_RECIPE, "*": {"negatives": "own", "sides": "one"}}
     official = {**SHARED_RECIPE, "*": {"average": True}}
-    used_if = {"stack": lambda hyper: hyper.layer is None}
+    used_if = {
+        "stack": lambda hyper: hyper.layer is None,
+        "average_self": lambda hyper: hyper.positive == "self",
+    }
 
     @classmethod
     def clamp_to_backbone(cls, hyper: Hyper, shape: Shape) -> Hyper:
-        """Limit the stack to layers from 1 on; SSCL-BERT has one loss and nothing to average."""
+        """Limit the stack to layers from 1 on; SSCL-BERT averages only by a key of its own."""
         changes: dict[str, Any] = {"stack": min(hyper.stack, shape.depth - 1)}
         if hyper.positive == "self":
-            changes["average"] = False
+            changes["average"] = hyper.average_self
         return hyper.model_copy(update=changes)
 
     @classmethod

@@ -166,7 +166,8 @@ class Line:
         # so they are no prior for anything else.
         known = metric == "spearman" and self.minus is None
         prior = prior_sd(self.backbone, task, split) if known else None
-        allowed = tolerance(number.our_metric.tolerance or self._tolerance(), task, prior)
+        entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
+        allowed = tolerance(entry, task, prior)
         return VerdictInput(
             number.value,
             self.scores,

@@ -18,14 +18,17 @@ from bench.utils.files import read_lines, sha256_file
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
 
 
-def read_sentences(path: Path, limit: int | None = None) -> list[str]:
+def read_sentences(path: Path, limit: int | None = None, distinct: int | None = None) -> list[str]:
     """Read the first `limit` sentences of a corpus, or all.
 
-    No line is dropped, so row i is line i + 1 of the file. An empty line becomes a single space, as
-    in SimCSE. Of a table such as `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by
-    row, all three columns (docs/methods.md#bert-whitening).
+    No line is dropped, so row i is line i + 1 of the file. With `distinct`, equal sentences are one
+    and those of fewer words are left out. An empty line becomes a single space, as in SimCSE. Of a
+    table such as `nli_for_simcse.csv[.gz]`, the distinct sentences are read row by row, all three
+    columns (docs/methods.md#bert-whitening).
     """
     sentences = list(islice(_rows(path), limit))
+    if distinct:
+        sentences = [text for text in dict.fromkeys(sentences) if len(text.split()) >= distinct]
     if all(map(str.isspace, sentences)):
         raise UserError(f"{path} contains no sentence; expected one sentence per line")
     return sentences

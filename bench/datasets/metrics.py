@@ -5,10 +5,13 @@ A new metric is one entry of `METRICS`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
-from statistics import fmean
+from statistics import fmean, pvariance
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # help and completion read names of tasks, and numpy takes longer to load
@@ -34,6 +37,7 @@ class Printed:
     title: str  # in captions
     sign: int = 1  # -1: print states the negated quantity
     bound: bool = False  # print states a lower bound
+    tolerance: Tolerance | None = None  # in place of the metric's
     direction: str = ""  # names the rows of this form in a table that has several
 
 
@@ -88,29 +92,48 @@ def _f1(gold: np.ndarray, predicted: np.ndarray) -> float:
     return float(f1_score(gold, predicted))
 
 
+BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., above 4
+EARLY = 1500  # steps; SSCL, Figure 6: the best of SSCL-SimCSE
+
+
 def _best_step(outcome: Mapping[str, Any]) -> float | None:
     return outcome.get("best_step")
 
 
-def _uniformity(alignment: Mapping[str, Any]) -> float | None:
+def _early_dev(outcome: Mapping[str, Any]) -> float | None:
+    """Mean dev score up to the step at which SSCL has its best in print."""
+    scores = [point["dev"] for point in outcome.get("curve") or () if point["step"] <= EARLY]
+    return fmean(scores) if scores else None
+
+
+def _of_all(name: str, alignment: Mapping[str, Any]) -> float | None:
     """On all sentences of STS-B. Without them the analysis says why there is none."""
-    return alignment["STS-B"]["all"]["uniformity"] if "STS-B" in alignment else None
+    return alignment["STS-B"]["all"].get(name) if "STS-B" in alignment else None
 
 
-def _layer_similarity(layers: Mapping[str, Any]) -> float | None:
-    """Mean over the neighbouring layers, of which a bag of words has none."""
+def _cosine_variance(cosines: Mapping[str, Any]) -> float | None:
+    """Mean of the variances within the groups of gold scores."""
+    groups = defaultdict(list)
+    for gold, cosine in zip(cosines.get("gold", ()), cosines.get("cosine", ()), strict=True):
+        groups[bisect_left(BOUNDS, gold)].append(cosine)
+    return fmean(map(pvariance, groups.values())) if groups else None
+
+
+def _setsim(layers: Mapping[str, Any], last: int = 0) -> float | None:
+    """Mean over the `last` pairs of neighbouring layers, or all; a bag of words has none."""
     similarities = layers.get("setsim", {}).get("cls")
-    return fmean(similarities) if similarities else None
+    return fmean(similarities[-last:]) if similarities else None
 
 
-def _token_similarity(layers: Mapping[str, Any]) -> float | None:
-    """Of the last layer, in percent."""
+def _toksim(layers: Mapping[str, Any], last: int = 1) -> float | None:
+    """Mean over the `last` layers, in percent."""
     if not layers.get("setsim", {}).get("cls"):
         return None
-    return 100 * float(layers["toksim"]["without_special"][-1])
+    return 100 * fmean(layers["toksim"]["without_special"][-last:])
 
 
 _BOUND = Tolerance(0, 0, "print states a bound, which is exceeded or not")
+_SAID = "(print states that it does, without a number)"
 # Two of the 150 samples of the world's smallest test split.
 _TWO_SAMPLES = 200 / 150
 _CLASSIFIERS = ("nested", "kfold", "split", "probing")
@@ -124,7 +147,10 @@ METRICS = {
         mteb="cosine_spearman", tasks=("pairs",), average="sts", least=0.01, formula=_spearman,
     ),
     "accuracy": Metric(
-        SHARE, {"accuracy": Printed("accuracy")},
+        SHARE,
+        {"accuracy": Printed("accuracy"),
+         "accuracy_delta_above": Printed(
+            "differences of accuracy (print states no number: better or on par)", bound=True)},
         title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
         is_main=True, tasks=_CLASSIFIERS, average="transfer", least=_TWO_SAMPLES,
     ),
@@ -143,27 +169,64 @@ METRICS = {
             "bert-base",
         ),
     ),
+    "early_dev": Metric(
+        QUANTITY,
+        {"early_dev_lead_above": Printed(
+            f"lead on STS-B dev, mean up to step {EARLY:,} (print states a range)", bound=True)},
+        cell=("early STS-B", "dev"), value=_early_dev, tolerance=_BOUND,
+    ),
+    "alignment": Metric(
+        QUANTITY,
+        {"alignment_gain_above": Printed(
+            f"by how much the alignment loss on STS-B falls {_SAID}", sign=-1, bound=True)},
+        cell=("alignment", ""), analysis="alignment", value=partial(_of_all, "alignment"),
+        tolerance=_BOUND,
+    ),
     # The papers speak of uniformity as a quality, while ours is the loss: a printed drop of
     # uniformity is a rise of the loss.
     "uniformity": Metric(
         QUANTITY,
         {"uniformity_drop": Printed(
             "by how much the uniformity loss on STS-B rises", direction="rise"),
-         "uniformity_gain": Printed("by how much it falls", sign=-1, direction="fall")},
-        cell=("uniformity", ""), analysis="alignment", value=_uniformity,
+         "uniformity_gain": Printed("by how much it falls", sign=-1, direction="fall"),
+         "uniformity_drop_above": Printed(
+            f"by how much the uniformity loss rises {_SAID}", bound=True, tolerance=_BOUND)},
+        cell=("uniformity", ""), analysis="alignment", value=partial(_of_all, "uniformity"),
         tolerance=Tolerance(0.1, 0.1, "separates the two printed differences, 0.04 and 0.31"),
+    ),
+    "cosine_variance": Metric(
+        QUANTITY,
+        {"cosine_variance_drop_above": Printed(
+            f"by how much the variance of cosines within groups of gold scores falls {_SAID}",
+            sign=-1, bound=True)},
+        digits=4, cell=("cosine variance", "test"), analysis="cosines", value=_cosine_variance,
+        tolerance=_BOUND,
     ),
     "layer_similarity": Metric(
         QUANTITY,
         {"layer_similarity_above": Printed(
             "cosine of neighbouring layers (print states a lower bound)", bound=True)},
-        cell=("SetSim", "test"), analysis="layers", value=_layer_similarity, tolerance=_BOUND,
+        cell=("SetSim", "test"), analysis="layers", value=_setsim, tolerance=_BOUND,
+    ),
+    "last_layer_similarity": Metric(
+        QUANTITY,
+        {"last_layer_similarity_drop_above": Printed(
+            f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
+        cell=("last SetSim", "test"), analysis="layers", value=partial(_setsim, last=1),
+        tolerance=_BOUND,
     ),
     "token_similarity": Metric(
         QUANTITY,
         {"token_similarity_above": Printed(
             "cosine of tokens in percent (print states a lower bound)", bound=True)},
-        cell=("TokSim", "test"), analysis="layers", value=_token_similarity, tolerance=_BOUND,
+        cell=("TokSim", "test"), analysis="layers", value=_toksim, tolerance=_BOUND,
+    ),
+    "last_token_similarity": Metric(
+        QUANTITY,
+        {"last_token_similarity_drop_above": Printed(
+            f"by how much that of the last two layers falls {_SAID}", sign=-1, bound=True)},
+        cell=("last TokSim", "test"), analysis="layers", value=partial(_toksim, last=2),
+        tolerance=_BOUND,
     ),
 }  # fmt: skip
 

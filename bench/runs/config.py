@@ -431,6 +431,8 @@ def _check_corpora(runs: Sequence[PlannedRun]) -> None:
         if structure:
             with errors_of(f"'{run.method}' cannot be trained"):
                 check_structure(run.corpus, structure)
+                if run.recipe.distinct:
+                    raise UserError(f"'distinct' breaks up the corpus's {structure}; omit it")
 
 
 def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:

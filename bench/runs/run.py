@@ -59,6 +59,10 @@ class Recipe(HyperParameters, Model):
     sentences: PositiveInt | None = Field(
         default=None, description="only the first lines of the corpus; none: all"
     )
+    distinct: PositiveInt | None = Field(
+        default=None,
+        description="each sentence of the corpus once, of at least so many words; none: every row",
+    )
     max_length: Annotated[int, Field(ge=3)] = Field(
         default=32,  # of at least [CLS], one token, [SEP]
         description="word pieces in training, including special tokens; at least 3",
@@ -197,13 +201,14 @@ LOOP_VERSION = 2
 LATER: dict[str, tuple[str, ...]] = {
     "recipe": (
         "early_epsilon", "optimiser", "epsilon", "bias_correction", "schedule", "layers",
-        "scored_layers", "dimension", "drop_last", "decay_biases",
+        "scored_layers", "dimension", "drop_last", "decay_biases", "distinct",
     ),
     "cot-bert": ("space", "from_zero"),
     "is-cse": ("group", "clusters", "gamma"),
     "promptbert": ("space", "from_zero"),
     "published": ("prompt", "normalize"),
     "simcse": ("delete_word",),
+    "sscl": ("average_self",),
 }  # fmt: skip
 
 Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters

@@ -31,7 +31,7 @@ from bench.models.transformer import (
 )
 from bench.registry.backbones import BACKBONE, NO_BACKBONE
 from bench.runs import paths
-from bench.runs.run import HEADED, WITH_POOLER, Run
+from bench.runs.run import HEADED, WITH_POOLER, Recipe, Run
 from bench.utils.errors import UserError
 from bench.utils.progress import Progress
 from methods.base import (
@@ -128,11 +128,12 @@ class RunContext:
         return paths.data_folder(self.run.data)
 
     def sentences(self, corpus: str | None = None) -> Sequence[str]:
-        """Return the training corpus, cut to the recipe's `sentences`, or all of another corpus."""
+        """Return the training corpus, cut to the recipe's `sentences` and `distinct` ones, or all
+        of another corpus."""
         if corpus not in self._corpora:
             file = self.corpus_file(corpus or self.run.corpus)
-            limit = None if corpus else self.run.recipe.sentences
-            self._corpora[corpus] = corpora.read_sentences(file, limit)
+            recipe = Recipe() if corpus else self.run.recipe
+            self._corpora[corpus] = corpora.read_sentences(file, recipe.sentences, recipe.distinct)
         return self._corpora[corpus]
 
     def documents(self) -> Sequence[range]:

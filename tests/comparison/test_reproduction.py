@@ -305,6 +305,46 @@ def test_similarities_that_print_states_as_lower_bounds(tmp_path):
     assert layers["ours"] == pytest.approx((0.95,) * 3)
 
 
+@pytest.mark.parametrize(
+    ("alignment", "uniformity", "verdicts"),
+    [
+        (0.01, 0.05, ("reproduced", "reproduced")),
+        (-0.01, -0.05, ("lower", "lower")),
+        (0.0, 0.0, ("inconclusive", "inconclusive")),  # neither direction
+    ],
+)
+def test_directions_that_print_states_in_words(tmp_path, alignment, uniformity, verdicts):
+    """IS-CSE's alignment is better than SimCSE's, its uniformity worse, by seed; both are losses.
+    A rise of 0.05 is within the tolerance of a printed rise, but says which way it goes."""
+    runs = []
+    for method, better, worse in (("simcse", 0.0, 0.0), ("is-cse", alignment, uniformity)):
+        for seed, noise in enumerate((-0.001, 0.0, 0.001, 0.002)):
+            noise *= method == "is-cse"
+            whole = {"alignment": 0.2 - better + noise, "uniformity": -2.5 + worse + noise}
+            entry = {"method": method, "seed": seed, "scores": {}}
+            runs.append(entry | {"analyses": {"alignment": {"STS-B": {"all": whole}}}})
+    folder = write_suite(tmp_path, runs)
+    where = ("is-cse", "Alignment and Uniformity", DELTA[2])
+    found = [cell(folder, where, task=task) for task in ("alignment", "uniformity")]
+    assert tuple(row["verdict"] for row in found) == verdicts
+    assert [row["tolerance"] for row in found] == [0, 0]
+    assert [row["mean"] for row in found] == pytest.approx(
+        [alignment - 0.0005, uniformity + 0.0005], abs=1e-9
+    )
+
+
+def test_on_par_is_within_the_tolerance_of_an_average(tmp_path):
+    """IS-CSE loses 0.2 points on transfer in all seeds: on par."""
+    runs = [
+        {"method": method, "seed": seed, "scores": {}, "backbone": "roberta-base",
+         "records": accuracies(value + seed / 100)}
+        for method, value in (("simcse", 85.0), ("is-cse", 84.8))
+        for seed in (1, 2, 3)
+    ]  # fmt: skip
+    found = judged(tmp_path, *runs, where=("is-cse", "Transfer Learning", DELTA[2], "roberta-base"))
+    assert (found["verdict"], found["mean"]) == ("reproduced", pytest.approx(-0.2))
+
+
 def test_the_prior_is_of_spearman_alone(tmp_path):
     """An average of accuracies has the task and split of the public seeds' average."""
     entry = {"method": "simcse", "scores": {}}

@@ -29,6 +29,16 @@ def test_lines_are_sentences_and_an_empty_one_is_a_space(name, tmp_path):
     assert corpora.corpus_identity(path) == {"name": "a", "sha256": digest, "rows": 5}
 
 
+def test_distinct_sentences_of_a_number_of_words(tmp_path):
+    path = put(tmp_path, "a.txt", "one two three\none\n\none two three\none\nfour five  six\n")
+    each_once = ["one two three", "one", "four five  six"]
+    assert corpora.read_sentences(path, distinct=1) == each_once
+    assert corpora.read_sentences(path, distinct=3) == ["one two three", "four five  six"]
+    assert corpora.read_sentences(path, 2, distinct=3) == ["one two three"]
+    with pytest.raises(UserError, match="contains no sentence"):
+        corpora.read_sentences(path, distinct=4)
+
+
 WHOLE = gzip.compress(random.Random(1).randbytes(40).hex().encode() + b"\n", mtime=0)
 HEADER = "sent0,sent1,hard_neg\n"
 

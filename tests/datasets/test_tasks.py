@@ -40,13 +40,23 @@ def test_a_metric_is_of_scores_or_has_a_tolerance(name):
 
 
 def test_quantities_are_read_from_outcome_and_analyses():
-    layers = {"setsim": {"cls": [0.5, 0.7]}, "toksim": {"without_special": [0.1, 0.25]}}
-    alignment = {"STS-B": {"all": {"uniformity": -2.5}}}
-    found = quantities({"best_step": 125}, {"alignment": alignment, "layers": layers})
-    assert found == {
+    layers = {"setsim": {"cls": [0.5, 0.7]}, "toksim": {"without_special": [0.1, 0.2, 0.25]}}
+    alignment = {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}
+    # The groups end at 1, 2, 3 and 4: their variances are 0.01, 0.04 and, of one cosine, 0.
+    cosines = {"gold": [0, 1, 1.5, 2, 5], "cosine": [0.1, 0.3, 0.2, 0.6, 0.9]}
+    analyses = {"alignment": alignment, "layers": layers, "cosines": cosines}
+    steps = zip((125, 1500, 1625), (60, 70, 99), strict=True)
+    curve = [{"step": step, "dev": dev} for step, dev in steps]
+    assert quantities({"best_step": 125, "curve": curve}, analyses) == {
         ("STS-B", "dev", "best_step"): 125,
+        ("early STS-B", "dev", "early_dev"): 65,
+        ("alignment", "", "alignment"): 0.2,
         ("uniformity", "", "uniformity"): -2.5,
+        ("cosine variance", "test", "cosine_variance"): pytest.approx(0.05 / 3),
         ("SetSim", "test", "layer_similarity"): pytest.approx(0.6),
+        ("last SetSim", "test", "last_layer_similarity"): 0.7,
         ("TokSim", "test", "token_similarity"): 25,
+        ("last TokSim", "test", "last_token_similarity"): pytest.approx(22.5),
     }
-    assert quantities({}, {"alignment": {"skipped": "no STS-B"}, "layers": {"setsim": {}}}) == {}
+    without = {"alignment": {"reason": "no STS-B"}, "cosines": {"reason": "no STS-B"}}
+    assert quantities({"curve": []}, without | {"layers": {"setsim": {}}}) == {}

@@ -1,12 +1,14 @@
 """Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has
 a small run."""
 
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import judge
+from bench.comparison.reproduction import judge, select
+from bench.comparison.statistics import FEWEST_SEEDS
 from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
@@ -21,7 +23,10 @@ from bench.report.coverage import (
     report,
     without_recipe,
 )
+from bench.report.figures.measured import load_figures
 from bench.reported import LABEL
+from bench.reported.address import address
+from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.runs.resolve import parse
@@ -49,7 +54,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
     counts = coverage(found)
     assert counts["run"].sum() == 0
     assert counts["not run"].sum() == counts["recipe"].sum()
-    assert len(found) == 969
+    assert len(found) == 981
     lost = found[(found["run"] != "") & ~found["planned"]]
     assert lost.empty, lost[[*LABEL, "task", "run", "minus"]].to_string()
     known = {run.plan.id: run.plan for run in planned.runs}
@@ -63,9 +68,53 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(planned):
         assert set.intersection(*drawn.values()) or {None} in drawn.values()
 
 
+# The printed numbers that measure something and have no run.
+WITHOUT_RUN = {
+    f"{table}/skip-thought/skip-thought/{task}/test/accuracy"
+    for table in ("is-cse/table-8", "sscl/table-3")
+    for task in ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc", "avg")
+} | {"simcse-zh-noise/abstract/simcse/bert-base-chinese/sts/spearman"}
+
+
+def test_all_that_a_recipe_names_is_planned_on_its_number(planned):
+    """The run, the run that is subtracted, and the published checkpoint, with enough seeds."""
+    without, runs_of = set(), cache(partial(select, planned))
+    for number in (number for number in numbers() if number.is_measurement):
+        named = [(text, number.our_backbone) for text in (number.run, number.minus) if text]
+        named += [(number.checkpoint, "none")] if number.checkpoint else []
+        for text, backbone in named:
+            runs = [run.plan for run in runs_of(text, backbone)]
+            seeds = {run.seed for run in runs if number.key in planned_scores(run)}
+            assert seeds == {None} or len(seeds) >= FEWEST_SEEDS, (address(number), text)
+        without |= set() if named else {address(number)}
+    assert without == WITHOUT_RUN
+
+
+SHOWN = {
+    "alignment": "alignment", "densities": "cosines", "setsim": "layers", "toksim": "layers",
+    "tokens": "tokens", "in-batch": "in-batch",
+}  # fmt: skip
+
+
+def test_all_that_a_figure_shows_is_planned(planned):
+    """The first run of each point, on the figure's scores or with its analysis."""
+    for figure in load_figures():
+        for series in figure.series:
+            for _, (text, *_) in series.points:
+                runs = [run.plan for run in select(planned, text, series.backbone)]
+                assert runs, (figure.id, text)
+                scores = {(*place, "spearman") for place in figure.scores}
+                for run in runs[:1]:  # a few figures show one seed
+                    assert scores <= planned_scores(run), (figure.id, text)
+                    assert {SHOWN.get(figure.kind)} - {None} <= {*run.analyses}, (figure.id, text)
+
+
 def test_transfer_and_probing_are_scored_only_where_they_are_printed(planned):
-    found = coverage_of_numbers(planned, judge(planned)).query("metric == 'accuracy'")
+    found = coverage_of_numbers(planned, judge(planned))
+    found = found[found["metric"].str.startswith("accuracy")]
     printed = {name for targets in found["targets"] for name in targets}
+    for text in {*found["checkpoint"]} - {""}:
+        printed |= {run.plan.id for run in select(planned, text, "none")}
     scored = {
         run.plan.id
         for run in planned.runs
@@ -78,7 +127,7 @@ def test_few_numbers_that_measure_something_have_no_recipe():
     numbers = mapped()
     measuring = numbers[numbers["metric"].isin(PRINTED)]
     left_out = without_recipe()
-    assert len(measuring) == 917
+    assert len(measuring) == 929
     assert left_out["numbers"].sum() == (numbers["run"] == "").sum()
     assert (measuring["run"] == "").mean() <= 0.05
     assert set(left_out.loc[~left_out["measures"], "reason"]) == {"hyper-parameter, not a score"}
@@ -114,7 +163,7 @@ def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     data = write_tasks(tiny_data, tmp_path / "data")
     records = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
     entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
-    entry["outcome"] = {"best_step": 3}
+    entry["outcome"] = {"best_step": 3, "curve": [{"step": 3, "dev": 70.0}]}
     suite = read_suite(write_suite(tmp_path / "suite", [entry]))
     assert planned_scores(planned_run(1, "all")) == set(suite.runs[0].scores)
     assert planned_scores(planned_run(1, "all", skip="no such layer")) == set()
@@ -128,7 +177,7 @@ def planned_run(seed, *tasks, **more):
 def test_what_is_measured_in_part():
     accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
     analysed = planned_scores(planned_run(None, "MR", analyses=("alignment",)))
-    assert analysed == accuracy | {("uniformity", "", "uniformity")}
+    assert analysed == accuracy | {(name, "", name) for name in ("alignment", "uniformity")}
     both = planned_scores(planned_run(None, "STS-B", "SICK-R"))
     assert [key for key in both if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
     trained = planned_scores(planned_run(1, "CNSD-STS-B"))
@@ -158,7 +207,7 @@ def test_stages_and_verdicts_in_text_and_markdown(finished, tmp_path):
     ):
         assert row in written
     rows = coverage_of_numbers(suite, judge(suite))
-    assert len(rows) == 969
+    assert len(rows) == 981
     row = rows.query("method == 'SimCSE' and table == 'Table 2' and task == 'Avg'").iloc[0]
     assert row[["targets", "n", "value"]].tolist() == [("run000", "run001", "run002"), 3, 76.25]
     verdicts = coverage(rows)[list(VERDICT_SYMBOLS)].sum()

@@ -68,9 +68,9 @@ def table(figure, suite):
     return figure_data(FIGURES[figure], suite).table
 
 
-def run(folder, method, backbone="bert-base-uncased", seed=42):
-    """Scores and analyses of one run with official settings, read from the suite's files."""
-    own = {"method": method, "setting": "official", "backbone": backbone, "seed": seed}
+def run(folder, method, backbone="bert-base-uncased", seed=42, setting="official"):
+    """Scores and analyses of one run, read from the suite's files."""
+    own = {"method": method, "setting": setting, "backbone": backbone, "seed": seed}
     plan = read_json(folder / "plan.json")["runs"]
     (name,) = [run["id"] for run in plan if own.items() <= run.items()]
     analyses = read_json(folder / "analyses" / f"{name}.json")["analyses"]
@@ -151,7 +151,8 @@ def test_analyses_as_they_were_written(folder, suite):
     assert own["gold"].tolist() == found["cosines"]["gold"]
     assert own["cosine"].tolist() == found["cosines"]["cosine"]
 
-    _, found = run(folder, "simcse", backbone="roberta-large")
+    published = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
+    _, found = run(folder, published, backbone="none", setting="paper")
     own = table("G1", suite).query("seed == 42")
     for place, size in enumerate(found["in-batch"]["sizes"]):
         at = own[own["batch"] == size]

@@ -54,6 +54,10 @@ def simcse(**keys):
         ({"methods": ["simcse[corpus=text.txt]"]}, "a text file by its path, as ./FILE.txt"),
         ({"methods": ["glove"]}, "'glove' needs a table of word vectors; add one to 'backbones'"),
         ({"methods": ["declutr"], "corpus": "wiki1m"}, "corpus wiki1m has no list of documents"),
+        (
+            {"methods": ["skip-thought[distinct=1]"], "corpus": "world"},
+            "'distinct' breaks up the corpus's documents; omit it",
+        ),
         ({"methods": ["sup-simcse[corpus=world]"]}, "corpus world has no labelled triples; use"),
         ({"tasks": ["sts:nope"]}, "'sts:nope' is a set of a data folder of your own"),
         ({"methods": ["simcse[select_on=sts:nope]"]}, "and 'data' is 'world'; set 'data' to the"),

@@ -123,8 +123,9 @@ def test_identities_are_unchanged():
 
 OTHER_RECIPE = {
     "batch_size": 65, "learning_rate": 4e-5, "epochs": 2, "corpus": "wiki1m_fallback",
-    "sentences": 10, "max_length": 33, "pooler": "avg", "dropout": 0.15, "weight_decay": 0.01,
-    "optimiser": "rmsprop", "epsilon": 1e-7, "bias_correction": "false", "early_epsilon": "true",
+    "sentences": 10, "distinct": 3, "max_length": 33, "pooler": "avg", "dropout": 0.15,
+    "weight_decay": 0.01, "optimiser": "rmsprop", "epsilon": 1e-7, "bias_correction": "false",
+    "early_epsilon": "true",
     "schedule": "constant", "warmup": 0.1, "clip": 2.0, "precision": "bfloat16",
     "select_on": "SICK-R", "select_every": 7, "patience": 3, "threads": 2, "layers": 10,
     "scored_layers": 10, "dimension": 128, "drop_last": "true", "decay_biases": "false",

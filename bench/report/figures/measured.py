@@ -12,6 +12,7 @@ import yaml
 from pydantic import BeforeValidator, field_validator
 
 from bench.comparison.reproduction import select
+from bench.datasets.metrics import BOUNDS
 from bench.reported import FOLDER, curves, paper_name
 from bench.reported.address import slug
 from bench.reported.number import numbers
@@ -98,7 +99,6 @@ def load_figures(path: Path = FOLDER / "figures.yaml") -> list[PaperFigure]:
 
 METRIC = "spearman"  # of all figures that show scores
 OURS, PRINT, LOG = "ours", "printed", "released log"
-BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., above 4
 Row = dict[str, Any]
 
 

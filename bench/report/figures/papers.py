@@ -17,8 +17,9 @@ from matplotlib.patches import Patch
 from matplotlib.transforms import Bbox
 from scipy.stats import gaussian_kde
 
+from bench.datasets.metrics import BOUNDS
+from bench.registry.backbones import NO_BACKBONE
 from bench.report.figures.measured import (
-    BOUNDS,
     LOG,
     OURS,
     PRINT,
@@ -395,8 +396,9 @@ def paper_figures(suite: SuiteResults) -> Iterator[tuple[PaperFigure, FigureData
 def draw(suite: SuiteResults, figure: PaperFigure, data: FigureData) -> Figure:
     """A figure with a note: how it was measured, what is missing, what it is not comparable to."""
     title, table = figure.heading, data.table
-    if not headed(figure):
-        title += f", {place_of(table, figure.series[0].backbone)}"
+    backbones = {series.backbone for series in figure.series} - {NO_BACKBONE.name}
+    if len(backbones) == 1:
+        title += f", {place_of(table, *backbones)}"
     notes = [figure.note, *data.remarks, suite.remark_on(table["measured_on"])]
     sheet = partial(grid, title, " ".join(filter(None, notes)))
     if figure.kind in LINES:
