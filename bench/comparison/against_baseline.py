@@ -6,7 +6,7 @@ returns.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from math import isnan, nan, sqrt
@@ -22,6 +22,8 @@ from bench.comparison.statistics import (
     LEVEL,
     MOST_SEEDS,
     ROUNDING,
+    Prior,
+    estimated_prior,
     mean_and_sd,
 )
 from bench.comparison.verdict import TOLERANCES, tolerance
@@ -53,6 +55,8 @@ class PairedDifferences:
     tolerance: float = 0.0  # for a deterministic pair: rounding, and other hardware
     # Of one run, known from elsewhere: only estimates how many seeds are needed, below 3 pairs.
     prior_sd: float | None = None
+    # Of the standard deviation of the differences, from the other comparisons of a suite.
+    prior: Prior = (None, 0)
     # How many seeds diverged, as a clause. The others would be a biased sample, so that nothing is
     # decided from them.
     diverged: str = ""
@@ -88,18 +92,27 @@ class PairedDifferences:
         return statistics.standard_deviation(self.differences) if self.n > 1 else nan
 
     @property
+    def moderated_sd(self) -> float:
+        """`sd` pooled with the prior, if there is one. With fewer than 3 pairs sqrt(2) `prior_sd`,
+        as for independent runs, if that is known."""
+        if self.tested or self.prior_sd is None:
+            return statistics.pooled_sd(self.sd, self.n, *self.prior)
+        return sqrt(2) * self.prior_sd
+
+    @property
     def half_width(self) -> float:
         """Half the width of the 95 % t interval of the mean in points; NaN if not tested."""
-        return statistics.mean_half_width(self.sd, self.n) if self.tested else nan
+        if not self.tested:
+            return nan
+        return statistics.mean_half_width(self.sd, self.n, LEVEL, *self.prior)
 
     @property
     def p_value(self) -> float:
         """Two-sided p of the paired (one-sample) t test against mean 0; NaN if not tested."""
         if not self.tested:
             return nan
-        if self.sd <= ROUNDING:  # the same difference at every seed
-            return float(abs(self.mean) <= ROUNDING)
-        return statistics.t_p_value(self.mean / self.sd * sqrt(self.n), self.n - 1)
+        df = statistics.degrees_of_freedom(self.n, *self.prior)
+        return statistics.t_p_value(self.mean, self.moderated_sd / sqrt(self.n), df)
 
     def part_of(self, gain: float) -> tuple[float, float, float]:
         """The mean difference divided by a printed gain in points, which has no spread of its own,
@@ -112,17 +125,20 @@ class PairedDifferences:
 
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """The number of seeds that would show a mean difference of `gain` points, as in
-        `seeds_to_show`. With fewer than 3 pairs the spread is sqrt(2) `prior_sd` if that is known,
-        as for independent runs."""
-        spread = self.sd if self.tested or self.prior_sd is None else sqrt(2) * self.prior_sd
-        return None if self.kind == "deterministic" else seeds_to_show(gain, spread, level)
+        `seeds_to_show`."""
+        if self.kind == "deterministic":
+            return None
+        return seeds_to_show(gain, self.moderated_sd, level, self.prior[1])
 
 
-def seeds_to_show(gain: float, sd: float, level: float = LEVEL) -> int | None:
+def seeds_to_show(gain: float, sd: float, level: float = LEVEL, prior_df: float = 0) -> int | None:
     """The fewest seeds at which the interval of a mean difference of `gain` points, with coverage
-    `1 - level`, excludes 0, if the differences have this sd; None if it is NaN, if `gain` is 0, or
-    if more than 1,000 would be needed."""
-    return statistics.fewest_seeds(lambda n: statistics.mean_half_width(sd, n, level) < abs(gain))
+    `1 - level`, excludes 0, if the differences have this sd, of which `prior_df` degrees of
+    freedom come from elsewhere; None if it is NaN, if `gain` is 0, or if more than 1,000 would be
+    needed."""
+    return statistics.fewest_seeds(
+        lambda n: statistics.mean_half_width(sd, n, level, sd, prior_df) < abs(gain)
+    )
 
 
 def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
@@ -255,6 +271,13 @@ class Comparison(PairedDifferences):
         names = (self.board.name, self.backbone, self.method.method, self.method.setting, self.task)
         return dict(zip(IDENTITY, names, strict=True))
 
+    @property
+    def pool(self) -> tuple[str, ...]:
+        """Names of the comparisons that it shares a prior with: those of two trained methods on its
+        board, backbone and task. What is not moderated is alone."""
+        moderated = self.kind == "paired" and self.tested and not self.diverged
+        return self.board.name, self.backbone, self.task, "" if moderated else self.method.text
+
     def row(self, decision: Decision) -> dict[str, Any]:
         """A row of the first frame that `against` returns."""
         mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
@@ -275,6 +298,8 @@ class Comparison(PairedDifferences):
             "sd_b": sd_b,
             "differences": self.differences,
             "difference": self.mean,
+            "prior_sd": self.prior[0],
+            "prior_df": self.prior[1],
             "half_width": self.half_width,
             "p": self.p_value,
             "p_adjusted": decision.p_adjusted,
@@ -451,6 +476,11 @@ def against(
             f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
             f"{', '.join(names)}; run its missing runs first, or pass others"
         )
+    spreads: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
+    for compared in comparisons:
+        spreads[compared.pool].append((compared.sd, compared.n))
+    priors = {pool: estimated_prior(members) for pool, members in spreads.items()}
+    comparisons = [replace(compared, prior=priors[compared.pool]) for compared in comparisons]
     families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
@@ -459,9 +489,11 @@ def against(
     for family in families.values():
         level = strictest_level(family)
         decisions |= zip(family, decide(family), strict=True)
-        for compared in family:
-            for a, b in _claims(compared, printed):
-                claims.append(_claim_row(compared, a, b, level))
+        claims += [
+            _claim_row(compared, *both, level)
+            for compared in family
+            for both in _claims(compared, printed)
+        ]
     rows = pd.DataFrame([compared.row(decisions[compared]) for compared in comparisons])
     claimed = pd.DataFrame(claims, columns=_CLAIM)
     return rows.astype({"seeds": "Int64"}), claimed.astype({"seeds_claimed": "Int64"})

@@ -8,7 +8,8 @@ from math import comb, exp, fsum, lgamma, nan, sqrt
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma, stdtr, stdtrit
 
 LEVEL = 0.05  # two-sided; the family-wise error rate of a table
 FEWEST_SEEDS = 3  # below, no interval and no test
@@ -19,17 +20,26 @@ ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0
 # base and from SimCSE alone, so it counts as a few seeds and no more; docs/statistics.md shows the
 # error rates that led to 5.
 PRIOR_DF = 5
+# The prior that is estimated from the comparisons of a suite: the fewest of them, and its greatest
+# weight in degrees of freedom. They keep the error rates of docs/statistics.md.
+FEWEST_SPREADS = 15
+MOST_ESTIMATED_DF = 4
+
+# A standard deviation in points, and its weight in degrees of freedom.
+Prior = tuple[float | None, float]
 
 
 @cache
-def t_quantile(df: int, probability: float) -> float:
+def t_quantile(df: float, probability: float) -> float:
     """Quantile of Student's t distribution with `df` degrees of freedom."""
     return float(stdtrit(df, probability))
 
 
-def t_p_value(t: float, df: int) -> float:
-    """Two-sided p value of a t statistic with `df` degrees of freedom."""
-    return 2 * float(stdtr(df, -abs(t)))
+def t_p_value(difference: float, error: float, df: float) -> float:
+    """Two-sided p value of a t test of a difference with a standard error."""
+    if error <= ROUNDING:  # the same score at every seed
+        return float(abs(difference) <= ROUNDING)
+    return 2 * float(stdtr(df, -abs(difference / error)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -72,17 +82,33 @@ def coefficient_of_variation(scores: Sequence[float]) -> float:
     return (1 + 1 / (4 * n)) * 100 * standard_deviation(scores) / unbiased / abs(mean)
 
 
-def degrees_of_freedom(n: int, prior_sd: float | None) -> int:
+def degrees_of_freedom(n: int, prior_sd: float | None, prior_df: float = PRIOR_DF) -> float:
     """Degrees of freedom of `pooled_sd`."""
-    return n - 1 + (0 if prior_sd is None else PRIOR_DF)
+    return n - 1 + (0 if prior_sd is None else prior_df)
 
 
-def pooled_sd(sd: float, n: int, prior_sd: float | None) -> float:
+def pooled_sd(sd: float, n: int, prior_sd: float | None, prior_df: float = PRIOR_DF) -> float:
     """Standard deviation of n seeds pooled with the prior; never smaller than `sd` itself."""
     if prior_sd is None:
         return sd
-    pooled = sqrt((PRIOR_DF * prior_sd**2 + (n - 1) * sd**2) / (PRIOR_DF + n - 1))
+    pooled = sqrt((prior_df * prior_sd**2 + (n - 1) * sd**2) / (prior_df + n - 1))
     return max(sd, pooled)
+
+
+def estimated_prior(spreads: Sequence[tuple[float, int]]) -> Prior:
+    """The prior that standard deviations have in common, by the moments of their log variances
+    (Smyth 2004); without weight if there are too few. Each is given with its number of scores. A
+    standard deviation of 0 has no logarithm and is left out."""
+    positive = [(sd, (n - 1) / 2) for sd, n in spreads if sd > ROUNDING]
+    if len(positive) < FEWEST_SPREADS:
+        return None, 0
+    sds, halves = np.array(positive).T
+    logs = 2 * np.log(sds) - digamma(halves) + np.log(halves)
+    most = MOST_ESTIMATED_DF / 2
+    # What the variances differ by beyond the chance of few scores.
+    excess = max(logs.var(ddof=1) - polygamma(1, halves).mean(), polygamma(1, most))
+    half = brentq(lambda half: polygamma(1, half) - excess, excess**-0.5, most)
+    return exp((logs.mean() + digamma(half)) / 2) / sqrt(half), 2 * half
 
 
 @dataclass(frozen=True)
@@ -98,7 +124,7 @@ class Prediction:
         return fmean(self.scores)
 
     @property
-    def df(self) -> int:
+    def df(self) -> float:
         return degrees_of_freedom(len(self.scores), self.prior_sd)
 
     @property
@@ -113,18 +139,19 @@ class Prediction:
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of a score at least as far from the mean as `value`."""
-        scale, distance = self.scale, abs(value - self.mean)
-        if scale <= ROUNDING:  # the same score at every seed
-            return float(distance <= ROUNDING)
-        return t_p_value(distance / scale, self.df)
+        return t_p_value(value - self.mean, self.scale, self.df)
 
 
 def mean_half_width(
-    sd: float, n: int, level: float = LEVEL, prior_sd: float | None = None
+    sd: float,
+    n: int,
+    level: float = LEVEL,
+    prior_sd: float | None = None,
+    prior_df: float = PRIOR_DF,
 ) -> float:
     """Half the width of the t interval with coverage `1 - level` of a mean of n scores."""
-    quantile = t_quantile(degrees_of_freedom(n, prior_sd), 1 - level / 2)
-    return quantile * pooled_sd(sd, n, prior_sd) / sqrt(n)
+    quantile = t_quantile(degrees_of_freedom(n, prior_sd, prior_df), 1 - level / 2)
+    return quantile * pooled_sd(sd, n, prior_sd, prior_df) / sqrt(n)
 
 
 def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:

@@ -97,6 +97,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
         suite=suite, ours=ours, baseline=find(suite, first["baseline"]).name,
         board=suite.planned(first["board"]), has_claims=len(claims) > 0,
         symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(frame["backbone"]),
+        priors=frame[frame["prior_df"] > 0].drop_duplicates(["backbone", "task"]),
     )  # fmt: skip
     return " ".join(text.split())
 
@@ -109,19 +110,22 @@ def render_versus(
     figures: Path | None = None,
 ) -> str:
     """The comparisons of a suite, the two frames of `against`, as tables for the terminal. With
-    several methods they show averages only, the best first, and controls with labels last.
+    several methods they show averages only, if there are any; the greatest difference is first, and
+    controls with labels are last.
 
     Into `out`, tables are written in three formats, of which CSV has every task, and printed
     numbers, if there are any, as `<stem>_printed.csv`; into `figures`, by default `out`, figures.
     """
     texts = []
     for board, rows in frame.groupby("board", sort=False):
-        averages = rows[rows["task"] == suite.boards[board].overall]
         decisive = rows
-        if "Method" in names_of(rows) and len(averages):
-            ranked = averages.sort_values(["labelled", "difference"], ascending=[True, False])
-            backbones = dict.fromkeys(averages["backbone"])
-            decisive = pd.concat(ranked[ranked["backbone"] == name] for name in backbones)
+        if "Method" in names_of(rows):
+            averages = rows[rows["task"] == suite.boards[board].overall]
+            groups = (averages if len(averages) else rows).groupby(["backbone", "task"], sort=False)
+            decisive = pd.concat(
+                group.sort_values(["labelled", "difference"], ascending=[True, False])
+                for _, group in groups
+            )
         printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
         stem = comparison_stem(board)
         table, text = shown(decisive, printed), caption(suite, decisive, printed)

@@ -175,6 +175,12 @@ def test_what_is_said_of_the_small_backbone():
     trained = scores["seeds"] != "1"
     differences = scores["STS minus SimCSE"]
     assert not differences.str.endswith("↑").any()
+    averages = scores["STS"].str.split().str[0].astype(float)
+    worse = differences.str.endswith("↓") & trained
+    assert worse.sum() == 11
+    assert set(scores.index[worse]) == set(
+        scores.index[trained & (averages <= averages["Cropping (sentences=500000)"])]
+    )
     widths = differences[scores["seeds"].str.startswith("5")].str.extract(r"± (\S+)")[0].dropna()
     assert set(widths.astype(float).nsmallest(2).index) == {"IS-CSE", "SSCL"}
     assert differences["CARDS (switch=0)"].startswith("-0.2")
@@ -182,6 +188,8 @@ def test_what_is_said_of_the_small_backbone():
 
     better = scores["transfer minus SimCSE"].str.endswith("↑")
     assert set(scores.index[better & trained]) == {"DiffCSE (epochs=1)", "MixCSE"}
+    lower = scores["transfer minus SimCSE"].str.endswith("↓")
+    assert [name.partition(" ")[0] for name in scores.index[lower]] == ["CoT-BERT", "Skip-thought"]
     means = better & ~trained
     assert set(scores.index[means]) == {
         name for name in transfer if name.startswith("Untrained (pooler=avg")

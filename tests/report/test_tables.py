@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from math import isnan
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -33,7 +34,7 @@ from bench.reported import FOLDER, SOURCES
 from bench.reported.address import printed_names
 from bench.reported.number import numbers
 from bench.results.suite_results import read_suite
-from tests.support.compared_runs import each, suite
+from tests.support.compared_runs import each, scored, suite
 from tests.support.synthetic_suite import seeds, with_plan, write_suite
 
 RENDERED = Path(__file__).with_name("rendered")
@@ -277,6 +278,40 @@ def test_our_line_follows_the_quoted_one_of_the_same_run(tmp_path):
     toys = seeds("mixcse", [74.0, 76.0], backbone="toy-bert")
     toy = read_suite(write_suite(tmp_path / "toy", toys, stand_ins={BASE: "toy-bert"}))
     assert summaries(toy, judge(toy)) == []
+
+
+@pytest.fixture(scope="module", params=[("MR", "CR"), STS_TASKS], ids=["tasks", "averages"])
+def many(request):
+    """Sixteen methods beside SimCSE: the first frame of `against`, and the table. Without all tasks
+    of its board there is no average."""
+    rng = np.random.default_rng(3)
+    metric = "accuracy" if "MR" in request.param else "spearman"
+    runs = []
+    for method in ("simcse", *(f"simcse[batch_size={size}]" for size in range(1, 17))):
+        for seed, row in enumerate(rng.normal(70, 1, (3, len(request.param)))):
+            scores = dict(zip(request.param, row, strict=True))
+            runs.append(scored(method, seed, scores, metric=metric))
+    own = suite(*runs)
+    frame, claims = against(own, "simcse")
+    return frame, render_versus(own, frame, claims)
+
+
+def test_comparisons_are_ordered_by_their_difference(many):
+    frame, text = many
+    tasks = ["Avg"] if "Avg" in set(frame["task"]) else [*dict.fromkeys(frame["task"])]
+    lines = [line for line in text.splitlines() if line.startswith(BASE)]
+    found = [float(re.search(r"([+-][\d.]+) ±", line)[1]) for line in lines]
+    ordered = [sorted(frame.loc[frame["task"] == task, "difference"])[::-1] for task in tasks]
+    assert found == pytest.approx(np.ravel(ordered), abs=0.006)
+
+
+def test_the_caption_shows_the_prior_of_the_spreads(many):
+    frame, text = many
+    shown = frame[frame["task"] == "Avg"] if "Avg" in set(frame["task"]) else frame
+    for task, rows in shown.groupby("task"):
+        sd, df = rows.iloc[0][["prior_sd", "prior_df"]]
+        words = f"{sd:.2f} points with {df:.1f} degrees of freedom ({BASE}, {task})"
+        assert "".join(words.split()) in "".join(text.split())  # lines break at hyphens, too
 
 
 def test_papers_that_agree_share_a_line_and_others_have_their_own():
