@@ -167,12 +167,17 @@ class Line:
         known = metric == "spearman" and self.minus is None
         prior = prior_sd(self.backbone, task, split) if known else None
         allowed = tolerance(number.our_metric.tolerance or self._tolerance(), task, prior)
+        planned = [
+            {run.plan.seed: 0.0 for run in runs if not run.plan.added}
+            for runs in (self.runs, self.minus or self.runs)
+        ]
         return VerdictInput(
             number.value,
             self.scores,
             allowed,
             self.deterministic,
             prior,
+            first=max(len(pairs(*planned)), FEWEST_SEEDS),
             average=task == "Avg",
             above=number.form.bound,
         )
