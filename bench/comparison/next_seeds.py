@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
@@ -72,11 +72,8 @@ def greedy(
 
 def open_questions(suite: SuiteResults) -> list[Cell]:
     """The cells of a suite with an open verdict; each printed number once."""
-    questions: dict[tuple[Any, ...], Cell] = {}
-    for cell in judge(suite):
-        if cell.ours.verdict.kind == "inconclusive":
-            questions.setdefault(cell.ours.question, cell)
-    return list(questions.values())
+    cells = [cell for cell in judge(suite) if cell.ours.verdict.kind == "inconclusive"]
+    return list({cell.ours.question: cell for cell in cells}.values())
 
 
 def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
@@ -129,9 +126,11 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             questions[frozenset(runs)] += 1
             without_spread += [] if cell.ours.verdict.spread_known else [frozenset(runs)]
     if not questions:
-        why = f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
-        if not open_cells:
-            why = f"none on a printed number is open. {suite.remark}".strip()
+        why = (
+            f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
+            if open_cells
+            else f"none on a printed number is open. {suite.remark}".strip()
+        )
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
     measured = Measured(suite_dir.parent, device)

@@ -141,6 +141,12 @@ class VerdictInput:
         return None
 
     @property
+    def first_answer(self) -> bool | None:
+        """`within` of the first look, as long as our mean remains on that side of the tolerance."""
+        answer = replace(self, ours=self.ours[: self.first]).within()
+        return answer if answer is (self.distance <= self.tolerance + ROUNDING) else None
+
+    @property
     def spread_known(self) -> bool:
         """Whether a spread is known, from our scores or from elsewhere."""
         return len(self.ours) > 1 or self.prior_sd is not None
@@ -214,7 +220,8 @@ def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
         seeds, text = _seeds_text(cell)
         return verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
 
-    within = cell.within()
+    answer = cell.within()
+    within = cell.first_answer if answer is None else answer
     level = cell.level(len(cell.ours)) * (2 if within else 1)
     width = cell.mean_half_width(level)
     verdict = partial(
@@ -226,7 +233,8 @@ def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
         p=cell.p_value,
         p_adjusted=p_adjusted,
     )
-    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
+    early = "" if within is answer else f"; the first {cell.first} seeds decided"
+    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}{early}"
     if within is None:
         seeds, text = _seeds_text(cell)
         return verdict("inconclusive", f"{interval}; {text}", seeds)
