@@ -1,6 +1,6 @@
 """Which seeds to add to a suite: those that decide the most open verdicts per device hour.
 
-docs/statistics.md states what adding seeds until a verdict is decided costs in error rates.
+Seeds that are added after a look at the verdicts are judged more strictly (docs/statistics.md).
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bench.comparison.reproduction import Cell, judge, select
 from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
@@ -72,11 +72,8 @@ def greedy(
 
 def open_questions(suite: SuiteResults) -> list[Cell]:
     """The cells of a suite with an open verdict; each printed number once."""
-    questions: dict[tuple[Any, ...], Cell] = {}
-    for cell in judge(suite):
-        if cell.ours.verdict.kind == "inconclusive":
-            questions.setdefault(cell.ours.question, cell)
-    return list(questions.values())
+    cells = [cell for cell in judge(suite) if cell.ours.verdict.kind == "inconclusive"]
+    return list({cell.ours.question: cell for cell in cells}.values())
 
 
 def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
@@ -111,8 +108,11 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         earlier = plan.get(_experiment(run), run)
         tasks = tuple(dict.fromkeys((*earlier.tasks, *run.tasks)))
         plan[_experiment(run)] = run.model_copy(update={"tasks": tasks})
-    done = [result.plan for result in suite.runs if result.status != "missing"]
-    made = {(_experiment(run), run.seed) for run in done}
+    made = {
+        (_experiment(result.plan), result.plan.seed)
+        for result in suite.runs
+        if result.status != "missing"
+    }
 
     open_cells = open_questions(suite)
     questions: Counter[Runs] = Counter()
@@ -126,17 +126,18 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
             questions[frozenset(runs)] += 1
             without_spread += [] if cell.ours.verdict.spread_known else [frozenset(runs)]
     if not questions:
-        why = f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
-        if not open_cells:
-            why = f"none on a printed number is open. {suite.remark}".strip()
+        why = (
+            f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
+            if open_cells
+            else f"none on a printed number is open. {suite.remark}".strip()
+        )
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 
     measured = Measured(suite_dir.parent, device)
     run_hours: dict[Seeded, float] = {}
     for experiment, seeds in _seeds(frozenset().union(*questions)).items():
-        table = predict([plan[experiment]], config.mode, device, measured)
-        seconds = float(table["seconds"].sum())
-        run_hours |= {(experiment, seed): seconds / 3600 for seed in seeds}
+        seconds = predict([plan[experiment]], config.mode, device, measured)["seconds"].sum()
+        run_hours |= {(experiment, seed): float(seconds) / 3600 for seed in seeds}
     steps = greedy(questions, run_hours, hours)
     if not steps:
         cheapest = min(sum(run_hours[run] for run in runs) for runs in questions)
@@ -147,16 +148,17 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     added: Runs = frozenset().union(*(step.runs for step in steps))
     names = {backbone(name).name: name for name in config.backbones}
     entries = []
-    for experiment, seeds in _seeds(added).items():
-        if experiment[1] in names:  # else only needed by a run, which plans it
-            entry = {"method": experiment[0], "backbones": [names[experiment[1]]], "seeds": seeds}
-            entry |= {key: [*getattr(plan[experiment], key)] for key in ("tasks", "analyses")}
-            entries.append({key: value for key, value in entry.items() if value})
+    for (method, name), seeds in _seeds(added).items():
+        if name in names:  # else only needed by a run, which plans it
+            run = plan[method, name]
+            entry = {"backbones": [names[name]], "tasks": run.tasks, "analyses": run.analyses}
+            given = {key: [*values] for key, values in entry.items() if values}
+            entries.append({"method": method, "seeds": seeds, "added": True, **given})
     return Growth(
         steps,
         open=len(open_cells),
         first=sum(runs <= added for runs in without_spread),
-        config=config.changed(grown=True, methods=[*config.methods, *entries]),
+        config=config.changed(methods=[*config.methods, *entries]),
     )
 
 

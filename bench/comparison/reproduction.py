@@ -168,12 +168,17 @@ class Line:
         prior = prior_sd(self.backbone, task, split) if known else None
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         allowed = tolerance(entry, task, prior)
+        planned = [
+            {run.plan.seed: 0.0 for run in runs if not run.plan.added}
+            for runs in (self.runs, self.minus or self.runs)
+        ]
         return VerdictInput(
             number.value,
             self.scores,
             allowed,
             self.deterministic,
             prior,
+            first=max(len(pairs(*planned)), FEWEST_SEEDS),
             average=task == "Avg",
             above=number.form.bound,
         )

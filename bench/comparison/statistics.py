@@ -154,9 +154,9 @@ def mean_half_width(
     return quantile * pooled_sd(sd, n, prior_sd, prior_df) / sqrt(n)
 
 
-def fewest_seeds(suffices: Callable[[int], bool]) -> int | None:
-    """The smallest number of seeds that suffices; None if more than `MOST_SEEDS` would be needed.
+def fewest_seeds(suffices: Callable[[int], bool], at_most: int = MOST_SEEDS) -> int | None:
+    """The smallest number of seeds that suffices; None if more than `at_most` would be needed.
     `suffices` must be monotone, as intervals only get narrower with more seeds."""
-    numbers = range(FEWEST_SEEDS, MOST_SEEDS + 1)
+    numbers = range(FEWEST_SEEDS, at_most + 1)
     first = bisect_left(numbers, True, key=suffices)
     return numbers[first] if first < len(numbers) else None

@@ -2,7 +2,7 @@
 error rates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import fmean
 from typing import Literal
@@ -104,6 +104,7 @@ class VerdictInput:
     tolerance: float
     deterministic: bool = False  # no seed
     prior_sd: float | None = None  # over public seeds, if known
+    first: int = MOST_SEEDS  # seeds that were planned before a look at the verdicts
     average: bool = True  # of a row; corrected for multiplicity apart from single tasks
     above: bool = False  # print states that scores are above `printed`
 
@@ -117,6 +118,11 @@ class VerdictInput:
         below = self.printed - fmean(self.ours)
         return below if self.above else abs(below)
 
+    def level(self, n: int) -> float:
+        """Of the answer of n seeds to `within`. All looks after the first, one a seed, add at most
+        one percent to its error rates."""
+        return LEVEL if n <= self.first else LEVEL / 10 * self.first / n
+
     def mean_half_width(self, level: float, n: int | None = None) -> float:
         """Half the width of the interval of our mean with coverage `1 - level`, as if there were n
         seeds with the same spread."""
@@ -125,12 +131,20 @@ class VerdictInput:
 
     def within(self, n: int | None = None) -> bool | None:
         """Whether our mean is within the tolerance: True if its 90 % interval lies within (two
-        one-sided tests at 5 %), False if its 95 % interval lies outside, None while undecided."""
-        if self.distance + self.mean_half_width(2 * LEVEL, n) <= self.tolerance + ROUNDING:
+        one-sided tests at 5 %), False if its 95 % interval lies outside, None while undecided. With
+        seeds that were added after a look, the intervals are wider."""
+        level = self.level(n or len(self.ours))
+        if self.distance + self.mean_half_width(2 * level, n) <= self.tolerance + ROUNDING:
             return True
-        if self.distance - self.mean_half_width(LEVEL, n) > self.tolerance + ROUNDING:
+        if self.distance - self.mean_half_width(level, n) > self.tolerance + ROUNDING:
             return False
         return None
+
+    @property
+    def first_answer(self) -> bool | None:
+        """`within` of the first look, as long as our mean remains on that side of the tolerance."""
+        answer = replace(self, ours=self.ours[: self.first]).within()
+        return answer if answer is (self.distance <= self.tolerance + ROUNDING) else None
 
     @property
     def spread_known(self) -> bool:
@@ -141,7 +155,12 @@ class VerdictInput:
     def seeds_to_decide(self) -> int:
         """The number of seeds at which `within` is decided if mean and spread stay as they are; at
         most `MOST_SEEDS` + 1. The fewest that are tested if no spread is known, which is 0 then."""
-        return fewest_seeds(lambda n: self.within(n) is not None) or MOST_SEEDS + 1
+        # Intervals get narrower up to the first look, and again after it.
+        parts = (
+            fewest_seeds(lambda n: self.within(n) is not None, most)
+            for most in (self.first, MOST_SEEDS)
+        )
+        return next(filter(None, parts), MOST_SEEDS + 1)
 
     @cached_property
     def p_value(self) -> float:
@@ -165,7 +184,8 @@ class Verdict:
     tolerance: float | None = None  # in points
     within: bool | None = None  # whether our mean is within the tolerance; None while undecided
     half_width: float | None = None  # of the 95 % prediction interval
-    mean_half_width: float | None = None  # of our mean: 90 % if within the tolerance, else 95 %
+    mean_half_width: float | None = None  # of the interval of our mean that decides `within`
+    mean_coverage: float | None = None  # of that interval, in percent
     p: float | None = None  # that one run of ours differs from our mean as much as print does
     p_adjusted: float | None = None
 
@@ -182,7 +202,11 @@ def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
     needed = cell.seeds_to_decide
     if needed > MOST_SEEDS:
         return None, f"more than {MOST_SEEDS:,} seeds would be needed: our mean is at its edge"
-    return needed, f"{needed} seeds decide if mean and spread stay as they are"
+    text = f"{needed} seeds decide if mean and spread stay as they are"
+    fewest = replace(cell, printed=fmean(cell.ours)).seeds_to_decide
+    if fewest > max(len(cell.ours), FEWEST_SEEDS) and not cell.above:
+        text += f"; with this spread, fewer than {fewest} cannot confirm any mean"
+    return needed, text
 
 
 def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
@@ -196,17 +220,21 @@ def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
         seeds, text = _seeds_text(cell)
         return verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
 
-    within = cell.within()
-    width = cell.mean_half_width(2 * LEVEL if within else LEVEL)
+    answer = cell.within()
+    within = cell.first_answer if answer is None else answer
+    level = cell.level(len(cell.ours)) * (2 if within else 1)
+    width = cell.mean_half_width(level)
     verdict = partial(
         verdict,
         within=within,
         half_width=Prediction(cell.ours, cell.prior_sd).half_width(),
         mean_half_width=width,
+        mean_coverage=100 * (1 - level),
         p=cell.p_value,
         p_adjusted=p_adjusted,
     )
-    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}"
+    early = "" if within is answer else f"; the first {cell.first} seeds decided"
+    interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}{early}"
     if within is None:
         seeds, text = _seeds_text(cell)
         return verdict("inconclusive", f"{interval}; {text}", seeds)

@@ -178,12 +178,11 @@ class SuiteResults:
     @property
     def growth(self) -> str:
         """What to know about the verdicts of a grown suite; empty if it was not grown."""
-        if not self.plan.grown:
-            return ""
-        return (
-            "Seeds were added after a look at the verdicts, which raises their error rates "
-            "(docs/statistics.md, Growing a suite)."
+        text = (
+            "Seeds were added after a look at the verdicts; where they count, intervals of our "
+            "mean are wider, which holds the error rates (docs/statistics.md, Growing a suite)."
         )
+        return text if any(run.added for run in self.plan.runs) else ""
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:

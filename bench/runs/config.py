@@ -169,6 +169,11 @@ class MethodEntry(BackboneOptions):
     analyses: Distinct[Analysis] = Field(
         default=[], description="further measurements (docs/analyses.md)"
     )
+    added: bool = Field(
+        default=False,
+        description="`true` if its seeds were added after a look at the verdicts, as `sentbench "
+        "next` does; they are judged more strictly (docs/statistics.md)",
+    )
     sweep: dict[str, Distinct[Any]] = Field(
         default={},
         description="a map from each `{name}` in the text to its values; several names give every "
@@ -261,11 +266,6 @@ class Suite(Model):
         default={},
         description="a map from a backbone of this suite to the printed one, or a list of them, in "
         "whose rows it is shown",
-    )
-    grown: bool = Field(
-        default=False,
-        description="`true` if seeds were added after a look at the verdicts, as `sentbench next` "
-        "does; tables and page say so",
     )
     compare: Compare | None = Field(
         default=None,
@@ -381,8 +381,8 @@ def planned(suite: Suite) -> list[PlannedRun]:
     """
     by_id: dict[str, PlannedRun] = {}
 
-    def add(run: Run, tasks: Sequence[str], analyses: Sequence[str] = ()) -> None:
-        earlier = by_id.get(run.id) or PlannedRun(**dict(run))
+    def add(run: Run, tasks: Sequence[str], analyses: Sequence[str], added: bool) -> None:
+        earlier = by_id.get(run.id) or PlannedRun(**dict(run), added=added)
         by_id[run.id] = earlier.model_copy(
             update={
                 "tasks": tuple(dict.fromkeys((*earlier.tasks, *tasks))),
@@ -402,15 +402,20 @@ def planned(suite: Suite) -> list[PlannedRun]:
                         seed=seed,
                         recipe=suite.recipe,
                     )
-                    add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses)
+                    add(
+                        run,
+                        entry.tasks or suite.tasks_of(run.backbone),
+                        entry.analyses,
+                        entry.added,
+                    )
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
-        add(run, suite.tasks)
+        add(run, suite.tasks, (), False)
     ordered = in_order(by_id.values())
     for run in ordered:
         if run.id not in by_id:
-            add(run, suite.tasks_of(run.backbone))
+            add(run, suite.tasks_of(run.backbone), (), False)
     runs = [by_id[run.id] for run in ordered]
     _check_corpora(runs)
     _check_sets(suite, runs)
@@ -506,7 +511,6 @@ def plan(suite: Suite) -> Plan:
         tasks=suite.tasks,
         mode=suite.mode,
         stand_ins={printed: backbone(name).name for printed, name in suite.printed_backbones},
-        grown=suite.grown,
         baseline=suite.compare.baseline if suite.compare else "",
         runs=planned(suite),
     )

@@ -48,7 +48,6 @@ class Plan(Document):
         tasks: tasks and groups of the suite.
         mode: of the classifiers.
         stand_ins: backbones of the suite by the printed backbone in whose rows they are shown.
-        grown: whether seeds were added after a look at the verdicts.
         baseline: the method that others are compared with; empty if they are not.
         runs: in the order in which they are made.
     """
@@ -61,7 +60,6 @@ class Plan(Document):
     tasks: list[str] = []
     mode: Literal["test", "dev"] = "test"
     stand_ins: dict[str, str] = {}
-    grown: bool = False
     baseline: str = ""
     runs: list[PlannedRun]
 

@@ -332,10 +332,12 @@ class Run(Document):
 
 
 class PlannedRun(Run):
-    """A run of a suite, the tasks or groups it is scored on, and the names of its analyses."""
+    """A run of a suite, the tasks or groups it is scored on, the names of its analyses, and whether
+    its seed was added after a look at the verdicts."""
 
     tasks: tuple[str, ...] = ()
     analyses: tuple[str, ...] = ()
+    added: bool = False
 
     @property
     def stages(self) -> list[str]:

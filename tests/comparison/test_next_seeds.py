@@ -15,7 +15,6 @@ from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
 from bench.stages.cost import Measured, predict
 from bench.utils.errors import UserError
-from bench.utils.files import read_json
 from methods.base import overlay
 from methods.dclr import DCLR
 from tests.support.printed_numbers import printed
@@ -178,11 +177,22 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     config = configurations.load(out)
     assert config == growth.config
     configurations.plan(config).write(suite / "plan.json")
-    assert read_json(suite / "plan.json")["grown"]
     grown = read_suite(suite)
     write_tables(grown, judge(grown), [], tmp_path)
     text = (tmp_path / "gs-infonce-v2_table-2.md").read_text(encoding="utf-8")
     assert "Seeds were added after a look at the verdicts" in text
+
+
+def test_added_seeds_come_after_the_first_look(tmp_path):
+    growth, _ = growth_of(suite_of(tmp_path))
+    assert not read_suite(tmp_path / "paper").growth
+    suite = suite_of(tmp_path / "grown", growth.config)
+    assert read_suite(suite).growth
+    lines = [cell.ours for cell in judge(read_suite(suite)) if cell.ours.n > 5]
+    found = {(line.number.run, line.number.minus): line.verdict_input().first for line in lines}
+    assert found[SIMCSE[0], ""] == 5
+    assert found[GS_INFONCE[0], ""] == 3
+    assert found[GS_INFONCE[0], SIMCSE[0]] == 3  # of the seeds that both had
 
 
 @pytest.mark.parametrize("on", ["", " on roberta-base"])

@@ -25,7 +25,7 @@ def write_suite(
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
     the test split, or of all STS tasks; the average is added), or `status` and `reason` where it
     has none; `scores=None` alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`,
-    `trained`, `identity`, `data` and `id` may be given; `records`, more of them (task, split,
+    `trained`, `added`, `identity`, `data` and `id` may be given; `records`, more of them (task, split,
     metric, aggregation and value); `outcome`, more of it; `analyses`, results by name.
     """
     plan = []
@@ -48,7 +48,7 @@ def write_suite(
         measured = [*(scores or ()), *(x["task"] for x in entry.get("records", ()))]
         others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))
         run["tasks"] = entry.get("tasks", ["sts", *others])
-        run["identity"] = entry.get("identity", {})
+        run |= {"identity": entry.get("identity", {}), "added": entry.get("added", False)}
         run = PlannedRun(**run).model_dump(mode="json")
         plan.append(run)
         if scores is None and status == "finished":
