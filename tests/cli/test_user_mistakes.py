@@ -25,11 +25,11 @@ CONFIGURATIONS = [
     ({"sedes": [1]}, "suite.yaml: unknown key 'sedes'; did you mean 'seeds'?"),
     ({"methods": None}, "suite.yaml: 'methods' is missing"),
     (
-        {"tasks": None, "tsaks": ["sts"], "x": 1, "seeds": None},
+        {"tasks": None, "tsaks": ["sts"], "x": 1},
         "unknown key 'tsaks'; did you mean",
         "'tasks'?",
         "'x' is unknown",
-        "'seeds' is missing",
+        "'tasks' is missing",
     ),
     ({"tasks": None, "recipe": {"tasks": ["sts"]}}, "'tasks' is missing, recipe: unknown key"),
     ({"methods": [{"method": "simcse", "seed": [1]}]}, "methods.0: unknown key 'seed'", "'seeds'?"),

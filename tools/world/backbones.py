@@ -210,27 +210,27 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     )
     batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
     model.train()
-    with Progress(steps, "masked language", unit="step") as progress:
-        for _ in range(steps):
-            tensors = [torch.tensor(row) for row in next(batches)]
-            ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
-            ordinary = ids > 4  # the five special tokens come first in both vocabularies
-            chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
-            fate = torch.rand(ids.shape, generator=generator)
-            other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
-            inputs = torch.where(
-                chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids)
-            )
-            # float32: bfloat16 saves a seventh of the time on processors that support it, and takes
-            # six times as long on others.
-            hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
-            loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            schedule.step()
-            progress.advance()
+    progress = Progress(steps, "masked language")
+    for _ in range(steps):
+        tensors = [torch.tensor(row) for row in next(batches)]
+        ids = torch.nn.utils.rnn.pad_sequence(tensors, True, pad)
+        ordinary = ids > 4  # the five special tokens come first in both vocabularies
+        chosen = ordinary & (torch.rand(ids.shape, generator=generator) < MASKED)
+        fate = torch.rand(ids.shape, generator=generator)
+        other = torch.randint(5, model.config.vocab_size, ids.shape, generator=generator)
+        inputs = torch.where(
+            chosen & (fate < 0.8), mask, torch.where(chosen & (fate >= 0.9), other, ids)
+        )
+        # float32: bfloat16 saves a seventh of the time on processors that support it, and takes
+        # six times as long on others.
+        hidden = body(input_ids=inputs, attention_mask=(ids != pad).long()).last_hidden_state
+        loss = torch.nn.functional.cross_entropy(head(hidden[chosen]), ids[chosen])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        schedule.step()
+        progress.advance()
     model.eval()
 
 
