@@ -85,8 +85,7 @@ class _Context(RunContext):
         return super().sentences()
 
     def triples(self) -> Sequence[Sequence[int]]:
-        count = len(self.sentences())
-        return [range(first, first + 3) for first in range(0, count - 2, 3)]
+        return [range(first, first + 3) for first in range(0, len(self.sentences()) - 2, 3)]
 
     def load_encoder(self, model: str, pooler: str | None = None, *_: Any) -> Encoder:
         folder = backbone("toy-bert").folder()

@@ -17,7 +17,6 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 EXIT_INTERRUPTED = 128 + 2
-EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
 RESUMABLE = {"run", "job", "evaluate", "reproduce"}
@@ -59,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # who read the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_SIGPIPE
+        return 128 + 13  # as shells report a program that SIGPIPE ended
     except UserError as error:
         message = str(error)
     except OSError as error:

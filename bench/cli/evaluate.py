@@ -17,13 +17,7 @@ from bench.cli.parameters import (
     opt,
     read_tasks,
 )
-from bench.datasets.tasks import (
-    CHINESE_TASKS,
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    XPROBE_TASKS,
-)
+from bench.datasets.tasks import GROUPS, STS_TASKS, TRANSFER_TASKS
 from bench.utils.errors import UserError, counted
 
 
@@ -40,7 +34,8 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     return int(faults > 0)
 
 
-GROUPS = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
+TABLES = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg")]
+TABLES += [GROUPS[name] for name in ("probing", "chinese", "xprobe")]
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 
@@ -69,9 +64,9 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
         # Each test score, not the mean of its parts.
         by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
     # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
-    own_tasks = scores["task"][~scores["task"].isin(chain(*GROUPS))].unique()
+    own_tasks = scores["task"][~scores["task"].isin(chain(*TABLES))].unique()
     tables = []
-    for tasks in (*GROUPS, own_tasks):
+    for tasks in (*TABLES, own_tasks):
         group = scores[scores["task"].isin(tasks)]
         # The average of another group of tasks has another metric.
         group = group[group["metric"].isin(group["metric"][group["task"] != "Avg"])]

@@ -70,9 +70,8 @@ def read(name: str, data: Path) -> LabelledTask:
     if task.reader == "classes":
         # The sentences of label 1, then those of label 0, as SentEval reads them.
         parts = {"all": [*chain.from_iterable(parts.values())]}
-    train = next(iter(parts.values()))
-    # SentEval numbers the sorted training labels.
-    labels = task.labels or sorted({line.answer for line in train})
+    # SentEval numbers the sorted labels of the first part, the training's.
+    labels = task.labels or sorted({line.answer for line in next(iter(parts.values()))})
     numbers = {label: number for number, label in enumerate(labels)}
     splits = {}
     for part, lines in parts.items():

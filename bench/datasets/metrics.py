@@ -88,10 +88,6 @@ def _f1(gold: np.ndarray, predicted: np.ndarray) -> float:
     return float(f1_score(gold, predicted))
 
 
-def _best_step(outcome: Mapping[str, Any]) -> float | None:
-    return outcome.get("best_step")
-
-
 def _uniformity(alignment: Mapping[str, Any]) -> float | None:
     """On all sentences of STS-B. Without them the analysis says why there is none."""
     return alignment["STS-B"]["all"]["uniformity"] if "STS-B" in alignment else None
@@ -136,7 +132,7 @@ METRICS = {
     "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
     "best_step": Metric(
         QUANTITY, {"best_step": Printed("the training step with the best dev score")},
-        digits=0, cell=("STS-B", "dev"), value=_best_step,
+        digits=0, cell=("STS-B", "dev"), value=lambda outcome: outcome.get("best_step"),
         tolerance=Tolerance(
             3125, 3125,
             "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on "
@@ -211,8 +207,7 @@ def quantities(
     values = {}
     for name, metric in METRICS.items():
         if metric.value:
-            source = analyses.get(metric.analysis, {}) if metric.analysis else outcome
-            value = metric.value(source)
+            value = metric.value(analyses.get(metric.analysis, {}) if metric.analysis else outcome)
             if value is not None:
                 values[*metric.cell, name] = float(value)
     return values

@@ -331,8 +331,7 @@ def scored_cells(tasks: Iterable[str]) -> set[Key]:
             cells |= {(task.name, "test", aggregated(name, mean)) for mean in ("all", *means)}
             # SentEval gives F1 on the test part only.
             is_pairs = task.protocol == PAIRS
-            is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
-            if is_on_dev:
+            if "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula:
                 cells.add((task.name, "dev", name))
     return cells | {cell for cell, parts in AVERAGES.items() if cells.issuperset(parts)}
 

@@ -1,7 +1,7 @@
 """Score an encoder on tasks, which share the vectors of their distinct sentences."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
@@ -232,8 +232,7 @@ def score(
         if task.name not in classified:
             waiting = [item for item in classification if item.name not in classified]
             together = _trained_together(task, waiting, device)
-            lookups = [final(item) for item in together]
-            scored = _score_labelled(together, lookups, settings, device)
+            scored = _score_labelled(together, list(map(final, together)), settings, device)
             for item, of_task in zip(together, scored, strict=True):
                 classified[item.name] = of_task
                 if item.name in files:
@@ -283,14 +282,14 @@ def _score_labelled(
     """The records of each task of `_trained_together`."""
     splits: list[protocols.Split] = []
     for task, lookup in zip(tasks, vectors, strict=True):
-        parts: Mapping[str, protocols.Part] = {
+        parts = {
             name: protocols.Part(
                 torch.from_numpy(task.features(name, lookup)).to(device),
                 torch.from_numpy(samples.labels).to(device),
             )
             for name, samples in task.splits.items()
         }
-        splits.append(protocols.Split(parts, task.classes))
+        splits.append((parts, task.classes))
     protocol, (parts, classes) = tasks[0].protocol, splits[0]
     if protocol == NESTED:
         results = [[protocols.nested(parts["all"], classes, settings)]]

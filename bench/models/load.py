@@ -268,8 +268,7 @@ class ModularEncoder:
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         options = {"prompt": self._prompt, "show_progress_bar": False}
         texts = [sentence or self._blank for sentence in sentences]
-        vectors = self._library.encode(texts, **options)
-        return np.asarray(vectors, dtype=np.float32)
+        return np.asarray(self._library.encode(texts, **options), dtype=np.float32)
 
 
 class Normalised(Mapped):

@@ -165,8 +165,7 @@ def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
         notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
         lines = dict.fromkeys(numbers, f"{most} ({notes})")
     values = {(line, number.variant) for number, line in lines.items()}
-    counts = Counter(line for line, _ in values)
-    return lines if min(counts.values()) > 2 else {}
+    return lines if min(Counter(line for line, _ in values).values()) > 2 else {}
 
 
 # --- As lines, for files and the terminal ---

@@ -210,53 +210,32 @@ Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-p
 
 
 class Run(Document):
-    """One training, or one untrained encoder, and the data it is scored on.
-
-    Attributes:
-        id: a readable name and the hash of the identity. The run's files are named after it.
-        method: canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`.
-        setting: "paper" or "official".
-        label: readable name for tables.
-        parts: the methods of the text, their hyper-parameters clamped to the backbone.
-        backbone: its name in tables.
-        reference: name or path with which it is loaded.
-        trained: whether there is a training.
-        labelled: whether it trains with human labels.
-        corpus: name or path of the training corpus; empty without a training.
-        own_corpus: True if the method always trains on this corpus, whatever the suite sets.
-        data: name or path of the evaluation data.
-        seed: random seed; None without a training, since then nothing is drawn.
-        recipe: all training hyper-parameters.
-        recipe_changes: recipe fields set by the suite that differ from the method's own setting, or
-            from that of a run that it needs.
-        overridden: the other fields of the suite that differ from the method's own setting, or from
-            that of a run that it needs: those that a text overrides.
-        skip: why this run is impossible on this backbone, or None.
-        needs: the runs whose encoders it loads, by the values of hyper-parameters that name them.
-        identity: everything that affects the run's scores.
-    """
+    """One training, or one untrained encoder, and the data it is scored on."""
 
     model_config = ConfigDict(extra="ignore")
 
+    # A readable name and the hash of the identity. The run's files are named after it.
     id: str = Field(pattern=r"^[\w+-][\w.+-]*$")
-    method: str
-    setting: str
-    label: str
-    parts: tuple[Part, ...] = ()
-    backbone: str
-    reference: str = ""
-    trained: bool = True
-    labelled: bool = False
-    corpus: str = ""
-    own_corpus: bool = False
-    data: str = ""
-    seed: Annotated[int, Field(strict=True)] | None
-    recipe: Recipe = Recipe()
+    method: str  # canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`
+    setting: str  # "paper" or "official"
+    label: str  # readable name for tables
+    parts: tuple[Part, ...] = ()  # the hyper-parameters are clamped to the backbone
+    backbone: str  # its name in tables
+    reference: str = ""  # name or path with which the backbone is loaded
+    trained: bool = True  # whether there is a training
+    labelled: bool = False  # whether it trains with human labels
+    corpus: str = ""  # name or path of the training corpus; empty without a training
+    own_corpus: bool = False  # whether the method always trains on this corpus
+    data: str = ""  # name or path of the evaluation data
+    seed: Annotated[int, Field(strict=True)] | None  # None without a training: nothing is drawn
+    recipe: Recipe = Recipe()  # all training hyper-parameters
+    # Recipe fields set by the suite that differ from the method's own setting, or from that of a
+    # run that it needs; and those of them that a text overrides.
     recipe_changes: dict[str, Any] = {}
     overridden: dict[str, Any] = {}
-    skip: str | None = None
-    needs: dict[str, Run] = {}
-    identity: dict[str, Any] = {}
+    skip: str | None = None  # why this run is impossible on this backbone
+    needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
+    identity: dict[str, Any] = {}  # everything that affects the run's scores
 
     @property
     def text(self) -> str:

@@ -48,8 +48,7 @@ class Failure:
 def is_transient(error: BaseException) -> bool:
     """Return whether another attempt may not meet an error again."""
     if isinstance(error, MemoryError | RuntimeError):
-        lost = any(words in str(error) for words in DEVICE_ERRORS)
-        return lost or is_memory_full(error)
+        return is_memory_full(error) or any(words in str(error) for words in DEVICE_ERRORS)
     return isinstance(error, TransientError | OSError)
 
 

@@ -142,8 +142,7 @@ def alignment(material: Material) -> dict[str, Any]:
     results = {}
     for split, pairs in {**parts, "all": everything}.items():
         sentences = pairs.first + pairs.second
-        encoded = material.vectors(sentences, f"{TASK} {split}", task=True)
-        vectors = material.tensor(encoded)
+        vectors = material.tensor(material.vectors(sentences, f"{TASK} {split}", task=True))
         first, second = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
         rows = list({text: row for row, text in enumerate(sentences)}.values())

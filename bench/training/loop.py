@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         origin = provenance(device, run.recipe.threads)
         write_json(file, {"run": run.describe(), "outcome": outcome, "provenance": origin})
     if not file.is_file():
-        with Log(folder / "log.jsonl") as log:
+        with closing(Log(folder / "log.jsonl")) as log:
             if not file.is_file():  # another process may have finished it in the meantime
                 remove_partial(folder)
                 with training_settings(run):

@@ -45,24 +45,16 @@ BAND = {"color": "#D5D8DD", "lw": 0}
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a figure.
+    """A row of a figure."""
 
-    Attributes:
-        panel: heading of its panel, a backbone or its place.
-        name: at the left.
-        text: at the right.
-        marks: scores, their distance from the middle of the row, and their look, whose label is
-            their entry of the legend; later ones are drawn over earlier ones.
-        band: ends of a range that is shaded.
-        stands_out: whether the text is in bold and colour.
-    """
-
-    panel: str
-    name: str
-    text: str
+    panel: str  # heading of its panel, a backbone or its place
+    name: str  # at the left
+    text: str  # at the right
+    # Scores, their distance from the middle of the row, and their look, whose label is their entry
+    # of the legend; later ones are drawn over earlier ones.
     marks: Sequence[tuple[Sequence[float], float, style.Look]]
-    band: tuple[float, float] | None = None
-    stands_out: bool = False
+    band: tuple[float, float] | None = None  # ends of a range that is shaded
+    stands_out: bool = False  # whether the text is in bold and colour
 
 
 def figure_of_rows(
@@ -204,8 +196,9 @@ def _row(cell: Cell, panel: str) -> Row:
         if verdict.half_width is not None and half_width is not None:
             ends = (ours.mean - half_width, ours.mean + half_width)
             marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
-    for line in _scored(cell):
-        marks.append((line.scores, -shift if line is ours else shift, _look(line)))
+    marks += [
+        (line.scores, -shift if line is ours else shift, _look(line)) for line in _scored(cell)
+    ]
     band = None
     if verdict.tolerance is not None:
         band = (printed - verdict.tolerance, printed + verdict.tolerance)
@@ -331,8 +324,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         name = ", ".join(line_of(row)[name] for name in names)
         text = f"{row['difference']:+.2f} {COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
         rows.append(Row(row["backbone"], name, text, marks, None, row["verdict"] != "undecided"))
-    note = " ".join(filter(None, notes))
-    figure = figure_of_rows(rows, title, note, scale, always=[0])
+    figure = figure_of_rows(rows, title, " ".join(filter(None, notes)), scale, always=[0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure

@@ -72,11 +72,11 @@ class PaperFigure(Model):
     @classmethod
     def _one_backbone_each(cls, entries: list[Any]) -> list[Any]:
         """An entry with a list of backbones stands for a series on each."""
-        series = []
-        for entry in entries:
-            for backbone in _as_list(entry.get("backbone")):
-                series.append(entry | {"backbone": backbone})
-        return series
+        return [
+            entry | {"backbone": backbone}
+            for entry in entries
+            for backbone in _as_list(entry.get("backbone"))
+        ]
 
     @property
     def stem(self) -> str:

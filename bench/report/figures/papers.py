@@ -245,8 +245,7 @@ def draw_alignment(
         name = place_of(table, backbone)
         for (_, label), (x, y, average) in rows.iterrows():
             panel.plot(x, y, **series[label] | POINTS | {"ms": 7}, zorder=3)
-            text = name if pd.isna(average) else f"{name} ({average:.1f})".strip()
-            texts.append((x, y, text))
+            texts.append((x, y, name if pd.isna(average) else f"{name} ({average:.1f})".strip()))
             name = ""  # once for each backbone
     panel.margins(0.15, 0.12)
     _annotate(panel, texts, table[["uniformity", "alignment"]].to_numpy())
