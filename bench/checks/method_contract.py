@@ -88,9 +88,8 @@ class _Context(RunContext):
         return [range(first, first + 3) for first in range(0, len(self.sentences()) - 2, 3)]
 
     def load_encoder(self, model: str, pooler: str | None = None, *_: Any) -> Encoder:
-        folder = backbone("toy-bert").folder()
         stored = {"pooler": pooler or "cls_before_pooler"}
-        return TransformerEncoder.load(folder, stored, device=self.device)
+        return TransformerEncoder.load(backbone("toy-bert").folder(), stored, device=self.device)
 
 
 class Trial:

@@ -34,8 +34,10 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     return int(faults > 0)
 
 
-TABLES = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg")]
-TABLES += [GROUPS[name] for name in ("probing", "chinese", "xprobe")]
+TABLES = [
+    *[(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg")],
+    *[GROUPS["probing"], GROUPS["chinese"], GROUPS["xprobe"]],
+]
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 

@@ -97,8 +97,7 @@ class VectorStore:
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
             progress.weight = sum(times[start : start + size]) / len(chunk)
-            vectors = self.encoder.encode(chunk)
-            self._append(chunk, np.ascontiguousarray(vectors, dtype=np.float32))
+            self._append(chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32))
             if not is_transformer:  # which reports each batch
                 progress.advance(len(chunk))
         base.report = None

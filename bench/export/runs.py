@@ -40,10 +40,12 @@ class ExportedRun:
     @property
     def deviations(self) -> list[str]:
         """Why the scores cannot be compared with a paper's, as clauses; empty if they can."""
-        clauses = [] if self.hub_id else [f"on the backbone {self.run.backbone}"]
-        clauses += deviations([self.run])
         data = self.part("data").get("name")
-        return clauses if data == "senteval" else [*clauses, f"scored on {data}"]
+        return [
+            *([] if self.hub_id else [f"on the backbone {self.run.backbone}"]),
+            *deviations([self.run]),
+            *([] if data == "senteval" else [f"scored on {data}"]),
+        ]
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:

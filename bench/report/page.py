@@ -183,11 +183,10 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
         place = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
         scores = {column: texts[column] for column in (*first, *others)}
         rows.append(texts | row | {"place": place, "entry": len(entries), "scores": scores})
-        averages = [run.points(planned, "Avg") for run in runs]
         entries.append({
             "title": f"{row['name']}, {row['backbone']}",
             "facts": [("Run", f"{row['method']}@{row['setting']}"), *scores.items()],
-            "sides": [_side("Runs", runs, averages)],
+            "sides": [_side("Runs", runs, [run.points(planned, "Avg") for run in runs])],
         })  # fmt: skip
     columns = {"Method": False, "n": True} | dict.fromkeys([*first, *others], True)
     return {

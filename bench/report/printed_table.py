@@ -176,9 +176,8 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
     the published checkpoint's, if the row quotes one; or a line per printed row alone."""
     lines: list[dict[str, str]] = []
     for row in table.rows:
-        printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task}
-        printed |= {column: shown.printed for column, shown in row.cells.items()}
-        lines.append(printed | {"Line": row.origin})
+        names = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "Line": row.origin}
+        lines.append(names | {column: shown.printed for column, shown in row.cells.items()})
         if print_alone:
             continue
         lines[-1]["Line"] = ", ".join(filter(None, ["printed", row.origin]))

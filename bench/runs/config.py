@@ -345,25 +345,20 @@ def validate(values: Any) -> Suite:
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
     if suite.stand_ins:
-        _check_stand_ins(suite)
+        # Imports pandas, which other configurations do not need.
+        from bench.reported.number import numbers
+
+        reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
+        for printed, name in suite.printed_backbones:
+            if printed not in reported:
+                raise UserError(
+                    f"'stand_ins.{name}' is '{printed}', which no paper reports"
+                    f"{did_you_mean(printed, reported)}"
+                )
     for path in suite.method_paths:
         python_files(Path(path))  # raises if nothing is there
     add_method_paths(suite.method_paths)
     return suite
-
-
-def _check_stand_ins(suite: Suite) -> None:
-    """Check that each stand-in replaces a backbone that a paper reports."""
-    # Imports pandas, which other configurations do not need.
-    from bench.reported.number import numbers
-
-    reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
-    for printed, name in suite.printed_backbones:
-        if printed not in reported:
-            raise UserError(
-                f"'stand_ins.{name}' is '{printed}', which no paper reports"
-                f"{did_you_mean(printed, reported)}"
-            )
 
 
 # Expansion

@@ -147,8 +147,7 @@ class Recipe(HyperParameters, Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         try:
-            shares = [0.0, *self.boundaries, 1.0]
-            rising = all(low < high for low, high in pairwise(shares))
+            rising = all(low < high for low, high in pairwise([0.0, *self.boundaries, 1.0]))
         except ValueError:
             rising = False
         if not rising:

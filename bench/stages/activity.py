@@ -41,8 +41,7 @@ class Failure:
     traceback: str = ""  # of an error that is not the user's
 
     def __str__(self) -> str:
-        final = ", final" if self.final else ""
-        return f"{counted(self.attempts, 'attempt')}{final}: {self.error}"
+        return f"{counted(self.attempts, 'attempt')}{', final' * self.final}: {self.error}"
 
 
 def is_transient(error: BaseException) -> bool:

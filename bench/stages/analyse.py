@@ -93,8 +93,7 @@ class Material:
         encoded once."""
         missing = [text for text in dict.fromkeys(texts) if text not in self.known]
         if missing:
-            vectors = self.context.encode(self.encoder, missing)
-            self.known.update(zip(missing, vectors, strict=True))
+            self.known.update(zip(missing, self.context.encode(self.encoder, missing), strict=True))
         return np.stack([self.known[text] for text in texts])
 
     @cached_property

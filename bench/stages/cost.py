@@ -74,9 +74,7 @@ class Measured:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
         kind = run.recipe.batch_size if stage == "train" else frozenset(expand_tasks(run.tasks))
         times = self.times.get((stage, run.backbone, kind))
-        if not times:
-            return None
-        return fmean(times) * (steps(run) if stage == "train" else 1)
+        return fmean(times) * (steps(run) if stage == "train" else 1) if times else None
 
 
 def weights(run: Run) -> int:

@@ -155,8 +155,7 @@ class RunContext:
     @cached_property
     def _tokens(self) -> Tokens:
         longest = min(self.run.recipe.max_length, longest_input(self.backbone, self.tokenizer))
-        folder = paths.tokens_folder(self.suite)
-        return tokenized(self.sentences(), self.tokenizer, longest, folder)
+        return tokenized(self.sentences(), self.tokenizer, longest, paths.tokens_folder(self.suite))
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

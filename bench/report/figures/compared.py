@@ -190,26 +190,18 @@ def _row(cell: Cell, panel: str) -> Row:
     printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
     shift = 0.18 if cell.other else 0.0
     marks: list[tuple[Sequence[float], float, style.Look]] = [([printed], 0, PRINTED)]
-    intervals = [(verdict.mean_half_width, OUR_MEAN)]
-    intervals += [(verdict.half_width, ONE_RUN)] if verdict.within is False else []
-    for half_width, look in intervals:
+    of_run = [(verdict.half_width, ONE_RUN)] if verdict.within is False else []
+    for half_width, look in [(verdict.mean_half_width, OUR_MEAN), *of_run]:
         if verdict.half_width is not None and half_width is not None:
             ends = (ours.mean - half_width, ours.mean + half_width)
             marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
     marks += [
         (line.scores, -shift if line is ours else shift, _look(line)) for line in _scored(cell)
     ]
-    band = None
-    if verdict.tolerance is not None:
-        band = (printed - verdict.tolerance, printed + verdict.tolerance)
-    return Row(
-        panel,
-        row_name(cell.number.method, cell.number.variant),
-        f"{verdict.mark} {verdict.kind}",
-        marks,
-        band,
-        verdict.kind in ("lower", "higher"),
-    )
+    name, width = row_name(cell.number.method, cell.number.variant), verdict.tolerance
+    band = None if width is None else (printed - width, printed + width)
+    is_outside = verdict.kind in ("lower", "higher")
+    return Row(panel, name, f"{verdict.mark} {verdict.kind}", marks, band, is_outside)
 
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
@@ -225,8 +217,8 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
     said: set[str] = {verdict.kind for verdict in verdicts}
     said |= {"outside" for verdict in verdicts if verdict.within is False}
-    notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
-    notes += [text for kind, text in NOTES.items() if kind in said]
+    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    notes = [remark, *(text for kind, text in NOTES.items() if kind in said)]
     panels = {
         backbone: with_stand_ins(backbone, [cell.ours.measured_on for cell in part])
         for backbone, part in grouped(cells, lambda cell: cell.number.backbone).items()
