@@ -213,7 +213,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with computing(1, deterministic=True):
+    with computing(1, "error"):
         yield Trial(request.param, tmp_path_factory.mktemp("suite"))
 
 
@@ -270,8 +270,7 @@ def test_slot_names(trial: Trial) -> None:
         elif callable(getattr(value, "__func__", value)) and name not in slots:
             (near,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
             require(
-                not near,
-                f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'",
+                not near, f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'"
             )
 
 
@@ -338,7 +337,7 @@ import json, pathlib, sys
 from bench.checks import method_contract as contract
 from bench.registry.methods import method_class
 trial = contract.Trial(method_class(sys.argv[1]), pathlib.Path(sys.argv[2]))
-with contract.computing(1, deterministic=True):
+with contract.computing(1, "error"):
     print(json.dumps(trial.weights))
 """
 

@@ -130,7 +130,7 @@ def verify(
     names.pop("Avg", None)
     # As in the result, at most the machine's CPUs.
     threads = min(described["device"]["threads"], os.cpu_count() or 1)
-    as_then = computing(threads, described["arithmetic"]["deterministic"], warn_only=True)
+    as_then = computing(threads, "warn" if described["arithmetic"]["deterministic"] else "default")
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
@@ -254,14 +254,14 @@ def _encoder(
 
 
 @contextmanager
-def computing(threads: int, deterministic: bool, warn_only: bool = False) -> Iterator[None]:
-    """Set torch's threads and determinism, and restore them afterwards."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+def computing(threads: int, kernels: str) -> Iterator[None]:
+    """Set torch's threads and its mode of kernels that are not deterministic ("default", "warn" or
+    "error"), and restore them afterwards."""
+    before, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+    torch.set_deterministic_debug_mode(kernels)
     try:
         yield
     finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1], warn_only=warned)
+        torch.set_num_threads(before)
+        torch.set_deterministic_debug_mode(mode)

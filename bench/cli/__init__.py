@@ -39,9 +39,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # of an encoding that may lack dashes and marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    again = "run the same command again"
-    if words and words[0] in RESUMABLE:
-        again += " to continue from what is finished"
+    continued = " to continue from what is finished" if RESUMABLE & {*words[:1]} else ""
+    again = f"run the same command again{continued}"
     try:
         from bench.cli.program import run
 
@@ -63,9 +62,8 @@ def main(words: Sequence[str] | None = None) -> int:
         message = str(error)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        remedy = "name another file or folder"
-        if error.errno in DISK_FULL:
-            remedy = f"free some space and {again}"
+        is_full = error.errno in DISK_FULL
+        remedy = f"free some space and {again}" if is_full else "name another file or folder"
         message = f"{where}{error.strerror or error}; {remedy}"
     except (MemoryError, RuntimeError) as error:
         if not is_memory_full(error):

@@ -109,7 +109,6 @@ def _token_similarity(layers: Mapping[str, Any]) -> float | None:
 _BOUND = Tolerance(0, 0, "print states a bound, which is exceeded or not")
 # Two of the 150 samples of the world's smallest test split.
 _TWO_SAMPLES = 200 / 150
-_CLASSIFIERS = ("nested", "kfold", "split", "probing")
 
 METRICS = {
     "spearman": Metric(
@@ -122,7 +121,8 @@ METRICS = {
     "accuracy": Metric(
         SHARE, {"accuracy": Printed("accuracy")},
         title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
-        is_main=True, tasks=_CLASSIFIERS, average="transfer", least=_TWO_SAMPLES,
+        is_main=True, tasks=("nested", "kfold", "split", "probing"), average="transfer",
+        least=_TWO_SAMPLES,
     ),
     # Of SentEval's network with one hidden layer, beside its logistic regression.
     "accuracy_mlp": Metric(

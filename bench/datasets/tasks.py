@@ -190,9 +190,10 @@ TASKS = {task.name: task for task in _TASKS}
 GROUPS: dict[str, tuple[str, ...]] = {}
 for _task in _TASKS:
     GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
-STS_TASKS, TRANSFER_TASKS, PROBING_TASKS = GROUPS["sts"], GROUPS["transfer"], GROUPS["probing"]
+STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = (
+    GROUPS[name] for name in ("sts", "transfer", "probing", "xprobe", "chinese")
+)
 GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
-XPROBE_TASKS, CHINESE_TASKS = GROUPS["xprobe"], GROUPS["chinese"]
 WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}

@@ -111,10 +111,10 @@ def load_encoder(
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
         with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
-            if kind == SAVED:
-                encoder = _load_saved(folder, device)
-            else:
-                encoder = load_modular(folder, prompt, device)
+            modular = kind == MODULES
+            encoder = (
+                load_modular(folder, prompt, device) if modular else _load_saved(folder, device)
+            )
             encoder.encode(["a"])  # whether its parts fit together
     return Normalised(encoder) if normalize else encoder
 

@@ -215,12 +215,7 @@ def facts(cell: Cell) -> Facts:
     return [(title, fact) for title, _, fact in parts]
 
 
-def _section(
-    suite: SuiteResults,
-    stem: str,
-    table: ShownTable,
-    entries: list[Json],
-) -> Json:
+def _section(suite: SuiteResults, stem: str, table: ShownTable, entries: list[Json]) -> Json:
     """A printed table, with the index of each number's entry."""
     numbers = {}
     for row in table.rows:

@@ -176,8 +176,7 @@ def world_table(cells: Sequence[WorldCell]) -> Summary:
         "tolerance": cell.tolerance,
         "verdict": WORDS[cell.verdict.kind],
         "reason": cell.verdict.reason,
-    } for cell in cells)  # fmt: skip
-    numbers = numbers.astype({"seed": "Int64"})
+    } for cell in cells).astype({"seed": "Int64"})  # fmt: skip
     distances = numbers["score"] - numbers["number"]
     shares = (distances / numbers["tolerance"]).abs().fillna(0)
     lines = []

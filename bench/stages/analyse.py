@@ -27,16 +27,14 @@ from methods.base import Method, stream
 TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
 ON_CORPUS = ("in-batch", "memory")  # analyses that use a corpus
 
-RANKS = 4  # GS-InfoNCE, figure 1
-REPEATS = 100  # GS-InfoNCE, figure 1
+RANKS, REPEATS = 4, 100  # GS-InfoNCE, figure 1
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
 TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of figure 5
 
 MEMORY = 1024  # L of IS-CSE
-RETRIEVED = 3  # IS-CSE, table 9
-MEMORY_QUERIES = 2  # IS-CSE, table 9
+RETRIEVED, MEMORY_QUERIES = 3, 2  # IS-CSE, table 9
 QUERY_WORDS = 4  # minimal length of a query: words of the shorter query in table 9
 READING = (
     "The memory of a training is not kept: these are the last sentences of its order up to the "
@@ -44,8 +42,7 @@ READING = (
     f"dropout and training head. Queries are the newest sentences of {QUERY_WORDS} words or more."
 )
 
-NEAREST = 5  # sentences per query
-NEAREST_QUERIES = 3
+NEAREST, NEAREST_QUERIES = 5, 3  # sentences per query, queries
 
 
 class NotApplicable(UserError):

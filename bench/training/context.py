@@ -371,8 +371,9 @@ class RunContext:
                     f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
-        options: dict[str, Any] = {"pooler": pooler, "prompt": prompt, "normalize": normalize}
-        return load_encoder(source, **options, device=self.device)
+        return load_encoder(
+            source, pooler=pooler, prompt=prompt, normalize=normalize, device=self.device
+        )
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""

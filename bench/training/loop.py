@@ -66,9 +66,12 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
         file.unlink()
     if run.skip and not file.is_file():
-        outcome = {"status": "skipped", "reason": run.skip}
-        origin = provenance(device, run.recipe.threads)
-        write_json(file, {"run": run.describe(), "outcome": outcome, "provenance": origin})
+        skipped = {
+            "run": run.describe(),
+            "outcome": {"status": "skipped", "reason": run.skip},
+            "provenance": provenance(device, run.recipe.threads),
+        }
+        write_json(file, skipped)
     if not file.is_file():
         with closing(Log(folder / "log.jsonl")) as log:
             if not file.is_file():  # another process may have finished it in the meantime

@@ -278,8 +278,10 @@ def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
 CLAIM = style.PRINTED | {"color": style.ORANGE, "label": "printed difference"}
-DIFFERENCES = MEAN | {"ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-"}
-DIFFERENCES["label"] = "mean, 95 % interval before Holm's correction"
+DIFFERENCES = MEAN | {
+    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-",
+    "label": "mean, 95 % interval before Holm's correction",
+}  # fmt: skip
 CORRECTED = (
     "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
     "undecided although its interval excludes 0."

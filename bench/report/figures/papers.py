@@ -28,17 +28,7 @@ from bench.report.figures.measured import (
     figure_data,
     load_figures,
 )
-from bench.report.figures.style import (
-    GREY,
-    INK,
-    LINE,
-    POINTS,
-    Look,
-    grid,
-    key,
-    looks,
-    seen,
-)
+from bench.report.figures.style import GREY, INK, LINE, POINTS, Look, grid, key, looks, seen
 from bench.results.records import with_stand_ins
 from bench.results.suite_results import SuiteResults
 

@@ -22,8 +22,7 @@ from bench.utils.files import atomic_file, write_text
 # From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by
 # lightness in greyscale.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
-AMBER = "#E69F00"
-WINE = "#882255"  # from Paul Tol's palette
+AMBER, WINE = "#E69F00", "#882255"  # the second from Paul Tol's palette
 GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
 STYLE: Any = {
     "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are equal on every machine
