@@ -371,9 +371,11 @@ def test_other_seed(trial: Trial) -> None:
 
 def generators() -> dict[str, str]:
     """The states of the global generators."""
-    states = {"numpy": np.random.get_state(), "Python": random.getstate()}
-    states["torch"] = torch.get_rng_state().tolist()
-    return {library: str(state) for library, state in states.items()}
+    return {
+        "numpy": str(np.random.get_state()),
+        "Python": str(random.getstate()),
+        "torch": str(torch.get_rng_state().tolist()),
+    }
 
 
 @clause()

@@ -102,8 +102,9 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
             for column in columns:
                 digests[split].update("\n".join((name, *column)).encode())
             digests[split].update(numbers.tobytes())
-        of_task = {split: digest.hexdigest()[:16] for split, digest in digests.items()}
-        sums[task.name] = {**sums.get(task.name, {}), **of_task}
+        sums[task.name] = sums.get(task.name, {}) | {
+            split: digest.hexdigest()[:16] for split, digest in digests.items()
+        }
     return sums
 
 

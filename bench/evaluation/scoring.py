@@ -304,8 +304,10 @@ def _classified(task: LabelledTask, results: Sequence[protocols.Result]) -> list
     """The records of logistic regression and, of a probing task, of the networks."""
     records = []
     for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
-        records.append(_record(task.name, "test", metric, result.test))
-        records.append(_record(task.name, "dev", metric, result.dev))
+        records += [
+            _record(task.name, "test", metric, result.test),
+            _record(task.name, "dev", metric, result.dev),
+        ]
     for name, described in metrics_of(task.protocol, task.name).items():
         if described.formula:
             value = described.formula(task.splits["test"].labels, results[0].predicted)

@@ -118,8 +118,7 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         progress = Progress(len(sentences), "tokenize")
         for start in range(0, len(sentences), CHUNK):
             chunk = list(sentences[start : start + CHUNK])
-            ids = token_ids(tokenizer, chunk, longest)
-            rows += [np.asarray(row, dtype=np.int32) for row in ids]
+            rows += [np.asarray(row, np.int32) for row in token_ids(tokenizer, chunk, longest)]
             progress.advance(len(chunk))
         TokenFile.write(path, rows)
     return TokenFile(path)

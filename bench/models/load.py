@@ -86,7 +86,7 @@ def load_encoder(
     normalize: bool = False,
     device: str = "cpu",
 ) -> Encoder:
-    """Load an encoder.
+    """Load an encoder to a device.
 
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
@@ -95,8 +95,7 @@ def load_encoder(
             transformer is used, without its other modules and prompts.
         prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
             the folder's default.
-        normalize: scale vectors to length 1.
-        device: of a transformer.
+        normalize: whether vectors are scaled to length 1.
     """
     if pooler is not None:
         check_pooler(pooler)

@@ -221,9 +221,11 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n
     settings = dict.fromkeys(line.setting for line in known if line.setting)
-    texts = dict.fromkeys(row.cells, "–")
-    texts["Line"] = f"ours, {' or '.join(settings)}, n = {n}"
-    texts["Verdict"] = _stated(decisive.verdict) if decisive else ""
+    texts = {
+        **dict.fromkeys(row.cells, "–"),
+        "Line": f"ours, {' or '.join(settings)}, n = {n}",
+        "Verdict": _stated(decisive.verdict) if decisive else "",
+    }
     for column, shown in row.cells.items():
         line = sides[column]
         if line and whose == "ours" and in_sweep and not line.n:

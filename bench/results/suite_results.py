@@ -70,10 +70,10 @@ def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
     changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
-    clauses = [f"trained on {listed(sorted(corpora))}"] if corpora else []
-    if changed:
-        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
-    return clauses
+    return [
+        *([f"trained on {listed(sorted(corpora))}"] if corpora else []),
+        *([f"recipe changed ({', '.join(sorted(changed))})"] if changed else []),
+    ]
 
 
 def diverged(runs: Iterable[RunResults], whose: str = "") -> str:
@@ -166,12 +166,8 @@ class SuiteResults:
     @property
     def growth(self) -> str:
         """What to know about the verdicts of a grown suite; empty if it was not grown."""
-        if not self.plan.grown:
-            return ""
-        return (
-            "Seeds were added after a look at the verdicts, which raises their error rates "
-            "(docs/statistics.md, Growing a suite)."
-        )
+        raises = "Seeds were added after a look at the verdicts, which raises their error rates"
+        return f"{raises} (docs/statistics.md, Growing a suite)." if self.plan.grown else ""
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:

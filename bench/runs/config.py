@@ -53,12 +53,9 @@ class EncoderEntry(Model):
 
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
-    """The runs of a configuration's `encoders`, in order, labelled as outside encoders.
-
-    Raises:
-        UserError: a model is missing or cannot be written in the text of a run, its pooler is
-            missing, or a label is given twice or is the name of a method.
-    """
+    """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
+    if a model is missing or cannot be written in the text of a run, its pooler is missing, or a
+    label is given twice or is the name of a method."""
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
@@ -365,14 +362,11 @@ def validate(values: Any) -> Suite:
 
 
 def planned(suite: Suite) -> list[PlannedRun]:
-    """Expand a suite into runs, in order.
+    """Expand a suite into runs, in order. Entries that resolve to one run are merged. A run follows
+    those that it needs, which are added where no entry lists them.
 
-    Entries that resolve to one run are merged. A run follows those that it needs, which are added
-    where no entry lists them.
-
-    Raises:
-        UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
-            baseline of the comparison is not planned.
+    `UserError`: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
+    baseline of the comparison is not planned.
     """
     by_id: dict[str, PlannedRun] = {}
 

@@ -347,11 +347,13 @@ def identity_of(run: Run) -> dict[str, Any]:
     if run.reference != NO_BACKBONE.reference:
         identity["backbone"] = run.pretrained.fingerprint
     if run.trained:
-        identity["loop"] = LOOP_VERSION
-        identity["corpus"] = corpus_fingerprint(run.corpus)
-        identity["seed"] = run.seed
         recipe = run.recipe.model_dump(exclude={"corpus"})
-        identity["recipe"] = _identified("recipe", recipe, Recipe())
+        identity |= {
+            "loop": LOOP_VERSION,
+            "corpus": corpus_fingerprint(run.corpus),
+            "seed": run.seed,
+            "recipe": _identified("recipe", recipe, Recipe()),
+        }
     return identity
 
 

@@ -260,10 +260,8 @@ def memory(material: Material) -> dict[str, Any]:
     if type(run.build()).items is not Method.items:
         raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences")
     sentences = material.context.sentences()
-    rows: deque[int] = deque(maxlen=MEMORY)
-    for batch in islice(batches(len(sentences), run.recipe, run.seed or 0), step):
-        rows.extend(batch)
-    texts = [sentences[row] for row in rows]
+    trained_on = islice(batches(len(sentences), run.recipe, run.seed or 0), step)
+    texts = [sentences[row] for row in deque(chain.from_iterable(trained_on), MEMORY)]
     long = [row for row, text in enumerate(texts) if len(text.split()) >= QUERY_WORDS]
     vectors = material.vectors(texts, f"corpus '{material.corpus}'")
     return {

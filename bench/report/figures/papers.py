@@ -361,8 +361,9 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet:
         panel.set_xticks(positions, words, rotation=90, size=small)
         panel.set_yticks(positions, words, size=small)
         panel.tick_params(length=0)
-    bar = drawn.colorbar(ScalarMappable(scale, "cividis"), ax=axes, fraction=0.03, aspect=30)
-    bar.set_label("cosine")
+    drawn.colorbar(
+        ScalarMappable(scale, "cividis"), ax=axes, fraction=0.03, aspect=30, label="cosine"
+    )
     return drawn
 
 

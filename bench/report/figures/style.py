@@ -94,8 +94,7 @@ def wrapped(text: str, width: int) -> str:
 def sheet(title: str, note: str, handles: Sequence[Artist], height: float) -> Figure:
     """A figure with title and legend above, and a note below panels of `height` inches in all."""
     figure = Figure((WIDTH, height), layout="constrained")
-    pads = {"w_pad": MARGIN, "h_pad": MARGIN, "hspace": 0, "wspace": 0.03}
-    figure.get_layout_engine().set(**pads)
+    figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN, hspace=0, wspace=0.03)
     below = figure.supxlabel(
         wrapped(note, NOTE_WIDTH), x=MARGIN / WIDTH, ha="left", size=7, color=INK, style="italic"
     )
