@@ -185,8 +185,9 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
     for metric, group in AVERAGED.items():
         cells = [(name, "test", metric, "all") for name in group]
         if allowed.keys() >= set(cells):
-            mean = fmean(allowed[cell] for cell in cells)
-            allowed["Avg", "test", metric, "all"] = mean + HUNDREDTH
+            allowed["Avg", "test", metric, "all"] = (
+                fmean(allowed[cell] for cell in cells) + HUNDREDTH
+            )
     return allowed
 
 

@@ -203,10 +203,8 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
             lines.append(checkpoint | {"Line": "published checkpoint", "Verdict": stated})
     several_tasks = len({row.task for row in table.rows}) > 1
     columns = ["Backbone", "Method", *["Task"] * several_tasks, "Line", *table.columns]
-    verdict_name = "Verdict"
-    if not table.is_sweep and not print_alone:
-        columns.append("Verdict")
-        verdict_name += f" ({table.columns[-1]})" if len(table.columns) > 1 else ""
+    columns += [] if table.is_sweep or print_alone else ["Verdict"]
+    verdict_name = f"Verdict ({table.columns[-1]})" if len(table.columns) > 1 else "Verdict"
     shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
     if print_alone and not shown["Line"].any():
         shown = shown.drop(columns="Line")
@@ -234,9 +232,8 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
             score = score_text(line.mean, line.sd, shown.cell.number.our_metric.digits)
             if whose == "ours" and in_sweep:
                 score += seeds_text(line.n, n)
-            is_best = whose == "ours" and isinstance(shown.ours, Bold)
             text = f"{score} {line.verdict.mark}"
-            texts[column] = Bold(text) if is_best else text
+            texts[column] = Bold(text) if whose == "ours" and isinstance(shown.ours, Bold) else text
     return texts
 
 

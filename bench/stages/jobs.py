@@ -43,8 +43,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        origins = [method_origin(name) for name, _, _ in run.parts]
-        external = [origin for origin in origins if origin]
+        external = list(filter(None, [method_origin(name) for name, _, _ in run.parts]))
         if not external:
             raise
         kind = TransientError if is_transient(error) else UserError

@@ -87,14 +87,13 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
 def training_settings(run: Run) -> Iterator[None]:
     """Refuse kernels that are not deterministic, within the block, and set the number of threads,
     which stays after it."""
-    filling: Any = torch.utils.deterministic
     mode, cudnn = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
     # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
     torch.set_deterministic_debug_mode("error")
     # The attention of cuDNN has no deterministic backward pass.
     torch.backends.cuda.enable_cudnn_sdp(False)
     # Not filled with NaN, which has an effect in that mode alone.
-    filling.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_num_threads(run.recipe.threads)
     try:
         with float32_products(ELSEWHERE):
