@@ -35,9 +35,9 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
 
 
 TABLES = [
-    *[(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg")],
-    *[GROUPS["probing"], GROUPS["chinese"], GROUPS["xprobe"]],
-]
+    (*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"),
+    GROUPS["probing"], GROUPS["chinese"], GROUPS["xprobe"],
+]  # fmt: skip
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 
@@ -47,10 +47,7 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
 
     One encoder has a table per group, with a row per metric and split; several have one per group
     and metric on the test split, with a row each. CSV has a line per score, with all digits.
-
-    Args:
-        by_label: records of each encoder by its label.
-        form: one of `FORMATS`.
+    `by_label` has the records of each encoder; `form` is one of `FORMATS`.
     """
     import pandas as pd
 

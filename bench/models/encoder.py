@@ -185,7 +185,6 @@ class TransformerEncoder:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
-            tokens: of each sentence.
             progress: called with the number of sentences of each batch.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.

@@ -67,11 +67,8 @@ def render_page(
     """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
 
     Args:
-        suite: the suite.
-        cells, world: those of the suite, as `judge` and `judge_world` return them.
-        boards: its `leaderboards`.
+        cells, world, boards: of the suite, by `judge`, `judge_world` and `leaderboards`.
         figures: folder of its rendered figures.
-        out: folder of the page.
         tables, scores: folders of its rendered tables and its scores, to which the page links.
         place: where `out` will be moved to, for the page's links; by default it stays.
     """

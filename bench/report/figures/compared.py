@@ -246,8 +246,11 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
         kind = row.setting if row.corpus else SEEDLESS
         whose = "own method" if row.name == row.label else f"{kind} settings"
         label = f"a seed, {whose}" if row.corpus else kind
-        (mean, sd), look = mean_and_sd(row.averages), LOOKS[kind] | {"label": label}
-        marks = [(row.averages, 0, look), ([mean] if row.averages else [], 0, MEAN)]
+        mean, sd = mean_and_sd(row.averages)
+        marks = [
+            (row.averages, 0, LOOKS[kind] | {"label": label}),
+            ([mean] if row.averages else [], 0, MEAN),
+        ]
         rows.append(Row(row.backbone, row.name, score_text(mean, sd), marks))
     return figure_of_rows(
         rows,

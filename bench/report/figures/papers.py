@@ -243,9 +243,9 @@ def draw_alignment(
 
 # Shifts of a text from its point, in points, and the side of the text at the point.
 BESIDE = [
-    *[(7, -3, "left"), (-7, -3, "right")],
+    (7, -3, "left"), (-7, -3, "right"),
     *product([0], (7, -14, 17, -24, 27, -34), ("left", "right", "center")),
-]
+]  # fmt: skip
 
 
 def _annotate(panel: Axes, texts: Sequence[tuple[float, float, str]], seeds: np.ndarray) -> None:

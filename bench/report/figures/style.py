@@ -130,9 +130,7 @@ def grid(
     Args:
         title, note: texts above and below the panels.
         handles: of the legend, between title and panels.
-        headings: of the panels.
-        xlabel: of every panel.
-        ylabel: of the first panel in each row.
+        xlabel, ylabel: of every panel, of the first panel in each row.
         columns: the most panels in a row.
         height: of a row of panels with their labels, in inches.
     """
