@@ -85,13 +85,11 @@ class _Context(RunContext):
         return super().sentences()
 
     def triples(self) -> Sequence[Sequence[int]]:
-        count = len(self.sentences())
-        return [range(first, first + 3) for first in range(0, count - 2, 3)]
+        return [range(first, first + 3) for first in range(0, len(self.sentences()) - 2, 3)]
 
     def load_encoder(self, model: str, pooler: str | None = None, *_: Any) -> Encoder:
-        folder = backbone("toy-bert").folder()
         stored = {"pooler": pooler or "cls_before_pooler"}
-        return TransformerEncoder.load(folder, stored, device=self.device)
+        return TransformerEncoder.load(backbone("toy-bert").folder(), stored, device=self.device)
 
 
 class Trial:
@@ -215,7 +213,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with computing(1, deterministic=True):
+    with computing(1, "error"):
         yield Trial(request.param, tmp_path_factory.mktemp("suite"))
 
 
@@ -272,8 +270,7 @@ def test_slot_names(trial: Trial) -> None:
         elif callable(getattr(value, "__func__", value)) and name not in slots:
             (near,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
             require(
-                not near,
-                f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'",
+                not near, f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'"
             )
 
 
@@ -340,7 +337,7 @@ import json, pathlib, sys
 from bench.checks import method_contract as contract
 from bench.registry.methods import method_class
 trial = contract.Trial(method_class(sys.argv[1]), pathlib.Path(sys.argv[2]))
-with contract.computing(1, deterministic=True):
+with contract.computing(1, "error"):
     print(json.dumps(trial.weights))
 """
 
@@ -374,9 +371,11 @@ def test_other_seed(trial: Trial) -> None:
 
 def generators() -> dict[str, str]:
     """The states of the global generators."""
-    states = {"numpy": np.random.get_state(), "Python": random.getstate()}
-    states["torch"] = torch.get_rng_state().tolist()
-    return {library: str(state) for library, state in states.items()}
+    return {
+        "numpy": str(np.random.get_state()),
+        "Python": str(random.getstate()),
+        "torch": str(torch.get_rng_state().tolist()),
+    }
 
 
 @clause()

@@ -44,28 +44,19 @@ CORRELATION = 0.01
 ITEMS = 1
 HUNDREDTH = 0.01  # accuracies are rounded to it, as in SentEval; averages are of rounded scores
 
-AVERAGE = "Avg"
-
 Cell = tuple[str, str, str, str]
 CELL = ["task", "split", "metric", "aggregation"]
 
 
 @dataclass(frozen=True)
 class Verification:
-    """A result beside what is computed now.
+    """A result beside what is computed now."""
 
-    Attributes:
-        result: the file.
-        scores: `stored` and `recomputed` points by cell, NaN on a side without a score, and their
-            `tolerance`.
-        differences: of the provenance: name, stored and present value.
-        faults: against confirmation even if all scores are equal, as clauses.
-    """
-
-    result: Path
+    result: Path  # the file
+    # `stored` and `recomputed` points by cell, NaN on a side without a score, and `tolerance`.
     scores: pd.DataFrame
-    differences: Sequence[tuple[str, Any, Any]]
-    faults: Sequence[str]
+    differences: Sequence[tuple[str, Any, Any]]  # of the provenance: name, stored, present value
+    faults: Sequence[str]  # against confirmation even if all scores are equal, as clauses
 
     @property
     def differing(self) -> pd.DataFrame:
@@ -136,10 +127,10 @@ def verify(
     with errors_of(f"the data of {result}"):
         folder = paths.data_folder(data or scored_on)
     names = dict.fromkeys(record["task"] for record in records) | described["tasks"]
-    names.pop(AVERAGE, None)
+    names.pop("Avg", None)
     # As in the result, at most the machine's CPUs.
     threads = min(described["device"]["threads"], os.cpu_count() or 1)
-    as_then = computing(threads, described["arithmetic"]["deterministic"], warn_only=True)
+    as_then = computing(threads, "warn" if described["arithmetic"]["deterministic"] else "default")
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
@@ -194,8 +185,9 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
     for metric, group in AVERAGED.items():
         cells = [(name, "test", metric, "all") for name in group]
         if allowed.keys() >= set(cells):
-            mean = fmean(allowed[cell] for cell in cells)
-            allowed[AVERAGE, "test", metric, "all"] = mean + HUNDREDTH
+            allowed["Avg", "test", metric, "all"] = (
+                fmean(allowed[cell] for cell in cells) + HUNDREDTH
+            )
     return allowed
 
 
@@ -214,8 +206,7 @@ def _faults(
         for name in ("method", "backbone", "setting", "seed"):
             others = {record.get(name) for record in records} - {run[name]}
             if others:
-                label = min(others, key=str)
-                yield f"its records name {name} {label}, its provenance {run[name]}"
+                yield f"its records name {name} {min(others, key=str)}, its provenance {run[name]}"
         outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
         trained = read_trained(outcome) if run["trained"] and outcome.is_file() else {}
         for name in ("run", "outcome") if trained else ():
@@ -264,14 +255,14 @@ def _encoder(
 
 
 @contextmanager
-def computing(threads: int, deterministic: bool, warn_only: bool = False) -> Iterator[None]:
-    """Set torch's threads and determinism, and restore them afterwards."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+def computing(threads: int, kernels: str) -> Iterator[None]:
+    """Set torch's threads and its mode of kernels that are not deterministic ("default", "warn" or
+    "error"), and restore them afterwards."""
+    before, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+    torch.set_deterministic_debug_mode(kernels)
     try:
         yield
     finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1], warn_only=warned)
+        torch.set_num_threads(before)
+        torch.set_deterministic_debug_mode(mode)

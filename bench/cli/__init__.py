@@ -17,7 +17,6 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 EXIT_INTERRUPTED = 128 + 2
-EXIT_SIGPIPE = 128 + 13  # as shells report a program that SIGPIPE ended
 
 # Commands whose finished parts another start does not repeat.
 RESUMABLE = {"run", "job", "evaluate", "reproduce"}
@@ -40,9 +39,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # of an encoding that may lack dashes and marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    again = "run the same command again"
-    if words and words[0] in RESUMABLE:
-        again += " to continue from what is finished"
+    continued = " to continue from what is finished" if RESUMABLE & {*words[:1]} else ""
+    again = f"run the same command again{continued}"
     try:
         from bench.cli.program import run
 
@@ -59,14 +57,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # who read the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_SIGPIPE
+        return 128 + 13  # as shells report a program that SIGPIPE ended
     except UserError as error:
         message = str(error)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        remedy = "name another file or folder"
-        if error.errno in DISK_FULL:
-            remedy = f"free some space and {again}"
+        is_full = error.errno in DISK_FULL
+        remedy = f"free some space and {again}" if is_full else "name another file or folder"
         message = f"{where}{error.strerror or error}; {remedy}"
     except (MemoryError, RuntimeError) as error:
         if not is_memory_full(error):

@@ -17,13 +17,7 @@ from bench.cli.parameters import (
     opt,
     read_tasks,
 )
-from bench.datasets.tasks import (
-    CHINESE_TASKS,
-    PROBING_TASKS,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    XPROBE_TASKS,
-)
+from bench.datasets.tasks import GROUPS, STS_TASKS, TRANSFER_TASKS
 from bench.utils.errors import UserError, counted
 
 
@@ -40,7 +34,10 @@ def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) 
     return int(faults > 0)
 
 
-GROUPS = [(*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"), PROBING_TASKS, CHINESE_TASKS, XPROBE_TASKS]
+TABLES = [
+    (*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"),
+    GROUPS["probing"], GROUPS["chinese"], GROUPS["xprobe"],
+]  # fmt: skip
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 
@@ -50,10 +47,7 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
 
     One encoder has a table per group, with a row per metric and split; several have one per group
     and metric on the test split, with a row each. CSV has a line per score, with all digits.
-
-    Args:
-        by_label: records of each encoder by its label.
-        form: one of `FORMATS`.
+    `by_label` has the records of each encoder; `form` is one of `FORMATS`.
     """
     import pandas as pd
 
@@ -69,9 +63,9 @@ def score_tables(by_label: Mapping[str, Sequence[dict[str, Any]]], form: str = "
         # Each test score, not the mean of its parts.
         by, row, scores = row, by, scores[scores["title"].str.endswith("test")]
     # Tasks that a data folder defines (`sts:NAME`, `probing:NAME`) come last.
-    own_tasks = scores["task"][~scores["task"].isin(chain(*GROUPS))].unique()
+    own_tasks = scores["task"][~scores["task"].isin(chain(*TABLES))].unique()
     tables = []
-    for tasks in (*GROUPS, own_tasks):
+    for tasks in (*TABLES, own_tasks):
         group = scores[scores["task"].isin(tasks)]
         # The average of another group of tasks has another metric.
         group = group[group["metric"].isin(group["metric"][group["task"] != "Avg"])]

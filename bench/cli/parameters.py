@@ -34,11 +34,10 @@ class Command(TyperCommand):
                 words.append(f"{current}={word}" if current else word)
                 continue
             current = word if word in lists else ""
+            is_bare = not args[count + 1 :] or OPTION.match(args[count + 1])
             if not current:
                 words.append(word)
-                continue
-            is_bare = not args[count + 1 :] or OPTION.match(args[count + 1])
-            if is_bare and lists[current].default != []:
+            elif is_bare and lists[current].default != []:
                 raise UserError(f"{current} needs a value")
         return super().parse_args(ctx, words)
 

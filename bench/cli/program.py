@@ -42,7 +42,10 @@ def run(words: list[str]) -> int:
     Raises:
         UserError: the command line is wrong, or what the command works on.
     """
-    group, name = commands(), _program_name(words)
+    # Shells complete only the console command.
+    completion = words and words[0].startswith(("--install-completion", "--show-completion"))
+    is_console = completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
+    group, name = commands(), CONSOLE_COMMAND if is_console else "python -m bench"
     if os.environ.get(COMPLETION):
         group.main(words, prog_name=CONSOLE_COMMAND, complete_var=COMPLETION)  # ends the process
     if not words:
@@ -61,10 +64,3 @@ def run(words: list[str]) -> int:
         failed = getattr(error, "ctx", None)
         where = failed.command_path if failed else name
         raise UserError(f"{message[0].lower()}{message[1:]}; see {where} --help") from None
-
-
-def _program_name(words: list[str]) -> str:
-    """How this program was started. Shells complete only the console command."""
-    completion = words and words[0].startswith(("--install-completion", "--show-completion"))
-    console = completion or Path(sys.argv[0]).name == CONSOLE_COMMAND
-    return CONSOLE_COMMAND if console else "python -m bench"

@@ -180,12 +180,7 @@ def job(
     else:
         ((_, fields),), _ = parse(f"recipe[{','.join(recipe)}]")
         resolved = resolve(
-            run,
-            backbone_name=backbone,
-            corpus=corpus,
-            data=data,
-            seed=seed,
-            recipe=fields,
+            run, backbone_name=backbone, corpus=corpus, data=data, seed=seed, recipe=fields
         )
         if resolved.trained and (seed is None or not resolved.corpus):
             raise UserError(

@@ -70,9 +70,8 @@ def read(name: str, data: Path) -> LabelledTask:
     if task.reader == "classes":
         # The sentences of label 1, then those of label 0, as SentEval reads them.
         parts = {"all": [*chain.from_iterable(parts.values())]}
-    train = next(iter(parts.values()))
-    # SentEval numbers the sorted training labels.
-    labels = task.labels or sorted({line.answer for line in train})
+    # SentEval numbers the sorted labels of the first part, the training's.
+    labels = task.labels or sorted({line.answer for line in next(iter(parts.values()))})
     numbers = {label: number for number, label in enumerate(labels)}
     splits = {}
     for part, lines in parts.items():
@@ -103,8 +102,9 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
             for column in columns:
                 digests[split].update("\n".join((name, *column)).encode())
             digests[split].update(numbers.tobytes())
-        of_task = {split: digest.hexdigest()[:16] for split, digest in digests.items()}
-        sums[task.name] = {**sums.get(task.name, {}), **of_task}
+        sums[task.name] = sums.get(task.name, {}) | {
+            split: digest.hexdigest()[:16] for split, digest in digests.items()
+        }
     return sums
 
 

@@ -96,10 +96,6 @@ BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., abov
 EARLY = 1500  # steps; SSCL, Figure 6: the best of SSCL-SimCSE
 
 
-def _best_step(outcome: Mapping[str, Any]) -> float | None:
-    return outcome.get("best_step")
-
-
 def _early_dev(outcome: Mapping[str, Any]) -> float | None:
     """Mean dev score up to the step at which SSCL has its best in print."""
     scores = [point["dev"] for point in outcome.get("curve") or () if point["step"] <= EARLY]
@@ -136,7 +132,6 @@ _BOUND = Tolerance(0, 0, "print states a bound, which is exceeded or not")
 _SAID = "(print states that it does, without a number)"
 # Two of the 150 samples of the world's smallest test split.
 _TWO_SAMPLES = 200 / 150
-_CLASSIFIERS = ("nested", "kfold", "split", "probing")
 
 METRICS = {
     "spearman": Metric(
@@ -152,7 +147,8 @@ METRICS = {
          "accuracy_delta_above": Printed(
             "differences of accuracy (print states no number: better or on par)", bound=True)},
         title="accuracy", classifier="logistic regression", axis="average accuracy (%)",
-        is_main=True, tasks=_CLASSIFIERS, average="transfer", least=_TWO_SAMPLES,
+        is_main=True, tasks=("nested", "kfold", "split", "probing"), average="transfer",
+        least=_TWO_SAMPLES,
     ),
     # Of SentEval's network with one hidden layer, beside its logistic regression.
     "accuracy_mlp": Metric(
@@ -162,7 +158,7 @@ METRICS = {
     "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
     "best_step": Metric(
         QUANTITY, {"best_step": Printed("the training step with the best dev score")},
-        digits=0, cell=("STS-B", "dev"), value=_best_step,
+        digits=0, cell=("STS-B", "dev"), value=lambda outcome: outcome.get("best_step"),
         tolerance=Tolerance(
             3125, 3125,
             "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on "
@@ -274,8 +270,7 @@ def quantities(
     values = {}
     for name, metric in METRICS.items():
         if metric.value:
-            source = analyses.get(metric.analysis, {}) if metric.analysis else outcome
-            value = metric.value(source)
+            value = metric.value(analyses.get(metric.analysis, {}) if metric.analysis else outcome)
             if value is not None:
                 values[*metric.cell, name] = float(value)
     return values

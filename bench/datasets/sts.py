@@ -71,8 +71,7 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
 
 def scored_splits(name: str, data: Path) -> list[str]:
     """Return the splits of a task that are scored: test, and dev if there is one."""
-    known = listed_task(name, data).splits
-    return [split for split in ("test", "dev") if split in known]
+    return [split for split in ("test", "dev") if split in listed_task(name, data).splits]
 
 
 def _subset(name: str, lines: Sequence[Line]) -> Subset:

@@ -190,9 +190,10 @@ TASKS = {task.name: task for task in _TASKS}
 GROUPS: dict[str, tuple[str, ...]] = {}
 for _task in _TASKS:
     GROUPS[_task.group] = (*GROUPS.get(_task.group, ()), _task.name)
-STS_TASKS, TRANSFER_TASKS, PROBING_TASKS = GROUPS["sts"], GROUPS["transfer"], GROUPS["probing"]
+STS_TASKS, TRANSFER_TASKS, PROBING_TASKS, XPROBE_TASKS, CHINESE_TASKS = (
+    GROUPS[name] for name in ("sts", "transfer", "probing", "xprobe", "chinese")
+)
 GROUPS["all"] = (*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS)
-XPROBE_TASKS, CHINESE_TASKS = GROUPS["xprobe"], GROUPS["chinese"]
 WITH_SUBSETS = tuple(task.name for task in _TASKS if task.has_subsets)
 # Tasks of the "Avg" that papers report, by metric.
 AVERAGED = {name: GROUPS[metric.average] for name, metric in METRICS.items() if metric.average}
@@ -331,8 +332,7 @@ def scored_cells(tasks: Iterable[str]) -> set[Key]:
             cells |= {(task.name, "test", aggregated(name, mean)) for mean in ("all", *means)}
             # SentEval gives F1 on the test part only.
             is_pairs = task.protocol == PAIRS
-            is_on_dev = "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula
-            if is_on_dev:
+            if "dev" in (task.sizes or SPLITS) if is_pairs else not metric.formula:
                 cells.add((task.name, "dev", name))
     return cells | {cell for cell, parts in AVERAGES.items() if cells.issuperset(parts)}
 

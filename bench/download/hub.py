@@ -271,8 +271,7 @@ def fetch_backbone(key: str) -> Path:
 def probing_file(path: Path) -> None:
     """Check that the file `DATA/probing/NAME.txt` of SentEval is there; download it from GitHub if
     `fetch_senteval` made DATA, from an archive without it."""
-    is_ours = path.parents[2].resolve() == cache_folder().resolve() and local_folder() is None
-    if not is_ours:
+    if path.parents[2].resolve() != cache_folder().resolve() or local_folder():
         if not path.is_file():
             raise UserError(
                 f"{path} does not exist; copy data/probing/{path.name} of {SENTEVAL} there, or "

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,11 +37,8 @@ class Part:
     labels: Tensor
 
 
-class Split(NamedTuple):
-    """The fixed parts of a task, "train", "dev" and "test", and its number of labels."""
-
-    parts: Mapping[str, Part]
-    classes: int
+# The fixed parts of a task, "train", "dev" and "test", and its number of labels.
+Split = tuple[dict[str, Part], int]
 
 
 def fewest_steps(sizes: Mapping[str, int], settings: Settings, device: str, networks: bool) -> int:
@@ -104,19 +101,19 @@ def best_on_dev(
     SentEval retrains the best, which gives the same classifier. The tasks have equally many
     training samples.
     """
-    known = [task.parts[name] for task in tasks for name in ("train", "dev")]
+    known = [parts[name] for parts, _ in tasks for name in ("train", "dev")]
     features = torch.cat([part.features for part in known])
     labels = torch.cat([part.labels for part in known])
     rows = np.split(np.arange(len(labels)), np.cumsum([len(part.labels) for part in known])[:-1])
     heads = tuple(chain.from_iterable(grids))
     folds = [
-        Fold(train, dev, heads, task.classes)
-        for task, train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
+        Fold(train, dev, heads, classes)
+        for (_, classes), train, dev in zip(tasks, rows[::2], rows[1::2], strict=True)
     ]
     results = []
-    for task, fitted in zip(tasks, fit(features, labels, folds, settings), strict=True):
-        heads_left, test = iter(fitted), task.parts["test"]
-        results.append([_selected(list(islice(heads_left, len(grid))), test) for grid in grids])
+    for (parts, _), fitted in zip(tasks, fit(features, labels, folds, settings), strict=True):
+        left, test = iter(fitted), parts["test"]
+        results.append([_selected(list(islice(left, len(grid))), test) for grid in grids])
     return results
 
 

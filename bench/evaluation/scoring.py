@@ -1,7 +1,7 @@
 """Score an encoder on tasks, which share the vectors of their distinct sentences."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
@@ -97,8 +97,7 @@ class VectorStore:
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
             progress.weight = sum(times[start : start + size]) / len(chunk)
-            vectors = self.encoder.encode(chunk)
-            self._append(chunk, np.ascontiguousarray(vectors, dtype=np.float32))
+            self._append(chunk, np.ascontiguousarray(self.encoder.encode(chunk), dtype=np.float32))
             if not is_transformer:  # which reports each batch
                 progress.advance(len(chunk))
         base.report = None
@@ -232,8 +231,7 @@ def score(
         if task.name not in classified:
             waiting = [item for item in classification if item.name not in classified]
             together = _trained_together(task, waiting, device)
-            lookups = [final(item) for item in together]
-            scored = _score_labelled(together, lookups, settings, device)
+            scored = _score_labelled(together, list(map(final, together)), settings, device)
             for item, of_task in zip(together, scored, strict=True):
                 classified[item.name] = of_task
                 if item.name in files:
@@ -283,14 +281,14 @@ def _score_labelled(
     """The records of each task of `_trained_together`."""
     splits: list[protocols.Split] = []
     for task, lookup in zip(tasks, vectors, strict=True):
-        parts: Mapping[str, protocols.Part] = {
+        parts = {
             name: protocols.Part(
                 torch.from_numpy(task.features(name, lookup)).to(device),
                 torch.from_numpy(samples.labels).to(device),
             )
             for name, samples in task.splits.items()
         }
-        splits.append(protocols.Split(parts, task.classes))
+        splits.append((parts, task.classes))
     protocol, (parts, classes) = tasks[0].protocol, splits[0]
     if protocol == NESTED:
         results = [[protocols.nested(parts["all"], classes, settings)]]
@@ -306,8 +304,10 @@ def _classified(task: LabelledTask, results: Sequence[protocols.Result]) -> list
     """The records of logistic regression and, of a probing task, of the networks."""
     records = []
     for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
-        records.append(_record(task.name, "test", metric, result.test))
-        records.append(_record(task.name, "dev", metric, result.dev))
+        records += [
+            _record(task.name, "test", metric, result.test),
+            _record(task.name, "dev", metric, result.dev),
+        ]
     for name, described in metrics_of(task.protocol, task.name).items():
         if described.formula:
             value = described.formula(task.splits["test"].labels, results[0].predicted)

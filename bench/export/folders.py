@@ -29,9 +29,7 @@ from bench.utils.files import read_json, write_json, write_text
 
 # Tolerance of vectors that are read back, relative to the largest value if that exceeds 1.
 CLOSE = 1e-5
-LONG = " ".join(50 * ["The old dog sees seven small boats."])
-LIBRARY = "sentence_transformers.models"  # the path of modules in all its versions
-PROBES = ["", "A man is playing a guitar.", "two birds", LONG]
+PROBES = ["", "A man is playing a guitar.", "two birds", 50 * "Old dogs see seven small boats. "]
 
 
 class Module(NamedTuple):
@@ -70,7 +68,7 @@ def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
     entries = []
     for index, module in enumerate([Module("Transformer"), *modules]):
         path = f"{index}_{module.kind}" if index else ""
-        kind = f"{LIBRARY}.{module.kind}"
+        kind = f"sentence_transformers.models.{module.kind}"  # as in all versions of the library
         entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
         if path:
             write_json(folder / path / "config.json", module.config)

@@ -17,18 +17,11 @@ from bench.utils.files import atomic_folder
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run of a suite.
-
-    Attributes:
-        run: the run.
-        status: "finished", "diverged", "skipped", or "missing" if nothing was computed.
-        provenance: of its scores, else of its training; empty if there is neither.
-        records: its scores.
-    """
+    """A run of a suite, and its scores."""
 
     run: PlannedRun
-    status: str
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    status: str  # "finished", "diverged", "skipped", or "missing" if nothing was computed
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # of its scores, else its training
     records: Sequence[Record] = ()
 
     def part(self, name: str) -> Mapping[str, Any]:
@@ -47,19 +40,17 @@ class ExportedRun:
     @property
     def deviations(self) -> list[str]:
         """Why the scores cannot be compared with a paper's, as clauses; empty if they can."""
-        clauses = [] if self.hub_id else [f"on the backbone {self.run.backbone}"]
-        clauses += deviations([self.run])
         data = self.part("data").get("name")
-        return clauses if data == "senteval" else [*clauses, f"scored on {data}"]
+        return [
+            *([] if self.hub_id else [f"on the backbone {self.run.backbone}"]),
+            *deviations([self.run]),
+            *([] if data == "senteval" else [f"scored on {data}"]),
+        ]
 
 
 def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
     """The runs of a suite, planned ones first; `only` names some by their ids. Damaged scores are
-    left out with a note on stderr.
-
-    Raises:
-        UserError: there are no runs, an id is unknown, or the outcome of a training is damaged.
-    """
+    left out with a note on stderr."""
     plan = suite_dir / "plan.json"
     planned = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
     results: dict[str, tuple[dict[str, Any], list[Record]]] = {}
@@ -84,19 +75,15 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
 
 
 def export(suite_dir: Path, form: str, out: Path, only: Sequence[str] = ()) -> list[str]:
-    """Write results of a suite to the folder `out`, whole or not at all.
+    """Write results of a suite to the folder `out`, whole or not at all; an earlier export there is
+    replaced.
 
     Args:
-        suite_dir: folder of the suite.
         form: one of `EXPORT_FORMATS`.
-        out: folder to write; an earlier export there is replaced.
         only: ids of runs; empty takes all that can be exported.
 
-    Returns:
-        One sentence on each run that was left out.
-
-    Raises:
-        UserError: a named run or no run can be exported, or `out` holds other files.
+    Returns one sentence on each run that was left out. `UserError`: a named run or no run can be
+    exported, or `out` holds other files.
     """
     from bench.export import folders, scores
 

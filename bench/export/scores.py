@@ -19,10 +19,6 @@ from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import slug, write_json
 
-STS_PROTOCOL = (
-    "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
-)
-CLASSIFIERS = "accuracy of SentEval's classifiers on frozen vectors"
 # What mteb's metadata of a model has, and a run does not know.
 UNKNOWN = (
     "loader", "release_date", "n_parameters", "memory_usage_mb", "max_tokens", "embed_dim",
@@ -82,9 +78,12 @@ def _scores(exported: ExportedRun, task: str, records: Sequence[Record]) -> dict
         elif metric.is_main:
             scores["main_score"] = record["value"] / 100
         scores[name] = record["value"] / 100
-    code, mode = exported.part("code"), exported.provenance.get("mode")
+    code = exported.part("code")
     clauses = [
-        STS_PROTOCOL if entry.protocol == PAIRS else f"{CLASSIFIERS}, trained in mode {mode}",
+        "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
+        if entry.protocol == PAIRS
+        else "accuracy of SentEval's classifiers on frozen vectors, trained in mode "
+        f"{exported.provenance.get('mode')}",
         f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
         "not mteb's task of this name",
     ]
@@ -121,8 +120,10 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
         records += [record | origin for record in exported.records]
         results, _ = read_analyses(paths.result_file(suite_dir, run.id, "analyse"))
         for name, result in results.items():
-            for path, value in _numbers(result):
-                analyses.append({"analysis": name, "path": path, "value": value} | origin)
+            analyses += [
+                {"analysis": name, "path": path, "value": value} | origin
+                for path, value in _numbers(result)
+            ]
     columns = [*COLUMNS, *origin]
     tables = {"records": pd.DataFrame(records, columns=columns), "runs": pd.DataFrame(summaries)}
     if analyses:

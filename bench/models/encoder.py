@@ -118,8 +118,7 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         progress = Progress(len(sentences), "tokenize")
         for start in range(0, len(sentences), CHUNK):
             chunk = list(sentences[start : start + CHUNK])
-            ids = token_ids(tokenizer, chunk, longest)
-            rows += [np.asarray(row, dtype=np.int32) for row in ids]
+            rows += [np.asarray(row, np.int32) for row in token_ids(tokenizer, chunk, longest)]
             progress.advance(len(chunk))
         TokenFile.write(path, rows)
     return TokenFile(path)
@@ -186,7 +185,6 @@ class TransformerEncoder:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
         Args:
-            tokens: of each sentence.
             progress: called with the number of sentences of each batch.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.

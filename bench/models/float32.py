@@ -20,8 +20,7 @@ ELSEWHERE = "ieee"
 def float32_products(kind: str) -> Iterator[None]:
     """Products and convolutions of float32 on a GPU are "ieee" or "tf32" within the block, whatever
     was set before; on a processor nothing changes."""
-    convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
-    settings = (torch.backends.cuda.matmul, convolutions)
+    settings: Any = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
     before = [setting.fp32_precision for setting in settings]
     for setting in settings:
         setting.fp32_precision = kind

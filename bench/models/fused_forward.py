@@ -80,8 +80,7 @@ class FusedLayers:
             parts = [width, 2 * width]
             (query, pair), (query_bias, pair_bias) = joined.split(parts), joined_bias.split(parts)
             queries = F.linear(computed.to(self.kind), query, query_bias).unflatten(1, (heads, -1))
-            both = F.linear(inputs, pair, pair_bias)
-            keys, values = both.unflatten(1, (2, heads, -1)).unbind(1)
+            keys, values = F.linear(inputs, pair, pair_bias).unflatten(1, (2, heads, -1)).unbind(1)
         else:
             triples = F.linear(inputs, joined, joined_bias)
             queries, keys, values = triples.unflatten(1, (3, heads, -1)).unbind(1)

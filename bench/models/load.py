@@ -86,7 +86,7 @@ def load_encoder(
     normalize: bool = False,
     device: str = "cpu",
 ) -> Encoder:
-    """Load an encoder.
+    """Load an encoder to a device.
 
     Args:
         model: a folder written by `save_encoder`, sentence-transformers or Hugging Face
@@ -95,8 +95,7 @@ def load_encoder(
             transformer is used, without its other modules and prompts.
         prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
             the folder's default.
-        normalize: scale vectors to length 1.
-        device: of a transformer.
+        normalize: whether vectors are scaled to length 1.
     """
     if pooler is not None:
         check_pooler(pooler)
@@ -111,10 +110,10 @@ def load_encoder(
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
         with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
-            if kind == SAVED:
-                encoder = _load_saved(folder, device)
-            else:
-                encoder = load_modular(folder, prompt, device)
+            modular = kind == MODULES
+            encoder = (
+                load_modular(folder, prompt, device) if modular else _load_saved(folder, device)
+            )
             encoder.encode(["a"])  # whether its parts fit together
     return Normalised(encoder) if normalize else encoder
 
@@ -268,8 +267,7 @@ class ModularEncoder:
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         options = {"prompt": self._prompt, "show_progress_bar": False}
         texts = [sentence or self._blank for sentence in sentences]
-        vectors = self._library.encode(texts, **options)
-        return np.asarray(vectors, dtype=np.float32)
+        return np.asarray(self._library.encode(texts, **options), dtype=np.float32)
 
 
 class Normalised(Mapped):

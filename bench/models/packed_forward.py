@@ -33,21 +33,13 @@ _COUNTING = Lock()  # encoders count in several threads
 
 @dataclass
 class Work:
-    """Counts the FLOP of a training's matrix products; a multiply-add counts as two.
+    """Counts the FLOP of a training's matrix products; a multiply-add counts as two."""
 
-    Attributes:
-        sentences: sequences in the forward passes of training steps.
-        tokens: their tokens, without padding that is skipped.
-        forward: FLOP of these passes, including those of frozen models.
-        backward: FLOP of the backward passes.
-        selection: FLOP of encoders, which run in inference mode.
-    """
-
-    sentences: int = 0
-    tokens: int = 0
-    forward: float = 0.0
+    sentences: int = 0  # sequences in the forward passes of training steps
+    tokens: int = 0  # their tokens, without padding that is skipped
+    forward: float = 0.0  # FLOP of these passes, including those of frozen models
     backward: float = 0.0
-    selection: float = 0.0
+    selection: float = 0.0  # FLOP of encoders, which run in inference mode
 
     def count(self, config: Any, lengths: np.ndarray, first_only: bool) -> None:
         """Add one forward pass, and its backward pass if gradients are enabled."""
@@ -111,30 +103,17 @@ def _padded(length: int) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """Token sequences of one forward pass. The packed states have one row per token.
+    """Token sequences of one forward pass. The packed states have one row per token."""
 
-    Attributes:
-        ids: token ids, padded on the right, int64 (n, length).
-        mask: 1 for tokens, 0 for padding, int64 (n, length).
-        lengths: positions of each sequence that are computed, int64 (n,), on the host.
-        packed: rows of the flattened (n * length) in the packed states; None if the packed states
-            are all positions.
-        firsts: indices of the first tokens in the packed states, (n,).
-        ragged: whether any position is padding, which attention ignores.
-        unpacked: rows of the packed states at all positions, zeros at padding.
-        spread: rows of (n, d) at the first tokens in the packed states, zeros at others.
-        ends: where each sequence ends in the packed states, after a 0, int32 (n + 1,).
-    """
-
-    ids: Tensor
-    mask: Tensor
-    lengths: np.ndarray
-    packed: Rows | None
-    firsts: Tensor
-    ragged: bool
-    unpacked: Rows
-    spread: Rows
-    ends: Tensor
+    ids: Tensor  # token ids, padded on the right, int64 (n, length)
+    mask: Tensor  # 1 for tokens, 0 for padding, int64 (n, length)
+    lengths: np.ndarray  # positions of each sequence that are computed, int64 (n,), on the host
+    packed: Rows | None  # of the flattened (n * length); None if all positions are packed
+    firsts: Tensor  # indices of the first tokens in the packed states, (n,)
+    ragged: bool  # whether any position is padding, which attention ignores
+    unpacked: Rows  # of the packed states at all positions, zeros at padding
+    spread: Rows  # of (n, d) at the first tokens in the packed states, zeros at others
+    ends: Tensor  # where each sequence ends in the packed states, after a 0, int32 (n + 1,)
 
     @classmethod
     def of(
@@ -326,9 +305,9 @@ def forward(
     else:
         padding, drop = _padding(batch), Dropout(model.training, batch.ids.device)
         run = partial(bert_layer, batch=batch, padding=padding, drop=drop)
-    for index, layer in enumerate(model.encoder.layer):
-        is_last = index == len(model.encoder.layer) - 1
-        layers.append(run(layer, layers[-1], first_only and is_last))
+    last = model.encoder.layer[-1]
+    for layer in model.encoder.layer:
+        layers.append(run(layer, layers[-1], first_only and layer is last))
     return States(layers, batch, first_only)
 
 

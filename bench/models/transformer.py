@@ -241,10 +241,9 @@ def blank_token(tokenizer: Any) -> Any:
 def token_ids(tokenizer: Any, sentences: Sequence[str], longest: int) -> list[list[int]]:
     """Token ids of sentences, cut on the right to `longest`, special tokens included. Truncation
     and padding set in the tokenizer's file are ignored."""
-    options = {"truncation": True, "max_length": longest, "padding": False}
-    rows = tokenizer(list(sentences), **options)["input_ids"]
+    encoded = tokenizer(list(sentences), truncation=True, max_length=longest, padding=False)
     blank = [tokenizer.convert_tokens_to_ids(blank_token(tokenizer))]
-    return [row or blank for row in rows]
+    return [row or blank for row in encoded["input_ids"]]
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

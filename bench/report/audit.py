@@ -19,8 +19,7 @@ def frame(findings: Sequence[Finding]) -> pd.DataFrame:
 
 def report(findings: Sequence[Finding]) -> str:
     """Findings as text, grouped by kind."""
-    template = templates().get_template("audit.txt")
-    return template.render(findings=findings, kinds=FINDING_KINDS)
+    return templates().get_template("audit.txt").render(findings=findings, kinds=FINDING_KINDS)
 
 
 def write(findings: Sequence[Finding], out: Path) -> None:

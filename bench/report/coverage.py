@@ -97,10 +97,8 @@ def render_coverage(
     suite_dir: Path | None, configs: Sequence[Path] = config.PAPERS, out: Path | None = None
 ) -> str:
     """The `report` of a suite, or of planned configurations with nothing run."""
-    if suite_dir:
-        suite = read_suite(suite_dir)
-    else:
-        suite = planned_suite([config.plan(config.load(path)) for path in configs])
+    plans = [] if suite_dir else [config.plan(config.load(path)) for path in configs]
+    suite = read_suite(suite_dir) if suite_dir else planned_suite(plans)
     return report(suite, judge(suite), out)
 
 

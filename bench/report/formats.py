@@ -35,8 +35,7 @@ def score_text(mean: float, sd: float, digits: int = 2) -> str:
 
 def with_interval(value: float, low: float, high: float) -> str:
     """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown (NaN)."""
-    interval = "" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]"
-    return score_text(value, nan) + interval
+    return score_text(value, nan) + ("" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]")
 
 
 def difference_text(mean: float, half_width: float) -> str:

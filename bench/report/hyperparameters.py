@@ -111,8 +111,7 @@ def hyperparameters() -> pd.DataFrame:
                 for setting in ("paper", "official")
             )
             values = {None, number.value, *paper.values(), *official.values()}
-            differs = len(values) > 2 or not names
-            remark = REASONS[method, name] if differs else ""
+            remark = REASONS[method, name] if len(values) > 2 or not names else ""
             rows.append({
                 "source": number.source,
                 "table": number.table,

@@ -128,8 +128,7 @@ def shown_leaderboard(
         shown[DIFFERENCE] = shown[DIFFERENCE].mask(board["verdict"] == "baseline", "baseline")
     if board["remark"].any():
         shown["Remark"] = board["remark"]
-    is_one = short and board["backbone"].nunique() == 1
-    return shown.drop(columns="Backbone") if is_one else shown
+    return shown.drop(columns="Backbone") if short and board["backbone"].nunique() == 1 else shown
 
 
 def about(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:

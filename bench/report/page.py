@@ -67,11 +67,8 @@ def render_page(
     """Write `index.html`, what it needs and `figures/` into `out`; other files there stay.
 
     Args:
-        suite: the suite.
-        cells, world: those of the suite, as `judge` and `judge_world` return them.
-        boards: its `leaderboards`.
+        cells, world, boards: of the suite, by `judge`, `judge_world` and `leaderboards`.
         figures: folder of its rendered figures.
-        out: folder of the page.
         tables, scores: folders of its rendered tables and its scores, to which the page links.
         place: where `out` will be moved to, for the page's links; by default it stays.
     """
@@ -183,11 +180,10 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
         place = "no backbone" if row["backbone"] == NO_BACKBONE.name else row["backbone"]
         scores = {column: texts[column] for column in (*first, *others)}
         rows.append(texts | row | {"place": place, "entry": len(entries), "scores": scores})
-        averages = [run.points(planned, "Avg") for run in runs]
         entries.append({
             "title": f"{row['name']}, {row['backbone']}",
             "facts": [("Run", f"{row['method']}@{row['setting']}"), *scores.items()],
-            "sides": [_side("Runs", runs, averages)],
+            "sides": [_side("Runs", runs, [run.points(planned, "Avg") for run in runs])],
         })  # fmt: skip
     columns = {"Method": False, "n": True} | dict.fromkeys([*first, *others], True)
     return {
@@ -216,12 +212,7 @@ def facts(cell: Cell) -> Facts:
     return [(title, fact) for title, _, fact in parts]
 
 
-def _section(
-    suite: SuiteResults,
-    stem: str,
-    table: ShownTable,
-    entries: list[Json],
-) -> Json:
+def _section(suite: SuiteResults, stem: str, table: ShownTable, entries: list[Json]) -> Json:
     """A printed table, with the index of each number's entry."""
     numbers = {}
     for row in table.rows:

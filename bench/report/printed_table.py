@@ -165,8 +165,7 @@ def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
         notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
         lines = dict.fromkeys(numbers, f"{most} ({notes})")
     values = {(line, number.variant) for number, line in lines.items()}
-    counts = Counter(line for line, _ in values)
-    return lines if min(counts.values()) > 2 else {}
+    return lines if min(Counter(line for line, _ in values).values()) > 2 else {}
 
 
 # --- As lines, for files and the terminal ---
@@ -177,9 +176,8 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
     the published checkpoint's, if the row quotes one; or a line per printed row alone."""
     lines: list[dict[str, str]] = []
     for row in table.rows:
-        printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task}
-        printed |= {column: shown.printed for column, shown in row.cells.items()}
-        lines.append(printed | {"Line": row.origin})
+        names = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "Line": row.origin}
+        lines.append(names | {column: shown.printed for column, shown in row.cells.items()})
         if print_alone:
             continue
         lines[-1]["Line"] = ", ".join(filter(None, ["printed", row.origin]))
@@ -205,10 +203,8 @@ def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
             lines.append(checkpoint | {"Line": "published checkpoint", "Verdict": stated})
     several_tasks = len({row.task for row in table.rows}) > 1
     columns = ["Backbone", "Method", *["Task"] * several_tasks, "Line", *table.columns]
-    verdict_name = "Verdict"
-    if not table.is_sweep and not print_alone:
-        columns.append("Verdict")
-        verdict_name += f" ({table.columns[-1]})" if len(table.columns) > 1 else ""
+    columns += [] if table.is_sweep or print_alone else ["Verdict"]
+    verdict_name = f"Verdict ({table.columns[-1]})" if len(table.columns) > 1 else "Verdict"
     shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
     if print_alone and not shown["Line"].any():
         shown = shown.drop(columns="Line")
@@ -223,9 +219,11 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n
     settings = dict.fromkeys(line.setting for line in known if line.setting)
-    texts = dict.fromkeys(row.cells, "–")
-    texts["Line"] = f"ours, {' or '.join(settings)}, n = {n}"
-    texts["Verdict"] = _stated(decisive.verdict) if decisive else ""
+    texts = {
+        **dict.fromkeys(row.cells, "–"),
+        "Line": f"ours, {' or '.join(settings)}, n = {n}",
+        "Verdict": _stated(decisive.verdict) if decisive else "",
+    }
     for column, shown in row.cells.items():
         line = sides[column]
         if line and whose == "ours" and in_sweep and not line.n:
@@ -234,9 +232,8 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
             score = score_text(line.mean, line.sd, shown.cell.number.our_metric.digits)
             if whose == "ours" and in_sweep:
                 score += seeds_text(line.n, n)
-            is_best = whose == "ours" and isinstance(shown.ours, Bold)
             text = f"{score} {line.verdict.mark}"
-            texts[column] = Bold(text) if is_best else text
+            texts[column] = Bold(text) if whose == "ours" and isinstance(shown.ours, Bold) else text
     return texts
 
 

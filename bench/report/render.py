@@ -40,8 +40,7 @@ def render(suite_dir: Path, out: Path, figures_dir: Path) -> None:
             render_versus(suite, *compared, tables, figures)
         scores, place = suite_dir / "scores", out / "report"
         render_page(suite, cells, world, boards, figures, report, out / "tables", scores, place)
-        text = summary(suite, cells, world, compared, out, figures_dir)
-        write_text(report / "summary.txt", text)
+        write_text(report / "summary.txt", summary(suite, cells, world, compared, out, figures_dir))
 
 
 def render_figures(

@@ -38,11 +38,11 @@ def summary(
         counted(len(trained), "training"),
         f"{sum(seconds) / 60:.1f} minutes of computing",
     ]
-    lines = [f"{suite.plan.suite}: {', '.join(parts)}. {suite.partial}".rstrip()]
-    lines += [world_in_short(world)] if world else []
-    lines += [in_short(cells)]
-    lines += _differences(suite, compared[0]) if compared else []
-    lines += [
+    lines = [
+        f"{suite.plan.suite}: {', '.join(parts)}. {suite.partial}".rstrip(),
+        *([world_in_short(world)] if world else []),
+        in_short(cells),
+        *(_differences(suite, compared[0]) if compared else []),
         f"tables:  {out / 'tables'}/   (sts.md is the suite's own)",
         f"figures: {figures}/",
         f"page:    {out / 'report' / 'index.html'}",
@@ -62,9 +62,6 @@ def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
     baseline = find(suite, suite.plan.baseline).name
     lines = [f"against {baseline}, {suite.planned(board).title}, paired by seed:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
-        start = f"  {backbone}, {word}: "
-        text = "; ".join(group["text"])
-        lines += wrap(
-            text, WIDTH, initial_indent=start, subsequent_indent="    ", break_on_hyphens=False
-        )
+        text = f"  {backbone}, {word}: {'; '.join(group['text'])}"
+        lines += wrap(text, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return lines

@@ -63,19 +63,16 @@ AVERAGES_CAPTION = (
 
 def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
     """`bench.comparison.order.orders` as texts."""
-    lines = []
-    for row in orders.itertuples():
-        lines.append({
-            "Table": f"{paper_name(row.source)}, {row.table}"
-            if row.source
-            else f"All papers, {suite.boards[row.board].title}",
-            "Backbone": row.backbone + (", dev" if row.split == "dev" else ""),
-            "Rows": str(row.rows),
-            "n": "–" if pd.isna(row.seeds) else str(row.seeds),
-            "tau": with_interval(row.tau, row.low, row.high),
-            "Expected": score_text(row.expected, nan),
-        })  # fmt: skip
-    return pd.DataFrame(lines)
+    return pd.DataFrame({
+        "Table": f"{paper_name(row.source)}, {row.table}"
+        if row.source
+        else f"All papers, {suite.boards[row.board].title}",
+        "Backbone": row.backbone + (", dev" if row.split == "dev" else ""),
+        "Rows": str(row.rows),
+        "n": "–" if pd.isna(row.seeds) else str(row.seeds),
+        "tau": with_interval(row.tau, row.low, row.high),
+        "Expected": score_text(row.expected, nan),
+    } for row in orders.itertuples())  # fmt: skip
 
 
 def shown_averages(cells: Iterable[Cell]) -> pd.DataFrame:
@@ -179,8 +176,7 @@ def world_table(cells: Sequence[WorldCell]) -> Summary:
         "tolerance": cell.tolerance,
         "verdict": WORDS[cell.verdict.kind],
         "reason": cell.verdict.reason,
-    } for cell in cells)  # fmt: skip
-    numbers = numbers.astype({"seed": "Int64"})
+    } for cell in cells).astype({"seed": "Int64"})  # fmt: skip
     distances = numbers["score"] - numbers["number"]
     shares = (distances / numbers["tolerance"]).abs().fillna(0)
     lines = []

@@ -10,6 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from bench.models.float32 import ELSEWHERE, SELECTION, TRAINING
 from bench.utils.version import __version__
 
 _ROOT = Path(__file__).parents[2]
@@ -50,22 +53,15 @@ def _processor() -> str:
 
 def _arithmetic(device: str) -> dict[str, Any]:
     """Settings of torch that affect the last bits of results, besides versions and device."""
-    import torch
-
     settings: dict[str, Any] = {
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
     if device.startswith("cuda"):
-        from bench.models.float32 import ELSEWHERE, SELECTION, TRAINING
-
+        products = {"training": TRAINING, "selection": SELECTION, "elsewhere": ELSEWHERE}
         settings |= {
-            "float32_products": {
-                "training": TRAINING,
-                "selection": SELECTION,
-                "elsewhere": ELSEWHERE,
-            },
+            "float32_products": products,
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
@@ -78,8 +74,6 @@ def provenance(device: str, threads: int) -> dict[str, Any]:
 
     `device` is "cpu" or "cuda[:n]", `threads` torch's number of CPU threads.
     """
-    import torch
-
     hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}  # its build
     return {

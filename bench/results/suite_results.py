@@ -22,30 +22,19 @@ NOT_SCORED = "no scores in this suite"  # why a run is missing
 
 @dataclass(frozen=True)
 class RunResults:
-    """A planned run and its results.
-
-    Attributes:
-        plan: the run, from plan.json.
-        status: "finished", "diverged", "skipped", or "missing" if it was not scored yet.
-        reason: why it did not finish; empty if it did.
-        data: the evaluation data it was scored on.
-        scores: points by (task, split, metric): those of tasks, their means over subsets and
-            averages, and `bench.datasets.metrics.quantities`.
-        provenance: of its scores; empty if there are none.
-        analyses: results of `bench.stages.analyse`, by name.
-        analysed: provenance of the analyses; empty if there are none.
-        has_failed: whether it is missing because its last attempt failed.
-    """
+    """A planned run and its results."""
 
     plan: PlannedRun
-    status: str
-    reason: str
-    data: str
+    status: str  # "finished", "diverged", "skipped", or "missing" if it was not scored yet
+    reason: str  # why it did not finish; empty if it did
+    data: str  # the evaluation data it was scored on
+    # Points: of tasks, their means over subsets and averages, and
+    # `bench.datasets.metrics.quantities`.
     scores: Mapping[Key, float]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    analyses: Mapping[str, Any] = field(default_factory=dict)
-    analysed: Mapping[str, Any] = field(default_factory=dict)
-    has_failed: bool = False
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # of its scores
+    analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
+    analysed: Mapping[str, Any] = field(default_factory=dict)  # provenance of the analyses
+    has_failed: bool = False  # whether it is missing because its last attempt failed
 
     @property
     def name(self) -> str:
@@ -81,10 +70,10 @@ def deviations(runs: Iterable[PlannedRun]) -> list[str]:
     trained = [run for run in runs if run.seed is not None]
     corpora = {run.corpus for run in trained if not run.own_corpus} - {"wiki1m"}
     changed = {key for run in trained for key in run.recipe_changes} - NEUTRAL_CHANGES
-    clauses = [f"trained on {listed(sorted(corpora))}"] if corpora else []
-    if changed:
-        clauses.append(f"recipe changed ({', '.join(sorted(changed))})")
-    return clauses
+    return [
+        *([f"trained on {listed(sorted(corpora))}"] if corpora else []),
+        *([f"recipe changed ({', '.join(sorted(changed))})"] if changed else []),
+    ]
 
 
 def diverged(runs: Iterable[RunResults], whose: str = "") -> str:
@@ -103,8 +92,7 @@ class SuiteResults:
 
     def __post_init__(self) -> None:
         """Check that all scores and analyses read the same sentences and labels of a task, and the
-        same text of a corpus.
-        """
+        same text of a corpus."""
         seen: dict[str, tuple[str, str]] = {}
         for run, kind in product(self.runs, ("scores", "analyses")):
             result = f"the {kind} of {run.plan.id}"
@@ -186,11 +174,8 @@ class SuiteResults:
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
-    """Read the results of a planned run; `mode` is that of the plan's classifiers.
-
-    Raises:
-        UserError: a file is damaged, or holds results of another run or mode.
-    """
+    """Read the results of a planned run; `mode` is that of the plan's classifiers. `UserError`: a
+    file is damaged, or holds results of another run or mode."""
     path = suite_dir / "scores" / f"{run.id}.json"
     if not path.exists():
         failed = (suite_dir / "runs" / run.id / FAILURE).is_file()
@@ -200,23 +185,16 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     fault = _fault(provenance, records, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
-    scores = {}
-    for record in records:
-        metric = aggregated(record["metric"], record["aggregation"])
-        scores[record["task"], record["split"], metric] = float(record["value"])
-    outcome = provenance["outcome"]
+    metrics = [aggregated(record["metric"], record["aggregation"]) for record in records]
+    scores = {
+        (record["task"], record["split"], metric): float(record["value"])
+        for record, metric in zip(records, metrics, strict=True)
+    }
+    outcome, data = provenance["outcome"], provenance["data"]["name"]
     analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
     scores = averages(scores) | scores | quantities(outcome, analyses)
-    return RunResults(
-        run,
-        outcome["status"],
-        outcome.get("reason") or "",
-        provenance["data"]["name"],
-        scores,
-        provenance,
-        analyses,
-        origin,
-    )
+    status, reason = outcome["status"], outcome.get("reason") or ""
+    return RunResults(run, status, reason, data, scores, provenance, analyses, origin)
 
 
 def _fault(
@@ -236,10 +214,7 @@ def _fault(
 
 
 def read_suite(suite_dir: Path) -> SuiteResults:
-    """Read the plan of a suite, and the scores and analyses of every planned run.
-
-    Raises:
-        UserError: there is no plan, or a file is damaged.
-    """
+    """Read the plan of a suite, and the scores and analyses of every planned run; `UserError` if
+    there is no plan, or a file is damaged."""
     plan = read_plan(Path(suite_dir) / "plan.json")
     return SuiteResults(plan, [read_run(run, Path(suite_dir), plan.mode) for run in plan.runs])

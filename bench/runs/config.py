@@ -53,12 +53,9 @@ class EncoderEntry(Model):
 
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
-    """The runs of a configuration's `encoders`, in order, labelled as outside encoders.
-
-    Raises:
-        UserError: a model is missing or cannot be written in the text of a run, its pooler is
-            missing, or a label is given twice or is the name of a method.
-    """
+    """The runs of a configuration's `encoders`, in order, labelled as outside encoders; `UserError`
+    if a model is missing or cannot be written in the text of a run, its pooler is missing, or a
+    label is given twice or is the name of a method."""
     taken = {text.lower() for cls in method_classes().values() for text in (cls.name, cls.title)}
     labels: set[str] = set()
     for entry in encoders:
@@ -345,39 +342,31 @@ def validate(values: Any) -> Suite:
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
     if suite.stand_ins:
-        _check_stand_ins(suite)
+        # Imports pandas, which other configurations do not need.
+        from bench.reported.number import numbers
+
+        reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
+        for printed, name in suite.printed_backbones:
+            if printed not in reported:
+                raise UserError(
+                    f"'stand_ins.{name}' is '{printed}', which no paper reports"
+                    f"{did_you_mean(printed, reported)}"
+                )
     for path in suite.method_paths:
         python_files(Path(path))  # raises if nothing is there
     add_method_paths(suite.method_paths)
     return suite
 
 
-def _check_stand_ins(suite: Suite) -> None:
-    """Check that each stand-in replaces a backbone that a paper reports."""
-    # Imports pandas, which other configurations do not need.
-    from bench.reported.number import numbers
-
-    reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
-    for printed, name in suite.printed_backbones:
-        if printed not in reported:
-            raise UserError(
-                f"'stand_ins.{name}' is '{printed}', which no paper reports"
-                f"{did_you_mean(printed, reported)}"
-            )
-
-
 # Expansion
 
 
 def planned(suite: Suite) -> list[PlannedRun]:
-    """Expand a suite into runs, in order.
+    """Expand a suite into runs, in order. Entries that resolve to one run are merged. A run follows
+    those that it needs, which are added where no entry lists them.
 
-    Entries that resolve to one run are merged. A run follows those that it needs, which are added
-    where no entry lists them.
-
-    Raises:
-        UserError: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
-            baseline of the comparison is not planned.
+    `UserError`: an entry cannot be resolved, a corpus is unknown, the data lacks a task, or the
+    baseline of the comparison is not planned.
     """
     by_id: dict[str, PlannedRun] = {}
 

@@ -58,19 +58,14 @@ def data_folder(name: str) -> Path:
 
 
 def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path:
-    """The file of a training corpus.
-
-    Args:
-        name: of `corpora.WORLDS` (in the embedded world), of `corpora.MADE` (built in the suite
-            folder), another name (from BENCH_DATA, else downloaded), or a path.
-        data_name: the evaluation data from which corpora of `corpora.MADE` are built.
-    """
+    """The file of a training corpus: of `corpora.WORLDS` (in the embedded world), of `corpora.MADE`
+    (built in the suite folder from the evaluation data `data_name`), of another name (in
+    BENCH_DATA, else downloaded), or a path."""
     if name in corpora.WORLDS:
         return world.data_folder() / corpora.WORLDS[name]
     if name in corpora.MADE:
         path = suite_dir / "corpora" / slug(data_name) / f"{name}.txt"
-        sentences = corpora.MADE[name](data_folder(data_name))
-        text = "".join(f"{sentence}\n" for sentence in sentences)
+        text = "".join(f"{sentence}\n" for sentence in corpora.MADE[name](data_folder(data_name)))
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
         return path
@@ -88,15 +83,9 @@ def data_sums(folder: Path) -> dict[str, Any]:
 def describe_input(
     kind: str, name: str, suite_dir: Path, tasks: Sequence[str] = (), data_name: str = "senteval"
 ) -> dict[str, Any]:
-    """Download or build an input of a suite if needed, check it, and return its checksums, the
-    content of `inputs/*.json`.
-
-    Args:
-        kind: "data", "corpus" or "backbone".
-        name: of the data, corpus or backbone.
-        tasks: of data, the tasks that are scored; their probing files are downloaded.
-        data_name: of a corpus, as in `corpus_file`.
-    """
+    """Download or build an input of a suite if needed, "data" for `tasks`, a "corpus" as
+    `corpus_file`, or a "backbone"; check it, and return its checksums, the content of
+    `inputs/*.json`."""
     if kind == "data":
         folder, names = data_folder(name), expand_tasks(tasks)
         for task in names:

@@ -39,29 +39,18 @@ def chains(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
 
 
 class Plan(Document):
-    """The content of plan.json.
-
-    Attributes:
-        suite: name of the suite.
-        data: evaluation data.
-        corpus: training corpus of the methods that have none of their own.
-        tasks: tasks and groups of the suite.
-        mode: of the classifiers.
-        stand_ins: backbones of the suite by the printed backbone in whose rows they are shown.
-        baseline: the method that others are compared with; empty if they are not.
-        runs: in the order in which they are made.
-    """
+    """The content of plan.json."""
 
     model_config = ConfigDict(extra="ignore")
 
-    suite: str
-    data: str
-    corpus: str = ""
-    tasks: list[str] = []
-    mode: Literal["test", "dev"] = "test"
-    stand_ins: dict[str, str] = {}
-    baseline: str = ""
-    runs: list[PlannedRun]
+    suite: str  # its name
+    data: str  # evaluation data
+    corpus: str = ""  # training corpus of the methods that have none of their own
+    tasks: list[str] = []  # tasks and groups of the suite
+    mode: Literal["test", "dev"] = "test"  # of the classifiers
+    stand_ins: dict[str, str] = {}  # the suite's backbones by the printed ones that they stand for
+    baseline: str = ""  # the method that others are compared with; empty if they are not
+    runs: list[PlannedRun]  # in the order in which they are made
 
     @model_validator(mode="after")
     def _distinct_runs(self) -> "Plan":
@@ -113,10 +102,8 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
     An outside encoder is named by its label. Of other runs, spaces, the order of keys and
     ingredients, the spelling of numbers, and keys that change nothing make no difference. A run of
-    a method or backbone that is not here any more is named as in the plan.
-
-    Raises:
-        UserError: no run is, or the text cannot be parsed. The message gives the nearest names.
+    a method or backbone that is not here any more is named as in the plan. `UserError` gives the
+    nearest names.
     """
     label = text.removesuffix(OUTSIDE)
     outside = [run for run in runs if is_outside(run.label)]

@@ -217,9 +217,8 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
     match = re.fullmatch(r"\s*([a-z0-9-]+)\s*(?:\[(.*)\])?\s*", part, re.DOTALL)
     if not match:
         context = f" in '{text}'" if part != text else ""
-        remedy = _meant(text) or _meant(part)
-        remedy = remedy or "; write method[key=value,...]+method@paper|official"
-        raise UserError(f"cannot read '{part}'{context}{remedy}")
+        form = "; write method[key=value,...]+method@paper|official"
+        raise UserError(f"cannot read '{part}'{context}{_meant(text) or _meant(part) or form}")
     keys: Keys = {}
     for item in filter(None, _split(match[2] or "", ",")):
         key, equals, value = (word.strip() for word in item.partition("="))

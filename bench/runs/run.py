@@ -151,8 +151,7 @@ class Recipe(HyperParameters, Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         try:
-            shares = [0.0, *self.boundaries, 1.0]
-            rising = all(low < high for low, high in pairwise(shares))
+            rising = all(low < high for low, high in pairwise([0.0, *self.boundaries, 1.0]))
         except ValueError:
             rising = False
         if not rising:
@@ -215,53 +214,32 @@ Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-p
 
 
 class Run(Document):
-    """One training, or one untrained encoder, and the data it is scored on.
-
-    Attributes:
-        id: a readable name and the hash of the identity. The run's files are named after it.
-        method: canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`.
-        setting: "paper" or "official".
-        label: readable name for tables.
-        parts: the methods of the text, their hyper-parameters clamped to the backbone.
-        backbone: its name in tables.
-        reference: name or path with which it is loaded.
-        trained: whether there is a training.
-        labelled: whether it trains with human labels.
-        corpus: name or path of the training corpus; empty without a training.
-        own_corpus: True if the method always trains on this corpus, whatever the suite sets.
-        data: name or path of the evaluation data.
-        seed: random seed; None without a training, since then nothing is drawn.
-        recipe: all training hyper-parameters.
-        recipe_changes: recipe fields set by the suite that differ from the method's own setting, or
-            from that of a run that it needs.
-        overridden: the other fields of the suite that differ from the method's own setting, or from
-            that of a run that it needs: those that a text overrides.
-        skip: why this run is impossible on this backbone, or None.
-        needs: the runs whose encoders it loads, by the values of hyper-parameters that name them.
-        identity: everything that affects the run's scores.
-    """
+    """One training, or one untrained encoder, and the data it is scored on."""
 
     model_config = ConfigDict(extra="ignore")
 
+    # A readable name and the hash of the identity. The run's files are named after it.
     id: str = Field(pattern=r"^[\w+-][\w.+-]*$")
-    method: str
-    setting: str
-    label: str
-    parts: tuple[Part, ...] = ()
-    backbone: str
-    reference: str = ""
-    trained: bool = True
-    labelled: bool = False
-    corpus: str = ""
-    own_corpus: bool = False
-    data: str = ""
-    seed: Annotated[int, Field(strict=True)] | None
-    recipe: Recipe = Recipe()
+    method: str  # canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`
+    setting: str  # "paper" or "official"
+    label: str  # readable name for tables
+    parts: tuple[Part, ...] = ()  # the hyper-parameters are clamped to the backbone
+    backbone: str  # its name in tables
+    reference: str = ""  # name or path with which the backbone is loaded
+    trained: bool = True  # whether there is a training
+    labelled: bool = False  # whether it trains with human labels
+    corpus: str = ""  # name or path of the training corpus; empty without a training
+    own_corpus: bool = False  # whether the method always trains on this corpus
+    data: str = ""  # name or path of the evaluation data
+    seed: Annotated[int, Field(strict=True)] | None  # None without a training: nothing is drawn
+    recipe: Recipe = Recipe()  # all training hyper-parameters
+    # Recipe fields set by the suite that differ from the method's own setting, or from that of a
+    # run that it needs; and those of them that a text overrides.
     recipe_changes: dict[str, Any] = {}
     overridden: dict[str, Any] = {}
-    skip: str | None = None
-    needs: dict[str, Run] = {}
-    identity: dict[str, Any] = {}
+    skip: str | None = None  # why this run is impossible on this backbone
+    needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
+    identity: dict[str, Any] = {}  # everything that affects the run's scores
 
     @property
     def text(self) -> str:
@@ -376,11 +354,13 @@ def identity_of(run: Run) -> dict[str, Any]:
     if run.reference != NO_BACKBONE.reference:
         identity["backbone"] = run.pretrained.fingerprint
     if run.trained:
-        identity["loop"] = LOOP_VERSION
-        identity["corpus"] = corpus_fingerprint(run.corpus)
-        identity["seed"] = run.seed
         recipe = run.recipe.model_dump(exclude={"corpus"})
-        identity["recipe"] = _identified("recipe", recipe, Recipe())
+        identity |= {
+            "loop": LOOP_VERSION,
+            "corpus": corpus_fingerprint(run.corpus),
+            "seed": run.seed,
+            "recipe": _identified("recipe", recipe, Recipe()),
+        }
     return identity
 
 

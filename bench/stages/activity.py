@@ -41,15 +41,13 @@ class Failure:
     traceback: str = ""  # of an error that is not the user's
 
     def __str__(self) -> str:
-        final = ", final" if self.final else ""
-        return f"{counted(self.attempts, 'attempt')}{final}: {self.error}"
+        return f"{counted(self.attempts, 'attempt')}{', final' * self.final}: {self.error}"
 
 
 def is_transient(error: BaseException) -> bool:
     """Return whether another attempt may not meet an error again."""
     if isinstance(error, MemoryError | RuntimeError):
-        lost = any(words in str(error) for words in DEVICE_ERRORS)
-        return lost or is_memory_full(error)
+        return is_memory_full(error) or any(words in str(error) for words in DEVICE_ERRORS)
     return isinstance(error, TransientError | OSError)
 
 

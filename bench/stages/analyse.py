@@ -27,16 +27,14 @@ from methods.base import Method, stream
 TASK = "STS-B"  # the papers' dataset for analyses that do not use a corpus
 ON_CORPUS = ("in-batch", "memory")  # analyses that use a corpus
 
-RANKS = 4  # GS-InfoNCE, figure 1
-REPEATS = 100  # GS-InfoNCE, figure 1
+RANKS, REPEATS = 4, 100  # GS-InfoNCE, figure 1
 SIZES = (16, 32, 64, 128, 256, 512, 1024)  # batch sizes; the paper does not list its own
 POOL = 8192  # sentences that batches are drawn from, each encoded once
 
 TOKEN_WORDS = range(8, 15)  # words of the compared sentence; SSCL does not give that of figure 5
 
 MEMORY = 1024  # L of IS-CSE
-RETRIEVED = 3  # IS-CSE, table 9
-MEMORY_QUERIES = 2  # IS-CSE, table 9
+RETRIEVED, MEMORY_QUERIES = 3, 2  # IS-CSE, table 9
 QUERY_WORDS = 4  # minimal length of a query: words of the shorter query in table 9
 READING = (
     "The memory of a training is not kept: these are the last sentences of its order up to the "
@@ -44,8 +42,7 @@ READING = (
     f"dropout and training head. Queries are the newest sentences of {QUERY_WORDS} words or more."
 )
 
-NEAREST = 5  # sentences per query
-NEAREST_QUERIES = 3
+NEAREST, NEAREST_QUERIES = 5, 3  # sentences per query, queries
 
 
 class NotApplicable(UserError):
@@ -93,8 +90,7 @@ class Material:
         encoded once."""
         missing = [text for text in dict.fromkeys(texts) if text not in self.known]
         if missing:
-            vectors = self.context.encode(self.encoder, missing)
-            self.known.update(zip(missing, vectors, strict=True))
+            self.known.update(zip(missing, self.context.encode(self.encoder, missing), strict=True))
         return np.stack([self.known[text] for text in texts])
 
     @cached_property
@@ -142,8 +138,7 @@ def alignment(material: Material) -> dict[str, Any]:
     results = {}
     for split, pairs in {**parts, "all": everything}.items():
         sentences = pairs.first + pairs.second
-        encoded = material.vectors(sentences, f"{TASK} {split}", task=True)
-        vectors = material.tensor(encoded)
+        vectors = material.tensor(material.vectors(sentences, f"{TASK} {split}", task=True))
         first, second = vectors.split(len(pairs.first))
         gold = torch.from_numpy(pairs.gold).to(material.device)
         rows = list({text: row for row, text in enumerate(sentences)}.values())
@@ -265,10 +260,8 @@ def memory(material: Material) -> dict[str, Any]:
     if type(run.build()).items is not Method.items:
         raise NotApplicable(f"'{run.parts[0][0]}' does not train on single sentences")
     sentences = material.context.sentences()
-    rows: deque[int] = deque(maxlen=MEMORY)
-    for batch in islice(batches(len(sentences), run.recipe, run.seed or 0), step):
-        rows.extend(batch)
-    texts = [sentences[row] for row in rows]
+    trained_on = islice(batches(len(sentences), run.recipe, run.seed or 0), step)
+    texts = [sentences[row] for row in deque(chain.from_iterable(trained_on), MEMORY)]
     long = [row for row, text in enumerate(texts) if len(text.split()) >= QUERY_WORDS]
     vectors = material.vectors(texts, f"corpus '{material.corpus}'")
     return {

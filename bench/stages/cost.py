@@ -37,9 +37,11 @@ UTILISATION = 0.2
 VIEWS = 2  # sequences encoded for each sentence of a batch; most methods encode two
 CORPUS_TOKENS = 24  # mean of wiki1m_fallback after truncation to 32 tokens
 TASK_TOKENS = 16  # mean of SentEval's tasks (6 to 30)
-CORPUS_SENTENCES = dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000)
-CORPUS_SENTENCES |= {"sts": 89_192, "cnsd": 10_462}
-CORPUS_SENTENCES |= dict.fromkeys(("nli", "nli_for_simcse"), 600_000)  # which is assumed
+CORPUS_SENTENCES = {
+    **dict.fromkeys(("wiki1m", "wiki1m_for_simcse", "wiki1m_fallback"), 1_000_000),
+    **dict.fromkeys(("nli", "nli_for_simcse"), 600_000),  # which is assumed
+    **{"sts": 89_192, "cnsd": 10_462},
+}
 DEV_SENTENCES = 2909  # of STS-B, encoded in each selection
 # Seconds of a step of all classifiers that are trained at once: on a CPU measured
 # (docs/performance.md), on a GPU assumed, 10 to 25 operations of 5 microseconds.
@@ -72,9 +74,7 @@ class Measured:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
         kind = run.recipe.batch_size if stage == "train" else frozenset(expand_tasks(run.tasks))
         times = self.times.get((stage, run.backbone, kind))
-        if not times:
-            return None
-        return fmean(times) * (steps(run) if stage == "train" else 1)
+        return fmean(times) * (steps(run) if stage == "train" else 1) if times else None
 
 
 def weights(run: Run) -> int:

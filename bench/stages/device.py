@@ -29,8 +29,7 @@ def lease() -> Iterator[str]:
         yield "cpu"
         return
     # Containers on one machine need a common SENTBENCH_LEASES.
-    name = os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}"
-    folder = Path(name)
+    folder = Path(os.environ.get("SENTBENCH_LEASES") or f"{gettempdir()}/sentbench-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     locks = [FileLock(folder / str(gpu.uuid), is_singleton=True) for gpu in properties]

@@ -33,15 +33,8 @@ from methods.base import Refusal
 
 
 def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
-    """Train a run in its own folder; a finished training is not repeated.
-
-    Returns:
-        What `bench.training.loop.train` returns.
-
-    Raises:
-        UserError: as `bench.training.loop.train`, a run that it needs is not trained yet, or the
-            code of an external method failed.
-    """
+    """Train a run in its own folder, as `bench.training.loop.train`. `UserError`, too, where a run
+    that it needs is not trained yet, or the code of an external method failed."""
     from bench.training.loop import train
 
     run = _after_needs(run, suite)
@@ -50,8 +43,7 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        origins = [method_origin(name) for name, _, _ in run.parts]
-        external = [origin for origin in origins if origin]
+        external = list(filter(None, [method_origin(name) for name, _, _ in run.parts]))
         if not external:
             raise
         kind = TransientError if is_transient(error) else UserError
@@ -80,18 +72,11 @@ def _after_needs(run: Run, suite: Path) -> Run:
 def score_run(
     run: Run, suite: Path, tasks: Sequence[str], mode: str, out: Path, device: str
 ) -> None:
-    """Score a run; for one that was skipped or diverged, write a file without records.
+    """Score a run on tasks and groups and write the records to `out` with their provenance; no
+    records of a run that was skipped or diverged. `mode` is one of
+    `bench.evaluation.classifier.MODES`.
 
-    Args:
-        run: the run.
-        suite: the suite's folder.
-        tasks: names of tasks and groups.
-        mode: a key of `bench.evaluation.classifier.MODES`.
-        out: the file to write, records with their provenance.
-        device: torch device.
-
-    Raises:
-        UserError: the run is not trained yet, or its encoder, a task or a data file is invalid.
+    `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
     started = time.monotonic()
     described = _described(run, suite, device, () if run.trained else run.corpora) | {"mode": mode}
@@ -197,11 +182,8 @@ def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> N
 
 
 def run_encoder(run: Run, suite: Path, device: str) -> Encoder:
-    """Return the Encoder of a run: that of its training, or a new one if there is nothing to train.
-
-    Raises:
-        UserError: it is missing, or cannot be made.
-    """
+    """Return the Encoder of a run: that of its training, or a new one if there is nothing to train;
+    `UserError` if it is missing, or cannot be made."""
     if run.trained:
         return load_encoder(paths.run_folder(suite, run.id) / "encoder", device=device)
     context = RunContext(run, suite, device)
@@ -224,20 +206,14 @@ def run_plan(
 ) -> Iterator[PlannedRun]:
     """Train, score and analyse planned runs in this process and yield each when it is complete.
 
-    Results that exist are not repeated, unless `again`, and a run that fails does not stop the
-    others. The jobs of the workflow do this, and machines without it.
+    Results that exist are not repeated, and a run that fails does not stop the others: `UserError`
+    at the end. The jobs of the workflow do this, and machines without it.
 
     Args:
-        suite: the suite's folder, which has its world, backbones and inputs.
-        plan: of the suite.
-        runs: some of its runs, from `Plan.chosen`.
-        device: torch device.
+        runs: some of the plan, from `Plan.chosen`.
         stages: a subset of `STAGES`.
         retry: whether runs whose last attempt failed for good are not tried again.
-        again: whether runs are scored and analysed again.
-
-    Raises:
-        UserError: some runs failed.
+        again: whether runs are scored and analysed although they have results.
     """
     errors: list[str] = []
     for run in runs:
@@ -296,16 +272,9 @@ def _ended(run: Run, suite: Path) -> dict[str, Any]:
 def score_models(
     models: Sequence[Model], tasks: Sequence[str], mode: str, data: Path, folder: Path, device: str
 ) -> tuple[dict[str, list[Record]], list[str]]:
-    """Score several encoders on tasks and write the records of each to a file in `folder`.
-
-    Records that exist for the same encoder, data, code and versions are reused.
-
-    Returns:
-        Records by the model's label, and the errors of models that could not be scored.
-
-    Raises:
-        UserError: two models would be written to one file, or no model can be scored.
-    """
+    """Score several encoders on tasks and write the records of each to a file in `folder`; those
+    that exist for the same encoder, data, code and versions are reused. Returns records by the
+    model's label, and the errors of models that could not be scored."""
     if folder.is_file() or (folder.suffix == ".json" and not folder.exists()):
         raise UserError(f"--out {folder} is a file; of several models, name a folder")
     read, records, errors = read_tasks(tasks, data), {}, []
@@ -334,19 +303,7 @@ def evaluate(
 
     Finished tasks are kept in `OUT.part` until all are finished, so that an interrupted evaluation
     resumes. Nothing is kept for an encoder that another process cannot identify (a function without
-    identity).
-
-    Args:
-        model: the encoder.
-        tasks: what to score it on.
-        mode: a key of `bench.evaluation.classifier.MODES`.
-        data: the data folder.
-        out: the file to write.
-        device: torch device.
-        again: whether to score again if `out` already has the same provenance.
-
-    Raises:
-        UserError: the model cannot be scored, or `out` cannot be written.
+    identity). Unless `again`, nothing is scored if `out` already has the same provenance.
     """
     if out.is_dir() or not out.name:
         raise UserError(f"--out '{out}' is a folder; name a file")

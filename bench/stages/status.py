@@ -22,48 +22,30 @@ ERROR = "error: "  # how the last line of a log begins if its job failed
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that is not done.
-
-    Attributes:
-        id: the run.
-        state: "running", "failed" or "left".
-        stage: the one that it is at, that failed, or that comes next.
-        step: optimiser steps of its training so far; None if there are none.
-        failure: of the last attempt, if it failed.
-        log: messages of its job; empty without a workflow.
-    """
+    """A run that is not done."""
 
     id: str
-    state: str
-    stage: str
-    step: int | None = None
-    failure: Failure | None = None
-    log: str = ""
+    state: str  # "running", "failed" or "left"
+    stage: str  # the one that it is at, that failed, or that comes next
+    step: int | None = None  # optimiser steps of its training so far
+    failure: Failure | None = None  # of the last attempt, if it failed
+    log: str = ""  # messages of its job; empty without a workflow
 
 
 @dataclass
 class SuiteStatus:
-    """How far a suite is.
-
-    Attributes:
-        suite: its name.
-        done: number of its finished runs by how they ended: "finished", "diverged", "skipped".
-        open: the other runs, in the order of the plan.
-        steps: errors of other steps of the workflow (inputs, tables) by their logs.
-        device: on which the suite was scored; empty before that.
-        hours: on such a device, of the open trainings and scorings that are like measured ones.
-        unknown: number of trainings and scorings that are not, and not counted in the hours.
-        estimate: hours of these by the plan, on each kind of device, as text.
-    """
+    """How far a suite is."""
 
     suite: str
+    # Number of finished runs by how they ended: "finished", "diverged", "skipped".
     done: dict[str, int] = field(default_factory=dict)
-    open: list[OpenRun] = field(default_factory=list)
+    open: list[OpenRun] = field(default_factory=list)  # the other runs, in the order of the plan
+    # Errors of other steps of the workflow (inputs, tables) by their logs.
     steps: dict[str, str] = field(default_factory=dict)
-    device: str = ""
-    hours: float = 0.0
-    unknown: int = 0
-    estimate: str = ""
+    device: str = ""  # on which the suite was scored; empty before that
+    hours: float = 0.0  # on it, of the open trainings and scorings that are like measured ones
+    unknown: int = 0  # number of trainings and scorings that are not
+    estimate: str = ""  # hours of these by the plan, on each kind of device
 
 
 def status(suite: Path) -> SuiteStatus:

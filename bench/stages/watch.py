@@ -40,9 +40,9 @@ def _clock(seconds: float) -> str:
 
 def _done(plan: Plan, suite: Path) -> int:
     """The weight of the stages that have a result."""
-    done = 0
-    for run in plan.runs:
-        for stage in run.stages:
-            if paths.result_file(suite, run.id, stage).is_file():
-                done += WEIGHTS[stage]
-    return done
+    return sum(
+        WEIGHTS[stage]
+        for run in plan.runs
+        for stage in run.stages
+        if paths.result_file(suite, run.id, stage).is_file()
+    )

@@ -32,16 +32,13 @@ def renew(runs: Iterable[Run], suite: Path) -> None:
 
 
 def run_workflow(config: Path, options: Iterable[str]) -> int:
-    """Let Snakemake run a configuration in the working folder; its exit status.
-
-    Args:
-        config: the file.
-        options: of Snakemake, and its targets.
-    """
-    words = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE), *options]
-    words += ["--configfile", str(config)]
+    """Let Snakemake run a configuration in the working folder, with options and targets; its exit
+    status."""
+    words = ["--snakefile", str(SNAKEFILE), *options, "--configfile", str(config)]
     # Folders `bench` and `methods` in the working folder are not those of the suite.
-    process = subprocess.Popen(words, env=os.environ | {"PYTHONSAFEPATH": "1"})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", *words], env=os.environ | {"PYTHONSAFEPATH": "1"}
+    )
     try:
         return process.wait()
     except BaseException as stop:

@@ -173,10 +173,7 @@ class Log:
                 f"{path} is locked: another process is training this run; wait for it"
             )
 
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def cut(self, size: int) -> bool:

@@ -156,8 +156,7 @@ class RunContext:
     @cached_property
     def _tokens(self) -> Tokens:
         longest = min(self.run.recipe.max_length, longest_input(self.backbone, self.tokenizer))
-        folder = paths.tokens_folder(self.suite)
-        return tokenized(self.sentences(), self.tokenizer, longest, folder)
+        return tokenized(self.sentences(), self.tokenizer, longest, paths.tokens_folder(self.suite))
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -373,8 +372,9 @@ class RunContext:
                     f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
-        options: dict[str, Any] = {"pooler": pooler, "prompt": prompt, "normalize": normalize}
-        return load_encoder(source, **options, device=self.device)
+        return load_encoder(
+            source, pooler=pooler, prompt=prompt, normalize=normalize, device=self.device
+        )
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -66,11 +66,14 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
         file.unlink()
     if run.skip and not file.is_file():
-        outcome = {"status": "skipped", "reason": run.skip}
-        origin = provenance(device, run.recipe.threads)
-        write_json(file, {"run": run.describe(), "outcome": outcome, "provenance": origin})
+        skipped = {
+            "run": run.describe(),
+            "outcome": {"status": "skipped", "reason": run.skip},
+            "provenance": provenance(device, run.recipe.threads),
+        }
+        write_json(file, skipped)
     if not file.is_file():
-        with Log(folder / "log.jsonl") as log:
+        with closing(Log(folder / "log.jsonl")) as log:
             if not file.is_file():  # another process may have finished it in the meantime
                 remove_partial(folder)
                 with training_settings(run):
@@ -84,14 +87,13 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
 def training_settings(run: Run) -> Iterator[None]:
     """Refuse kernels that are not deterministic, within the block, and set the number of threads,
     which stays after it."""
-    filling: Any = torch.utils.deterministic
     mode, cudnn = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
     # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
     torch.set_deterministic_debug_mode("error")
     # The attention of cuDNN has no deterministic backward pass.
     torch.backends.cuda.enable_cudnn_sdp(False)
     # Not filled with NaN, which has an effect in that mode alone.
-    filling.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.set_num_threads(run.recipe.threads)
     try:
         with float32_products(ELSEWHERE):

@@ -21,9 +21,10 @@ def make_optimiser(weights: Sequence[Tensor], recipe: Recipe) -> torch.optim.Opt
     groups: list[dict[str, Any]] = [{"params": list(weights)}]
     if not recipe.decay_biases:
         # Biases and the weights of layer norms are the vectors among the weights.
-        matrices = [weight for weight in weights if weight.dim() > 1]
-        vectors = [weight for weight in weights if weight.dim() <= 1]
-        groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+        groups = [
+            {"params": [weight for weight in weights if weight.dim() > 1]},
+            {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
+        ]
     if recipe.optimiser == "rmsprop":
         return torch.optim.RMSprop(groups, lr=rate, alpha=0.9, eps=epsilon, weight_decay=decay)
     return torch.optim.AdamW(

@@ -2,7 +2,7 @@
 trusts its values."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -65,9 +65,8 @@ def read_document(path: Path, model: type[AnyModel], noun: str, remedy: str) -> 
         raise UserError(f"{path} is not {noun} ({explain(error)}); {remedy}") from None
 
 
-def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
-    """Return the outermost error of a validation as one sentence without an end; `known` are the
-    fields of a model that is not a `Model`, for the suggestion."""
+def explain(error: ValidationError) -> str:
+    """Return the outermost error of a validation as one sentence without an end."""
     first, *others = sorted(error.errors(include_url=False), key=lambda item: len(item["loc"]))
     place = ".".join(map(str, first["loc"]))
     kind, message, value = first["type"], first["msg"], first["input"]
@@ -79,7 +78,7 @@ def explain(error: ValidationError, known: Iterable[str] = ()) -> str:
         ]
         return f"'{place}' is missing{''.join(also)}"
     if kind == "extra_forbidden":
-        return f"unknown key '{place}'{did_you_mean(place, known)}"
+        return f"unknown key '{place}'"
     if kind in ("unknown_field", "value_error"):
         message = message.removeprefix("Value error, ")
         return f"{place}: {message}" if place else message

@@ -14,7 +14,7 @@ import torch
 
 from bench.evaluation import protocols
 from bench.evaluation.classifier import MODES
-from bench.evaluation.protocols import DECAYS, Part, Split
+from bench.evaluation.protocols import DECAYS, Part
 from tests.oracles import senteval as literal
 
 WIDTH = 384
@@ -78,7 +78,7 @@ def test_heads_at_once(benchmark, name):
     features = (centres[labels] + generator.normal(size=(count, width))).astype(np.float32)
     data = Part(torch.from_numpy(features), torch.from_numpy(labels))
     few = Part(data.features[:872], data.labels[:872])
-    task = Split({"train": data, "dev": few, "test": few}, classes)
+    task = ({"train": data, "dev": few, "test": few}, classes)
     settings = MODES["test"]
     work = {
         "nested": lambda: protocols.nested(data, classes, settings),
@@ -108,7 +108,7 @@ def test_a_probing_task(benchmark):
         seconds += 3 * (time.perf_counter() - started)
     tensors = {name: Part(*map(torch.from_numpy, part)) for name, part in parts.items()}
     grids = [protocols.GRID, protocols.NETWORKS]
-    run = protocols.best_on_dev, ([Split(tensors, classes)], grids, MODES["test"])
+    run = protocols.best_on_dev, ([(tensors, classes)], grids, MODES["test"])
     benchmark.pedantic(*run, rounds=1)
     faster = seconds / benchmark.stats["median"]
     print(f"\nprobing: {faster:.1f} times faster than the literal loop")

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import subprocess
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import pytest
@@ -286,7 +286,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
 
 
 def test_a_run_is_trained_once_at_a_time(make, tmp_path):
-    with Log(tmp_path / "run" / "log.jsonl") as log:
+    with closing(Log(tmp_path / "run" / "log.jsonl")) as log:
         log.write({"step": 1})
         with pytest.raises(TransientError, match="is locked: another process is training this run"):
             fit(make(), tmp_path / "run")

@@ -45,24 +45,16 @@ BAND = {"color": "#D5D8DD", "lw": 0}
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a figure.
+    """A row of a figure."""
 
-    Attributes:
-        panel: heading of its panel, a backbone or its place.
-        name: at the left.
-        text: at the right.
-        marks: scores, their distance from the middle of the row, and their look, whose label is
-            their entry of the legend; later ones are drawn over earlier ones.
-        band: ends of a range that is shaded.
-        stands_out: whether the text is in bold and colour.
-    """
-
-    panel: str
-    name: str
-    text: str
+    panel: str  # heading of its panel, a backbone or its place
+    name: str  # at the left
+    text: str  # at the right
+    # Scores, their distance from the middle of the row, and their look, whose label is their entry
+    # of the legend; later ones are drawn over earlier ones.
     marks: Sequence[tuple[Sequence[float], float, style.Look]]
-    band: tuple[float, float] | None = None
-    stands_out: bool = False
+    band: tuple[float, float] | None = None  # ends of a range that is shaded
+    stands_out: bool = False  # whether the text is in bold and colour
 
 
 def figure_of_rows(
@@ -198,25 +190,18 @@ def _row(cell: Cell, panel: str) -> Row:
     printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
     shift = 0.18 if cell.other else 0.0
     marks: list[tuple[Sequence[float], float, style.Look]] = [([printed], 0, PRINTED)]
-    intervals = [(verdict.mean_half_width, OUR_MEAN)]
-    intervals += [(verdict.half_width, ONE_RUN)] if verdict.within is False else []
-    for half_width, look in intervals:
+    of_run = [(verdict.half_width, ONE_RUN)] if verdict.within is False else []
+    for half_width, look in [(verdict.mean_half_width, OUR_MEAN), *of_run]:
         if verdict.half_width is not None and half_width is not None:
             ends = (ours.mean - half_width, ours.mean + half_width)
             marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
-    for line in _scored(cell):
-        marks.append((line.scores, -shift if line is ours else shift, _look(line)))
-    band = None
-    if verdict.tolerance is not None:
-        band = (printed - verdict.tolerance, printed + verdict.tolerance)
-    return Row(
-        panel,
-        row_name(cell.number.method, cell.number.variant),
-        f"{verdict.mark} {verdict.kind}",
-        marks,
-        band,
-        verdict.kind in ("lower", "higher"),
-    )
+    marks += [
+        (line.scores, -shift if line is ours else shift, _look(line)) for line in _scored(cell)
+    ]
+    name, width = row_name(cell.number.method, cell.number.variant), verdict.tolerance
+    band = None if width is None else (printed - width, printed + width)
+    is_outside = verdict.kind in ("lower", "higher")
+    return Row(panel, name, f"{verdict.mark} {verdict.kind}", marks, band, is_outside)
 
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
@@ -232,8 +217,8 @@ def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
     first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
     said: set[str] = {verdict.kind for verdict in verdicts}
     said |= {"outside" for verdict in verdicts if verdict.within is False}
-    notes = [suite.remark_on(cell.ours.measured_on for cell in cells)]
-    notes += [text for kind, text in NOTES.items() if kind in said]
+    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    notes = [remark, *(text for kind, text in NOTES.items() if kind in said)]
     panels = {
         backbone: with_stand_ins(backbone, [cell.ours.measured_on for cell in part])
         for backbone, part in grouped(cells, lambda cell: cell.number.backbone).items()
@@ -262,8 +247,10 @@ def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") ->
         whose = "own method" if row.name == row.label else f"{kind} settings"
         label = f"a seed, {whose}" if row.corpus else kind
         mean, sd = mean_and_sd(row.averages)
-        marks = [(row.averages, 0, LOOKS[kind] | {"label": label})]
-        marks.append(([mean] if row.averages else [], 0, MEAN))
+        marks = [
+            (row.averages, 0, LOOKS[kind] | {"label": label}),
+            ([mean] if row.averages else [], 0, MEAN),
+        ]
         rows.append(Row(row.backbone, row.name, score_text(mean, sd), marks))
     return figure_of_rows(
         rows,
@@ -293,8 +280,10 @@ def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
 CLAIM = style.PRINTED | {"color": style.ORANGE, "label": "printed difference"}
-DIFFERENCES = MEAN | {"ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-"}
-DIFFERENCES["label"] = "mean, 95 % interval before Holm's correction"
+DIFFERENCES = MEAN | {
+    "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-",
+    "label": "mean, 95 % interval before Holm's correction",
+}  # fmt: skip
 CORRECTED = (
     "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
     "undecided although its interval excludes 0."
@@ -331,8 +320,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         name = ", ".join(line_of(row)[name] for name in names)
         text = f"{row['difference']:+.2f} {COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
         rows.append(Row(row["backbone"], name, text, marks, None, row["verdict"] != "undecided"))
-    note = " ".join(filter(None, notes))
-    figure = figure_of_rows(rows, title, note, scale, always=[0])
+    figure = figure_of_rows(rows, title, " ".join(filter(None, notes)), scale, always=[0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure

@@ -73,11 +73,11 @@ class PaperFigure(Model):
     @classmethod
     def _one_backbone_each(cls, entries: list[Any]) -> list[Any]:
         """An entry with a list of backbones stands for a series on each."""
-        series = []
-        for entry in entries:
-            for backbone in _as_list(entry.get("backbone")):
-                series.append(entry | {"backbone": backbone})
-        return series
+        return [
+            entry | {"backbone": backbone}
+            for entry in entries
+            for backbone in _as_list(entry.get("backbone"))
+        ]
 
     @property
     def stem(self) -> str:
@@ -206,9 +206,9 @@ def figure_data(figure: PaperFigure, suite: SuiteResults) -> FigureData | None:
         points = logs.groupby(["series", "backbone"])["step"].transform("size")
         single = points.index[points == 1]
         if len(within) < len(table) or len(single):
-            text = f"Printed steps and released logs beyond our last step, {last}, are not drawn"
-            text += ", nor are logs with a single point up to it" if len(single) else ""
-            remarks.append(f"{text}.")
+            also = ", nor are logs with a single point up to it" if len(single) else ""
+            what = f"Printed steps and released logs beyond our last step, {last}"
+            remarks.append(f"{what}, are not drawn{also}.")
         table = within.drop(single)
     if missing:
         remarks.append(f"Not in this suite: {_listed(figure, missing)}.")

@@ -29,17 +29,7 @@ from bench.report.figures.measured import (
     figure_data,
     load_figures,
 )
-from bench.report.figures.style import (
-    GREY,
-    INK,
-    LINE,
-    POINTS,
-    Look,
-    grid,
-    key,
-    looks,
-    seen,
-)
+from bench.report.figures.style import GREY, INK, LINE, POINTS, Look, grid, key, looks, seen
 from bench.results.records import with_stand_ins
 from bench.results.suite_results import SuiteResults
 
@@ -228,13 +218,12 @@ def draw_alignment(
     """Alignment against uniformity: means over seeds with the average STS score, and every seed."""
     columns = ["uniformity", "alignment", "average"]
     means = table.groupby(["backbone", "series"], sort=False)[columns].mean()
-    handles = keys(table, series, ms=7, ls="")
-    handles += seen(
+    of_means = seen(
         (len(table) > len(means), key("a seed", color=GREY, marker=".", ms=3, ls="")),
         (len(means) > table["backbone"].nunique(), key("one backbone", color=GREY, lw=0.9)),
     )
     drawn, (panel,) = sheet(
-        handles, height=3.7,
+        [*keys(table, series, ms=7, ls=""), *of_means], height=3.7,
         xlabel=LOWER.format("uniformity"), ylabel=LOWER.format("alignment"),
     )  # fmt: skip
     if len(table) > len(means):
@@ -246,8 +235,7 @@ def draw_alignment(
         name = place_of(table, backbone)
         for (_, label), (x, y, average) in rows.iterrows():
             panel.plot(x, y, **series[label] | POINTS | {"ms": 7}, zorder=3)
-            text = name if pd.isna(average) else f"{name} ({average:.1f})".strip()
-            texts.append((x, y, text))
+            texts.append((x, y, name if pd.isna(average) else f"{name} ({average:.1f})".strip()))
             name = ""  # once for each backbone
     panel.margins(0.15, 0.12)
     _annotate(panel, texts, table[["uniformity", "alignment"]].to_numpy())
@@ -255,8 +243,10 @@ def draw_alignment(
 
 
 # Shifts of a text from its point, in points, and the side of the text at the point.
-BESIDE = [(7, -3, "left"), (-7, -3, "right")]
-BESIDE += product([0], (7, -14, 17, -24, 27, -34), ("left", "right", "center"))
+BESIDE = [
+    (7, -3, "left"), (-7, -3, "right"),
+    *product([0], (7, -14, 17, -24, 27, -34), ("left", "right", "center")),
+]  # fmt: skip
 
 
 def _annotate(panel: Axes, texts: Sequence[tuple[float, float, str]], seeds: np.ndarray) -> None:
@@ -281,10 +271,12 @@ def _annotate(panel: Axes, texts: Sequence[tuple[float, float, str]], seeds: np.
 def draw_path(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Alignment against uniformity at each evaluation of a training, from a hollow marker to a
     filled one."""
-    handles = keys(table, series, ms=4, lw=1.1)
-    handles += seen((several_seeds(table), key("a seed", color=INK, lw=0.4, alpha=0.45)))
-    handles.append(key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""))
-    handles.append(key("last", color=INK, marker="o", ms=5, ls=""))
+    handles = [
+        *keys(table, series, ms=4, lw=1.1),
+        *seen((several_seeds(table), key("a seed", color=INK, lw=0.4, alpha=0.45))),
+        key("first selection", color=INK, marker="o", mfc="white", ms=5, ls=""),
+        key("last", color=INK, marker="o", ms=5, ls=""),
+    ]
     names = headings(figure, table)
     drawn, axes = sheet(
         handles, list(names.values()), height=3.4,
@@ -370,8 +362,9 @@ def draw_tokens(figure: PaperFigure, table: pd.DataFrame, series: Series, sheet:
         panel.set_xticks(positions, words, rotation=90, size=small)
         panel.set_yticks(positions, words, size=small)
         panel.tick_params(length=0)
-    bar = drawn.colorbar(ScalarMappable(scale, "cividis"), ax=axes, fraction=0.03, aspect=30)
-    bar.set_label("cosine")
+    drawn.colorbar(
+        ScalarMappable(scale, "cividis"), ax=axes, fraction=0.03, aspect=30, label="cosine"
+    )
     return drawn
 
 

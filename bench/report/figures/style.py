@@ -22,8 +22,7 @@ from bench.utils.files import atomic_file, write_text
 # From Okabe and Ito's palette: distinguishable with all common kinds of colour vision, and by
 # lightness in greyscale.
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
-AMBER = "#E69F00"
-WINE = "#882255"  # from Paul Tol's palette
+AMBER, WINE = "#E69F00", "#882255"  # the second from Paul Tol's palette
 GREY, PALE, INK = "#8A8A8A", "#E6E6E6", "#222222"
 STYLE: Any = {
     "font.family": "DejaVu Sans",  # bundled with matplotlib, so files are equal on every machine
@@ -95,8 +94,7 @@ def wrapped(text: str, width: int) -> str:
 def sheet(title: str, note: str, handles: Sequence[Artist], height: float) -> Figure:
     """A figure with title and legend above, and a note below panels of `height` inches in all."""
     figure = Figure((WIDTH, height), layout="constrained")
-    pads = {"w_pad": MARGIN, "h_pad": MARGIN, "hspace": 0, "wspace": 0.03}
-    figure.get_layout_engine().set(**pads)
+    figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN, hspace=0, wspace=0.03)
     below = figure.supxlabel(
         wrapped(note, NOTE_WIDTH), x=MARGIN / WIDTH, ha="left", size=7, color=INK, style="italic"
     )
@@ -132,9 +130,7 @@ def grid(
     Args:
         title, note: texts above and below the panels.
         handles: of the legend, between title and panels.
-        headings: of the panels.
-        xlabel: of every panel.
-        ylabel: of the first panel in each row.
+        xlabel, ylabel: of every panel, of the first panel in each row.
         columns: the most panels in a row.
         height: of a row of panels with their labels, in inches.
     """
