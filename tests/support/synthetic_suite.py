@@ -25,8 +25,8 @@ def write_suite(
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
     the test split, or of all STS tasks; the average is added), or `status` and `reason` where it
     has none; `scores=None` alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`,
-    `trained`, `added`, `identity`, `data` and `id` may be given; `records`, more of them (task, split,
-    metric, aggregation and value); `outcome`, more of it; `analyses`, results by name.
+    `trained`, `added`, `identity`, `data` and `id` may be given; `records`, more of them (task,
+    split, metric, aggregation and value); `outcome`, more of it; `analyses`, results by name.
     """
     plan = []
     for number, entry in enumerate(entries):
