@@ -295,11 +295,11 @@ def test_a_run_is_trained_once_at_a_time(make, tmp_path):
 
 
 def test_what_another_process_ended_meanwhile_is_kept(make, tmp_path, monkeypatch):
-    def late(log):
-        write_json(tmp_path / "run" / "outcome.json", {"by": "the other one"})
-        return log
+    def late(path):
+        write_json(path.with_name("outcome.json"), {"by": "the other one"})
+        return Log(path)
 
-    monkeypatch.setattr(Log, "__enter__", late)
+    monkeypatch.setattr(bench.training.loop, "Log", late)
     assert fit(make(), tmp_path / "run") == {"by": "the other one"}
 
 
