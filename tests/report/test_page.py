@@ -329,8 +329,8 @@ def test_papers_fold_to_a_line_where_nothing_of_them_can_be_compared(tmp_path):
     (line,) = [text for text in outline.texts("summary") if text.startswith("The papers")]
     count = sum(cell.ours.verdict.kind == "not comparable" for cell in judge(read_suite(toy)))
     assert line == (
-        f"The papers 917 numbers of 5 papers: {count} not comparable (toy-bert stands in for "
-        f"bert-base-uncased, with its own settings), {917 - count} not run"
+        f"The papers 929 numbers of 5 papers: {count} not comparable (toy-bert stands in for "
+        f"bert-base-uncased, with its own settings), {929 - count} not run"
     )
     comparable = write_suite(tmp_path / "paper", seeds("simcse", ROWS))
     outline, parts = opened(comparable, tmp_path)
