@@ -192,7 +192,10 @@ def _row(cell: Cell, panel: str) -> Row:
     printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
     shift = 0.18 if cell.other else 0.0
     marks: list[tuple[Sequence[float], float, style.Look]] = [([printed], 0, PRINTED)]
-    intervals = [(verdict.mean_half_width, OUR_MEAN), (verdict.half_width, ONE_RUN)]
+    intervals: list[tuple[float | None, style.Look]] = [
+        (verdict.mean_half_width, OUR_MEAN),
+        (verdict.half_width, ONE_RUN),
+    ]
     for half_width, look in intervals[: 2 if verdict.within is False else 1]:
         if verdict.half_width is not None and half_width is not None:
             ends = (ours.mean - half_width, ours.mean + half_width)
