@@ -73,10 +73,11 @@ $(EXTRAS): requirements-extras.lock $(READY)
 	$(call INSTALL,requirements-extras.lock)
 	@touch $@
 
-# Its last line counts the scores that are as on the reference machine.
+# It fails where a score is lower or higher than on the reference machine.
 smoke all-methods: $(READY)
 	@$(SNAKEMAKE) --configfile config/$@.yaml $(QUIET)
-	@SENTBENCH_RESULTS=results/$@ $(BIN)/python -m pytest -m reported -q tests/reported/test_cells.py -k reference_machine
+	@SENTBENCH_RESULTS=results/$@ $(BIN)/python -m pytest -m reported -q tests/reported > results/$@/reported.txt \
+	    || { cat results/$@/reported.txt; exit 1; }
 
 test: $(READY)
 	$(BIN)/python -m pytest $(FAST_TESTS)

@@ -141,7 +141,8 @@ def about(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
         text += (
             f". {DIFFERENCE}: {overall(suite, name)} minus that of "
             f"{find(suite, suite.plan.baseline).name}, mean over the seeds that both have with its "
-            f"95 % interval; {words}, after Holm's correction for all rows"
+            f"95 % interval; {words}, after Holm's correction for all rows of the suite "
+            "(docs/statistics.md, A against B)"
         )
     if board["labelled"].any():
         text += ". Systems that are trained with labels are controls"

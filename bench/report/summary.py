@@ -9,6 +9,7 @@ import pandas as pd
 from bench.comparison.against_baseline import find
 from bench.comparison.reproduction import Cell
 from bench.comparison.world import WorldCell
+from bench.report.leaderboard import overall
 from bench.report.tables import in_short, world_in_short
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import counted
@@ -41,7 +42,7 @@ def summary(
     lines = [
         f"{suite.plan.suite}: {', '.join(parts)}. {suite.partial}".rstrip(),
         *([world_in_short(world)] if world else []),
-        in_short(cells),
+        *(wrap(in_short(cells), WIDTH) if any(cell.ours.n for cell in cells) else []),
         *(_differences(suite, compared[0]) if compared else []),
         f"tables:  {out / 'tables'}/   (sts.md is the suite's own)",
         f"figures: {figures}/",
@@ -54,13 +55,14 @@ def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
     """Each method minus the baseline on the first board, by backbone and word."""
     board = compared["board"].iloc[0]
     rows = compared[
-        (compared["board"] == board) & (compared["task"] == suite.boards[board].overall)
+        (compared["board"] == board) & (compared["task"] == overall(suite, board))
     ].sort_values("difference", ascending=False)
     names = rows["label"].mask(rows.duplicated(["backbone", "label"], keep=False), rows["name"])
     rows["text"] = names + " " + rows["difference"].map("{:+.1f}".format)
     rows["text"] += rows["half_width"].map(" ± {:.1f}".format, na_action="ignore").fillna("")
     baseline = find(suite, suite.plan.baseline).name
-    lines = [f"against {baseline}, {suite.planned(board).title}, paired by seed:"]
+    title = f"{baseline}, {suite.planned(board).title}"
+    lines = [f"against {title}, paired by seed, words after Holm's correction:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
         text = f"  {backbone}, {word}: {'; '.join(group['text'])}"
         lines += wrap(text, WIDTH, subsequent_indent="    ", break_on_hyphens=False)

@@ -23,7 +23,9 @@ def watch(plan: Plan, suite: Path) -> None:
         time.sleep(SECONDS[0] if sys.stderr.isatty() else SECONDS[1])
         done, elapsed = _done(plan, suite), time.monotonic() - begun
         parts = [f"{_clock(elapsed)}  {100 * done // total} % done"]
-        if done > first:
+        if done == total:
+            parts.append("rendering")
+        elif done - first > total / 10:  # before, starting processes would count
             parts.append(f"about {_clock(elapsed * (total - done) / (done - first))} left")
         for run in plan.runs:
             stage = stage_at_work(suite, run.id)
