@@ -23,7 +23,6 @@ from typing import Any
 import pandas as pd
 
 from bench.comparison.world import (
-    ROOM,
     RUN,
     RUNS,
     SAME_SEED,
@@ -45,6 +44,9 @@ from bench.utils import interrupts
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
 
+# The tolerance of a run without a seed, in the largest movement of any of its scores of a metric
+# between arithmetics; `bench.datasets.metrics.Metric.least` is the smallest that counts.
+ROOM = 2.0
 PLAIN = "plain"  # the default arithmetic of the CPU, which the others are compared with
 # Each by what it sets. On other processors than x86-64 the variables change nothing.
 THREADS = "OMP_NUM_THREADS"

@@ -34,10 +34,7 @@ RUN = ["run", "backbone"]  # the columns that name a run, whatever its seed
 SEEDS = [f"seed {seed}" for seed in range(1, 9)]
 MODE = "dev"  # of the classifiers
 
-# The tolerance of a run without a seed, in the largest movement of any of its scores of a metric
-# between arithmetics; `bench.datasets.metrics.Metric.least` is the smallest that counts.
-ROOM = 2.0
-SAME_SEED = 5.0  # times as much, of a run with a seed
+SAME_SEED = 5.0  # tolerance of a run with a seed, in that of one without
 COVERAGE = 0.999  # of the prediction interval that the seeds of a run give
 MAX_APART = 1  # runs
 

@@ -25,8 +25,8 @@ def summary(
     out: Path,
     figures: Path,
 ) -> str:
-    """The lines: what was run, what became of printed numbers, each method against the baseline,
-    and where tables, figures and page are."""
+    """What was run, what became of printed numbers, each method against the baseline, and where
+    tables, figures and page are."""
     made = [run for run in suite.runs if run.provenance]
     trained = [run for run in made if run.plan.trained]
     seconds = [
@@ -60,8 +60,7 @@ def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
     names = rows["label"].mask(rows.duplicated(["backbone", "label"], keep=False), rows["name"])
     rows["text"] = names + " " + rows["difference"].map("{:+.1f}".format)
     rows["text"] += rows["half_width"].map(" ± {:.1f}".format, na_action="ignore").fillna("")
-    baseline = find(suite, suite.plan.baseline).name
-    title = f"{baseline}, {suite.planned(board).title}"
+    title = f"{find(suite, suite.plan.baseline).name}, {suite.planned(board).title}"
     lines = [f"against {title}, paired by seed, words after Holm's correction:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
         text = f"  {backbone}, {word}: {'; '.join(group['text'])}"

@@ -76,7 +76,8 @@ def test_rendering_twice_gives_the_same_bytes(folder, tmp_path):
         render(folder, out, out / "figures")
     assert names(first) == names(second)
     for name in names(first):
-        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+        text = (second / name).read_bytes().replace(bytes(second), bytes(first))
+        assert (first / name).read_bytes() == text, name  # the summary names the folder
     suite = read_suite(folder)
     stems = {path.stem for path in (first / "figures").glob("*.png")}
     averages = figure_stems(judge(suite))
