@@ -36,7 +36,7 @@ onstart:
 
 onsuccess:
     if SUMMARY.is_file():  # not with --until
-        print(SUMMARY.read_text(encoding="utf-8"))
+        print(SUMMARY.read_text(encoding="utf-8"), file=sys.stderr)
 
 
 # Snakemake calls no `onstart` of a module of another workflow.

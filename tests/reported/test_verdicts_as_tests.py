@@ -88,6 +88,8 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
     assert ended.returncode == 1, ended.stdout[-2000:]
     found = []
     for case in ET.parse(report).iter("testcase"):
+        if "reference_machine" in case.get("name"):  # of suites of the embedded world
+            continue
         ends = [child for child in case if child.tag != "properties"]
         found.append((ends[0].tag, ends[0].get("message", "")) if ends else ("passed", ""))
 
