@@ -29,8 +29,8 @@ from bench.comparison.world import (
     SCORES,
     SEEDS,
     WORDS,
-    identity_of,
     judge_world,
+    seedless_identity,
 )
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import expand_tasks, scored_cells
@@ -242,6 +242,15 @@ def by_name(plan: Plan) -> dict[tuple[str, str], list[PlannedRun]]:
     return grouped
 
 
+def numbered(run: PlannedRun) -> set[tuple[str, str]]:
+    """The tasks and metrics of which a run has a number."""
+    return {
+        (task, metric)
+        for task, split, metric in scored_cells(expand_tasks(run.tasks))
+        if split == "test" and metric in METRICS and METRICS[metric].least
+    }
+
+
 def lacking(plan: Plan, scores: Path = SCORES, runs: Path = RUNS) -> set[tuple[str, str]]:
     """The runs of a plan that have no numbers, or numbers of another identity or of other tasks."""
     if not scores.is_file():
@@ -252,12 +261,8 @@ def lacking(plan: Plan, scores: Path = SCORES, runs: Path = RUNS) -> set[tuple[s
         measured[run, backbone].add((task, metric))
     names = set()
     for name, planned in by_name(plan).items():
-        wanted = {
-            (task, metric)
-            for task, split, metric in scored_cells(expand_tasks(planned[0].tasks))
-            if split == "test" and metric in METRICS and METRICS[metric].least
-        }
-        if (identities.get(name), measured[name]) != (identity_of(planned[0]), wanted):
+        now = seedless_identity(planned[0]), numbered(planned[0])
+        if (identities.get(name), measured[name]) != now:
             names.add(name)
     return names
 
@@ -301,7 +306,7 @@ def write(
                 f"{made['device']['name']} ({made['arithmetic']['cpu_capability']}, {threads})"
             )
             code, torch = made["code"]["commit"], made["versions"]["torch"]
-            identity = identity_of(planned[name][0])
+            identity = seedless_identity(planned[name][0])
             origins.append([*name, identity, code, processor, torch, made["date"]])
     for path, columns, fresh in (
         (scores, [*RUN, "task", "metric", "tolerance", *SEEDS], rows),

@@ -63,7 +63,7 @@ class WorldCell:
     verdict: Verdict
 
 
-def identity_of(run: PlannedRun) -> str:
+def seedless_identity(run: PlannedRun) -> str:
     """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
     identity = {key: value for key, value in run.identity.items() if key != "seed"}
     if "recipe" in identity:
@@ -84,7 +84,7 @@ def judge_world(suite: SuiteResults) -> list[WorldCell]:
     if suite.plan.data != "world":
         return []
     cells: list[WorldCell] = []
-    apart: dict[int, str] = {}  # cells outside their tolerance and within the interval of the seeds
+    apart: list[int] = []  # cells outside their tolerance and within the interval of the seeds
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.plan.tasks))
         for row in world_numbers().get((run.plan.text, run.plan.backbone), []):
@@ -94,10 +94,11 @@ def judge_world(suite: SuiteResults) -> list[WorldCell]:
                 continue
             verdict, score = _unjudged(suite, run, row), run.scores.get(key, nan)
             if verdict is None:
-                judged = VerdictInput(number, [score], row["tolerance"], deterministic=True)
-                verdict = verdicts([judged])[0]
+                (verdict,) = verdicts([
+                    VerdictInput(number, [score], row["tolerance"], deterministic=True)
+                ])  # fmt: skip
                 if verdict.kind != "reproduced" and _is_within_seeds(score, row):
-                    apart[len(cells)] = run.plan.id
+                    apart.append(len(cells))
             cells.append(WorldCell(run.plan, *key[::2], number, score, row["tolerance"], verdict))
     outside = {cell.run.id for cell in cells if cell.verdict.kind in ("lower", "higher")}
     if len(outside) <= MAX_APART:
@@ -117,7 +118,7 @@ def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> V
         return Verdict("not comparable", "measured on a GPU")
     if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
         return Verdict("not comparable", f"classifiers of mode {suite.plan.mode}")
-    if row["identity"] != identity_of(run.plan):
+    if row["identity"] != seedless_identity(run.plan):
         reason = "the method or its settings changed since; make world-numbers measures again"
         return Verdict("not comparable", reason)
     return None

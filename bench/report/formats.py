@@ -38,11 +38,11 @@ def with_interval(value: float, low: float, high: float) -> str:
     return score_text(value, nan) + ("" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]")
 
 
-def difference_text(mean: float, half_width: float) -> str:
+def difference_text(mean: float, half_width: float, digits: int = 2) -> str:
     """`+0.21 ± 0.15`, without the half width of its interval if that is unknown (NaN); a dash
     without a mean."""
-    interval = "" if pd.isna(half_width) else f" ± {half_width:.2f}"
-    return "–" if pd.isna(mean) else f"{mean:+.2f}{interval}"
+    interval = "" if pd.isna(half_width) else f" ± {half_width:.{digits}f}"
+    return "–" if pd.isna(mean) else f"{mean:+.{digits}f}{interval}"
 
 
 def seeds_text(count: int, row_count: int) -> str:

@@ -48,6 +48,11 @@ def overall(suite: SuiteResults, name: str) -> str:
     return min(columns(suite, name), key=lambda task: task != "Avg")
 
 
+def on_overall(suite: SuiteResults, name: str, compared: pd.DataFrame) -> pd.DataFrame:
+    """The comparisons, of the first frame of `with_baseline`, on what sums up a leaderboard."""
+    return compared[(compared["board"] == name) & (compared["task"] == overall(suite, name))]
+
+
 def leaderboards(suite: SuiteResults, compared: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
     """The leaderboards that hold any score, by name; that of STS in any case.
 
@@ -61,8 +66,7 @@ def leaderboards(suite: SuiteResults, compared: pd.DataFrame | None) -> dict[str
             continue
         if compared is not None:
             first_runs, baseline = board["run_ids"].str[0], find(suite, suite.plan.baseline)
-            is_shown = (compared["board"] == name) & (compared["task"] == overall(suite, name))
-            by_run = compared[is_shown].explode("run_ids").set_index("run_ids")
+            by_run = on_overall(suite, name, compared).explode("run_ids").set_index("run_ids")
             # A method without a backbone is compared on each, and shown beside a single one.
             by_run = by_run[~by_run.index.duplicated(keep=False)].reindex(first_runs)
             for column in ("difference", "half_width", "verdict"):

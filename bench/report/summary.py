@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import wrap
+from textwrap import TextWrapper, wrap
 
 import pandas as pd
 
 from bench.comparison.against_baseline import find
 from bench.comparison.reproduction import Cell
 from bench.comparison.world import WorldCell
-from bench.report.leaderboard import overall
+from bench.report.formats import difference_text
+from bench.report.leaderboard import on_overall
 from bench.report.tables import in_short, world_in_short
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import counted
 
-WIDTH = 110  # characters of a line
+LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def summary(
@@ -42,7 +43,7 @@ def summary(
     lines = [
         f"{suite.plan.suite}: {', '.join(parts)}. {suite.partial}".rstrip(),
         *([world_in_short(world)] if world else []),
-        *(wrap(in_short(cells), WIDTH) if any(cell.ours.n for cell in cells) else []),
+        *(wrap(in_short(cells), LINES.width) if any(cell.ours.n for cell in cells) else []),
         *(_differences(suite, compared[0]) if compared else []),
         f"tables:  {out / 'tables'}/   (sts.md is the suite's own)",
         f"figures: {figures}/",
@@ -54,15 +55,16 @@ def summary(
 def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
     """Each method minus the baseline on the first board, by backbone and word."""
     board = compared["board"].iloc[0]
-    rows = compared[
-        (compared["board"] == board) & (compared["task"] == overall(suite, board))
-    ].sort_values("difference", ascending=False)
-    names = rows["label"].mask(rows.duplicated(["backbone", "label"], keep=False), rows["name"])
-    rows["text"] = names + " " + rows["difference"].map("{:+.1f}".format)
-    rows["text"] += rows["half_width"].map(" ± {:.1f}".format, na_action="ignore").fillna("")
+    rows = on_overall(suite, board, compared).sort_values("difference", ascending=False)
+    rows["short"] = rows["label"].mask(
+        rows.duplicated(["backbone", "label"], keep=False), rows["name"]
+    )
     title = f"{find(suite, suite.plan.baseline).name}, {suite.planned(board).title}"
     lines = [f"against {title}, paired by seed, words after Holm's correction:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
-        text = f"  {backbone}, {word}: {'; '.join(group['text'])}"
-        lines += wrap(text, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        texts = [
+            f"{row['short']} {difference_text(row['difference'], row['half_width'], 1)}"
+            for row in group.to_dict("records")
+        ]
+        lines += LINES.wrap(f"  {backbone}, {word}: {'; '.join(texts)}")
     return lines

@@ -194,8 +194,8 @@ def world_table(cells: Sequence[WorldCell]) -> Summary:
             "Verdicts": ", ".join(f"{count} {word}" for word, count in counts.items()),
             "Furthest": f"{numbers['task'][furthest]} {distance:+.3f}, tolerance {tolerance:.2f}",
         })  # fmt: skip
-    title = "The embedded world's own numbers"
-    return Summary("world", title, WORLD_CAPTION, numbers, pd.DataFrame(lines))
+    shown = pd.DataFrame(lines)
+    return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, numbers, shown)
 
 
 def write_tables(

@@ -1,6 +1,5 @@
 """What the workflow prints while it runs: what is at work, and how much is left."""
 
-import sys
 import time
 from pathlib import Path
 from textwrap import shorten
@@ -8,8 +7,9 @@ from textwrap import shorten
 from bench.runs import paths
 from bench.runs.plan import Plan
 from bench.stages.activity import stage_at_work
+from bench.utils.errors import warn
+from bench.utils.progress import interval
 
-SECONDS = 10, 30  # between two lines: on a terminal, and in a log
 WORDS = {"train": "training", "score": "scoring", "analyse": "analysing"}
 WEIGHTS = {"train": 4, "score": 1, "analyse": 1}  # trainings take the longest
 LONGEST = 120  # characters of a line
@@ -17,11 +17,19 @@ LONGEST = 120  # characters of a line
 
 def watch(plan: Plan, suite: Path) -> None:
     """Print a line every few seconds until the process ends. It runs in a thread."""
-    begun, first = time.monotonic(), _done(plan, suite)
-    total = sum(WEIGHTS[stage] for run in plan.runs for stage in run.stages)
+    weights = {
+        paths.result_file(suite, run.id, stage): WEIGHTS[stage]
+        for run in plan.runs
+        for stage in run.stages
+    }
+
+    def finished() -> int:
+        return sum(weight for file, weight in weights.items() if file.is_file())
+
+    begun, first, total = time.monotonic(), finished(), sum(weights.values())
     while True:
-        time.sleep(SECONDS[0] if sys.stderr.isatty() else SECONDS[1])
-        done, elapsed = _done(plan, suite), time.monotonic() - begun
+        time.sleep(interval())
+        done, elapsed = finished(), time.monotonic() - begun
         parts = [f"{_clock(elapsed)}  {100 * done // total} % done"]
         if done == total:
             parts.append("rendering")
@@ -32,19 +40,9 @@ def watch(plan: Plan, suite: Path) -> None:
             if stage:
                 seed = "" if run.seed is None else f", seed {run.seed}"
                 parts.append(f"{WORDS[stage]} {run.label} on {run.backbone}{seed}")
-        print(shorten("; ".join(parts), LONGEST, placeholder=" ..."), file=sys.stderr, flush=True)
+        warn(shorten("; ".join(parts), LONGEST, placeholder=" ..."))
 
 
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02}"
-
-
-def _done(plan: Plan, suite: Path) -> int:
-    """The weight of the stages that have a result."""
-    return sum(
-        WEIGHTS[stage]
-        for run in plan.runs
-        for stage in run.stages
-        if paths.result_file(suite, run.id, stage).is_file()
-    )

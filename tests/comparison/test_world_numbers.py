@@ -7,14 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.comparison.world import SCORES, SEEDS, identity_of, judge_world
-from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.comparison.world import SCORES, SEEDS, judge_world, seedless_identity
 from bench.results.records import write_scores
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
-from tests.portable import CONFIG, lacking, numbers_of, write
+from tests.portable import CONFIG, lacking, numbered, numbers_of, write
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = pd.read_csv(SCORES)
@@ -62,10 +60,7 @@ def test_every_score_of_the_suites_of_the_world_has_a_number(name):
     """Of the present identity: a changed method or setting needs `make world-numbers`."""
     plan = config.plan(config.load(ROOT / "config" / f"{name}.yaml"))
     wanted = {
-        (run.text, run.backbone, run.seed, task, metric)
-        for run in plan.runs
-        for task, split, metric in scored_cells(expand_tasks(run.tasks))
-        if split == "test" and metric in METRICS and METRICS[metric].least
+        (run.text, run.backbone, run.seed, *cell) for run in plan.runs for cell in numbered(run)
     }
     suite = scored(plan.runs)
     judged = judge_world(suite)
@@ -134,7 +129,7 @@ def test_seeds_and_threads_do_not_change_an_identity():
     plain = config.plan(config.reseeded(content, range(1, 9))).runs
     recipe = {**content.recipe, "threads": 2}
     threads = config.plan(content.changed(recipe=recipe)).runs
-    first, second = ({(run.text, run.backbone, identity_of(run)) for run in runs}
+    first, second = ({(run.text, run.backbone, seedless_identity(run)) for run in runs}
                      for runs in (plain, threads))  # fmt: skip
     assert first == second
     assert len(first) == len({identity for *_, identity in first})

@@ -23,19 +23,28 @@ LABEL = ("source", "table", "method", "backbone", "variant", "task", "split")
 
 
 @cache
-def _cells():
-    """Each cell of the suite with a name of its own; none if there is no suite."""
+def _suite():
+    """The suite; None if there is none."""
     if not (OWN or (RESULTS / "plan.json").is_file()):
         # Nothing to import or compare: the default test run pays nothing for this file.
-        return []
+        return None
     from bench.results.suite_results import read_suite
     from bench.utils.errors import UserError
-    from tests.support.cells import cells
 
     try:
-        frame = cells(read_suite(RESULTS))
+        return read_suite(RESULTS)
     except UserError as error:
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
+
+
+@cache
+def _cells():
+    """Each cell of the suite with a name of its own; none if there is no suite."""
+    if _suite() is None:
+        return []
+    from tests.support.cells import cells
+
+    frame = cells(_suite())
     named, seen = [], Counter()
     for cell in frame.itertuples():
         name = "-".join(filter(None, (getattr(cell, part) for part in LABEL)))
@@ -83,15 +92,13 @@ def test_published_checkpoint_scores_what_is_printed(cell, record_property):
         pytest.fail(f"{verdict}: {scores} ({reason}): {cell.checkpoint}", pytrace=False)
 
 
-@cache
 def _world_cells():
     """The cells of the world's own numbers; none without a suite of it."""
-    if not (OWN or (RESULTS / "plan.json").is_file()):
+    if _suite() is None:
         return []
     from bench.comparison.world import judge_world
-    from bench.results.suite_results import read_suite
 
-    cells = judge_world(read_suite(RESULTS))
+    cells = judge_world(_suite())
     return [pytest.param(cell, id=f"{cell.run.id}-{cell.task}-{cell.metric}") for cell in cells]
 
 
