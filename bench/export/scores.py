@@ -49,13 +49,13 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         "use_instructions": False,
         **dict.fromkeys(UNKNOWN),
     }
-    write_json(folder / "model_meta.json", model)
+    files = {"model_meta": model}  # made before any is written, so that a failure leaves none
     for (task, split), records in parts.items():
         # A dev set is a task of its own, because mteb averages the splits of a task.
         title = f"SentBench-{slug(task)}" + ("" if split == "test" else f"-{split}")
         # The checksum of a task's split, else of the data folder.
         sums = exported.part("tasks").get(task) or {}
-        result = {
+        files[title] = {
             "task_name": title,
             "dataset_revision": sums.get(split, sums.get("all"))
             or exported.part("data").get("sha256")
@@ -64,7 +64,8 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
             "evaluation_time": None,  # only the total over all tasks is known
             "scores": {split: [_scores(exported, task, records)]},
         }
-        write_json(folder / f"{title}.json", result)
+    for title, content in files.items():
+        write_json(folder / f"{title}.json", content)
 
 
 def _scores(exported: ExportedRun, task: str, records: Sequence[Record]) -> dict[str, Any]:
