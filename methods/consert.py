@@ -18,7 +18,6 @@ Augmentation = Literal["plain", "shuffle", "feature_cutoff", "token_cutoff", "dr
 class ConSERT(Method):
     name = "consert"
     title = "ConSERT"
-    own_corpus_note = "has seen the STS test sentences"
     reference = "Yan et al. 2021, arXiv 2105.11741; code yym6472/ConSERT@03c9e8f"
     version = 2  # no decay of biases and layer norms; 67 word pieces
 

@@ -217,7 +217,6 @@ class Method(nn.Module):
 
     name: ClassVar[str]  # in configurations and on the command line
     title: ClassVar[str]  # in tables
-    own_corpus_note: ClassVar[str] = ""  # after the title if trained on its own recipe's corpus
     version: ClassVar[int] = 1  # part of a run's identity; increased when the numbers change
     reference: ClassVar[str] = ""  # paper and code
     Hyper: ClassVar[type[HyperParameters]] = HyperParameters

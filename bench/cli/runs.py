@@ -36,10 +36,13 @@ def plan(
     out: Annotated[Path | None, opt("Write the plan here.", "FILE.json")] = None,
     device: Annotated[str | None, opt("Predict the hours on it.", **one_of(DEVICES))] = None,
     gpus: Annotated[int, opt("Number of devices that share the runs.", "N", min=1)] = 1,
+    contamination: Annotated[
+        bool, opt("Count test sentences that stand in the corpora.", name="--contamination")
+    ] = False,
 ) -> None:
-    """Check a configuration, plan its suite, or predict the hours.
+    """Check a configuration, plan its suite, predict the hours, or count contamination.
 
-    Without --out and --device it is only checked. The plan lists all runs of the suite with their
+    Without further options it is only checked. The plan lists all runs of the suite with their
     settings. The configuration is given by one of --config and --suite.
     """
     from bench.runs import config as configurations
@@ -58,7 +61,11 @@ def plan(
         from bench.stages.cost import report
 
         print(report(content, planned.runs, device, gpus, Path("results")))
-    elif not out:
+    if contamination:
+        from bench.stages.contaminated import report as report_contamination
+
+        print(report_contamination(planned))
+    if not (out or device or contamination):
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
 
 

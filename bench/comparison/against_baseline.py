@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from bench.comparison import statistics
+from bench.comparison.items import ItemDifference, compare_items
 from bench.comparison.statistics import (
     AT_LEAST,
     FEWEST_SEEDS,
@@ -35,7 +36,7 @@ from bench.runs.plan import named
 from bench.runs.run import OUTSIDE, is_outside
 from bench.utils.errors import UserError, did_you_mean, errors_of, warn
 
-Kind = Literal["paired", "one-sample", "deterministic"]
+Kind = Literal["paired", "one-sample", "deterministic", "items"]
 Word = Literal["better", "worse", "undecided"]
 
 COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
@@ -48,7 +49,8 @@ Scores = Mapping[int | None, float]
 class PairedDifferences:
     """The differences A - B of two methods' scores, and the statistics of them. If one side is
     untrained, its single score is compared with every seed of the other ("one-sample"); if both
-    are, there is one difference and no spread ("deterministic")."""
+    are, there is one difference, whose error the test items give ("items"), or, where they are not
+    stored, none does ("deterministic")."""
 
     a: Scores
     b: Scores
@@ -60,10 +62,12 @@ class PairedDifferences:
     # How many seeds diverged, as a clause. The others would be a biased sample, so that nothing is
     # decided from them.
     diverged: str = ""
+    # Of two encoders without seeds.
+    items: ItemDifference | None = None
 
     @property
     def kind(self) -> Kind:
-        kinds: list[Kind] = ["paired", "one-sample", "deterministic"]
+        kinds: list[Kind] = ["paired", "one-sample", "items" if self.items else "deterministic"]
         return kinds[(None in self.a) + (None in self.b)]
 
     @cached_property
@@ -78,7 +82,9 @@ class PairedDifferences:
 
     @property
     def tested(self) -> bool:
-        """Whether there are enough seeds for an interval and a test."""
+        """Whether there are items, or enough seeds, for an interval and a test."""
+        if self.items:
+            return True
         return self.kind != "deterministic" and self.n >= FEWEST_SEEDS
 
     @cached_property
@@ -101,16 +107,22 @@ class PairedDifferences:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % t interval of the mean in points; NaN if not tested."""
+        """Half the width of the 95 % interval of the mean in points, t of seeds and normal of
+        items; NaN if not tested."""
         if not self.tested:
             return nan
+        if self.items:
+            return statistics.normal_half_width(self.items.error)
         return statistics.mean_half_width(self.sd, self.n, LEVEL, *self.prior)
 
     @property
     def p_value(self) -> float:
-        """Two-sided p of the paired (one-sample) t test against mean 0; NaN if not tested."""
+        """Two-sided p of the paired (one-sample) t test against mean 0, or of the items; NaN if not
+        tested."""
         if not self.tested:
             return nan
+        if self.items:
+            return self.items.p_value
         df = statistics.degrees_of_freedom(self.n, *self.prior)
         return statistics.t_p_value(self.mean, self.moderated_sd / sqrt(self.n), df)
 
@@ -126,7 +138,7 @@ class PairedDifferences:
     def seeds_for(self, gain: float, level: float = LEVEL) -> int | None:
         """The number of seeds that would show a mean difference of `gain` points, as in
         `seeds_to_show`."""
-        if self.kind == "deterministic":
+        if self.kind in ("deterministic", "items"):
             return None
         return seeds_to_show(gain, self.moderated_sd, level, self.prior[1])
 
@@ -173,6 +185,8 @@ def _decide(pair: PairedDifferences, p_adjusted: float, level: float) -> Decisio
         return Decision(word, f"adjusted p = {p_adjusted:.2g}", p_adjusted)
     if not pair.n:
         return Decision("undecided", "no seed in common")
+    if pair.items:
+        return Decision("undecided", f"{pair.items.n:,} test items do not decide", p_adjusted)
     if all(abs(difference) <= ROUNDING for difference in pair.differences):
         return Decision("undecided", "the same scores at every seed", p_adjusted)
     needed = pair.seeds_for(pair.mean, level)
@@ -292,6 +306,7 @@ class Comparison(PairedDifferences):
             "n": self.n,
             "n_a": len(self.a),
             "n_b": len(self.b),
+            "items": self.items.n if self.items else None,
             "mean_a": mean_a,
             "sd_a": sd_a,
             "mean_b": mean_b,
@@ -332,6 +347,11 @@ def _comparisons(
     for task in dict.fromkeys((*board.tasks, board.overall)):
         a, b = (_scores(runs, board, task) for runs, _ in sides)
         if (a and b) or (ended_badly and (a or b)):
+            items = None
+            if a.keys() == b.keys() == {None}:
+                tasks = board.tasks if task == "Avg" else [task]
+                items_a, items_b = (runs[0].items for runs, _ in sides)
+                items = compare_items(items_a, items_b, tasks, a[None] - b[None])
             has_prior = is_sts and board.is_in_print(task)
             yield Comparison(
                 a,
@@ -339,6 +359,7 @@ def _comparisons(
                 tolerance=tolerance(TOLERANCES["untrained" if is_sts else "transfer"], task),
                 prior_sd=prior_sd(backbone, task) if has_prior else None,
                 diverged=ended_badly,
+                items=items,
                 board=board,
                 backbone=backbone,
                 task=task,
@@ -496,7 +517,9 @@ def against(
         ]
     rows = pd.DataFrame([compared.row(decisions[compared]) for compared in comparisons])
     claimed = pd.DataFrame(claims, columns=_CLAIM)
-    return rows.astype({"seeds": "Int64"}), claimed.astype({"seeds_claimed": "Int64"})
+    return rows.astype({"seeds": "Int64", "items": "Int64"}), claimed.astype(
+        {"seeds_claimed": "Int64"}
+    )
 
 
 def with_baseline(suite: SuiteResults) -> tuple[pd.DataFrame, pd.DataFrame] | None:

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from math import inf, nan
+from math import inf, isnan, nan
 from statistics import fmean
 from typing import Any
 
@@ -31,6 +31,7 @@ from bench.results.suite_results import (
     deviations,
     diverged,
 )
+from bench.utils.errors import listed
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
@@ -373,7 +374,9 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
 
     Returns:
         The columns `_BOARD_GROUP`; `name` (label and setting), `labelled` (whether it is trained
-        with labels), `n` (finished seeds), `remark` (why others have no scores),
+        with labels), `n` (finished seeds), `remark` (why others have no scores, and how much of the
+        test sentences stands in the corpus), `seen` (that share in percent), `on_unseen` (mean
+        points on the others: on a single planned task or their average),
         `run_ids` and `averages` (tuple, one per seed: over the planned tasks); and for each task
         and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`.
     """
@@ -387,11 +390,23 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for group, runs in groups.items():
         fates = Counter(run.fate for run in runs if run.status != "finished")
+        remarks = [f"{count} {fate}" for fate, count in sorted(fates.items())]
+        scored = next((run for run in runs if run.status == "finished"), runs[0])
+        unseen = [run.points_on_unseen(planned, planned.overall) for run in runs]
+        on_unseen, _ = mean_and_sd([value for value in unseen if value is not None])
+        tasks = scored.contaminated(planned.tasks)
+        if tasks:
+            of_tasks = "" if len(tasks) == len(planned.tasks) else f" of {listed(tasks)}"
+            without = "" if isnan(on_unseen) else f", {on_unseen:.2f} without them"
+            share = f"{scored.seen(tasks):.0%} of the test sentences{of_tasks}"
+            remarks.append(f"{share} stand in its corpus{without}")
         row: dict[str, Any] = dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | {
             "name": runs[0].name,
             "labelled": runs[0].plan.labelled,
             "n": len(runs) - fates.total(),
-            "remark": "; ".join(f"{count} {fate}" for fate, count in sorted(fates.items())),
+            "remark": "; ".join(remarks),
+            "seen": 100 * scored.seen(planned.tasks),
+            "on_unseen": on_unseen,
             "run_ids": tuple(run.plan.id for run in runs),
             "averages": points(runs, planned, "Avg"),
         }
@@ -412,12 +427,15 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
         "labelled",
         "n",
         "remark",
+        "seen",
+        "on_unseen",
         "run_ids",
         "averages",
         *scores,
         *counts,
     ]
-    types = dict.fromkeys(scores, float) | dict.fromkeys(counts, int)
+    scores_and_shares = [*scores, "seen", "on_unseen"]
+    types = dict.fromkeys(scores_and_shares, float) | dict.fromkeys(counts, int)
     return pd.DataFrame(rows, columns=columns).astype(types)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from bench.datasets import sts
 from bench.datasets.manifest import Vectors, bad, listed_task, look_up, manifest, read_parts
 from bench.datasets.sts import StsTask
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, SPLITS, task_of
+from bench.datasets.tasks import NESTED, OWN_PROBING, OWN_STS, SPLITS, task_of
 from bench.utils.errors import UserError, did_you_mean
 
 
@@ -42,6 +42,16 @@ class LabelledTask:
             yield from chain.from_iterable(zip(*samples.columns, strict=True))
 
     target = sentences  # what a map of the vectors is fitted on
+    has_test = True
+
+    @property
+    def test(self) -> Samples:
+        """The test samples; with nested cross-validation all are."""
+        return self.splits["all" if self.protocol == NESTED else "test"]
+
+    def test_items(self) -> list[tuple[str, ...]]:
+        """Return the sentence or pair of each test sample."""
+        return list(zip(*self.test.columns, strict=True))
 
     def features(self, split: str, vectors: Vectors) -> np.ndarray:
         """Return the features of a split, float32 (n, d); pairs give [|u - v|, u * v]."""

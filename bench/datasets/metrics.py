@@ -242,9 +242,14 @@ AGGREGATIONS = {
 }
 
 
+# The aggregation of a score over the test items without a sentence that stands in a training
+# corpus (docs/protocol.md#contamination).
+UNSEEN = "unseen"
+
+
 def aggregated(metric: str, aggregation: str) -> str:
     """The name of a metric with an aggregation; with "all" or none the metric itself."""
-    return f"{metric}_{aggregation}" if aggregation in AGGREGATIONS else metric
+    return metric if aggregation in ("all", "") else f"{metric}_{aggregation}"
 
 
 def metric_of(name: str) -> Metric:

@@ -46,6 +46,19 @@ class StsTask:
         """Return all sentences, with duplicates."""
         return (text for subset in self.subsets for text in subset.first + subset.second)
 
+    @property
+    def has_test(self) -> bool:
+        """Whether this is the split that is reported."""
+        return self.split == "test"
+
+    def test_items(self) -> list[tuple[str, ...]]:
+        """Return the pairs of all subsets, in order."""
+        return [
+            pair
+            for subset in self.subsets
+            for pair in zip(subset.first, subset.second, strict=True)
+        ]
+
     def target(self) -> Iterable[str]:
         """Return all sentences of all splits of the set (docs/methods.md#bert-whitening), pair by
         pair, with duplicates."""
@@ -110,10 +123,10 @@ def similarities(task: StsTask, vectors: Vectors) -> list[np.ndarray]:
     ]
 
 
-def score(task: StsTask, vectors: Vectors) -> list[dict[str, Any]]:
-    """Score an encoder, `vectors`, on one task. Returns a record for each metric of pairs and each
+def score(task: StsTask, predicted: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+    """Score the `similarities` of one task. Returns a record for each metric of pairs and each
     aggregation, with its value in points (x 100), unrounded."""
-    predicted, golds = similarities(task, vectors), [subset.gold for subset in task.subsets]
+    golds = [subset.gold for subset in task.subsets]
     titles = [_title(task, subset) for subset in task.subsets]
     records = []
     for name, metric in metrics_of(PAIRS, task.name).items():

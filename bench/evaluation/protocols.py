@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import ceil
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +21,11 @@ NETWORKS = tuple(Head(NO_DECAY, hidden, dropout) for hidden in HIDDEN for dropou
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies in points with two decimals; predicted labels of a fixed test part, (n,)."""
+    """Accuracies in points with two decimals, and predicted labels of the test samples, (n,)."""
 
     dev: float
     test: float
-    predicted: Any = None
+    predicted: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,14 @@ def nested(data: Part, classes: int, settings: Settings) -> Result:
         for (train, _), means in zip(outer, scores, strict=True)
     ]
     fits = fit(data.features, data.labels, refit, settings)
-    tests = []
+    tests, predicted = [], np.empty_like(labels)
     for (_, test), (head,) in zip(outer, fits, strict=True):
         rows = torch.from_numpy(test).to(data.features.device)
-        tests.append(_accuracy(head.predict(data.features[rows]), labels[test]))
+        predicted[test] = head.predict(data.features[rows])
+        tests.append(_accuracy(predicted[test], labels[test]))
     # SentEval rounds means with numpy, single accuracies with Python.
     dev = np.round(np.mean([max(score) for score in scores]), 2)
-    return Result(float(dev), float(np.round(np.mean(tests), 2)))
+    return Result(float(dev), float(np.round(np.mean(tests), 2)), predicted)
 
 
 def kfold(train: Part, test: Part, classes: int, settings: Settings) -> Result:

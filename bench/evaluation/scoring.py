@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from math import ceil
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from filelock import lock_descriptor
 from bench.datasets import labelled, sts
 from bench.datasets.labelled import LabelledTask, task_sums
 from bench.datasets.manifest import Vectors, check_vectors
-from bench.datasets.metrics import metrics_of
+from bench.datasets.metrics import METRICS, UNSEEN, metrics_of
 from bench.datasets.tasks import (
     GROUPS,
     KFOLD,
@@ -128,6 +129,16 @@ class VectorStore:
 Task = sts.StsTask | LabelledTask
 Record = dict[str, Any]  # as in `bench.results.records`
 Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.encoder.adaptation`
+Classified = tuple[list[Record], list[bool]]  # records, and which test samples are right
+
+
+class Scores(NamedTuple):
+    """The scores of an encoder."""
+
+    records: list[Record]
+    # What each test item contributes, by task: of pairs gold score and similarity, float64 (n, 2);
+    # of samples whether the classifier is right, bool (n,). In the order of `test_items`.
+    items: dict[str, np.ndarray]
 
 
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
@@ -163,7 +174,7 @@ def score_tasks(
     encoder: Encoder, tasks: Sequence[Task], vectors: Vectors | None = None
 ) -> list[Record]:
     """Score STS tasks from vectors in memory, those of `encoded`."""
-    return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder))
+    return score(tasks, vectors or encoded(encoder, tasks), adapt=adaptation(encoder)).records
 
 
 @float32_products(ELSEWHERE)
@@ -174,13 +185,16 @@ def score_encoder(
     device: str,
     work: Path,
     tokens: Path | None = None,
-) -> list[Record]:
+    seen: AbstractSet[str] = frozenset(),
+) -> Scores:
     """Score an encoder on tasks, as `score`; an interrupted call is resumed by the next one with
     the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
         store.add(sentences(tasks, adapt), device, tokens)
-        return score(tasks, store, adapt=adapt, mode=mode, device=device, finished=finished)
+        return score(
+            tasks, store, adapt=adapt, mode=mode, device=device, finished=finished, seen=seen
+        )
 
 
 def score(
@@ -191,16 +205,19 @@ def score(
     mode: str = "test",
     device: str = "cpu",
     finished: Path | None = None,
-) -> list[Record]:
+    seen: AbstractSet[str] = frozenset(),
+) -> Scores:
     """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
 
     `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
-    those of classifiers; `finished` is a folder of the records of classifications.
+    those of classifiers; `finished` is a folder of the results of classifications. Where the
+    encoder has `seen` sentences in training, the items without them have a record of their own.
 
     Returns records of each task, and the averages of complete groups, in points: correlations and
     averages unrounded, accuracies and F1 with two decimals (docs/protocol.md).
     """
     records: list[Record] = []
+    items: dict[str, np.ndarray] = {}
     classification = [task for task in tasks if isinstance(task, LabelledTask)]
     files = {
         task.name: finished / f"{task.name}-{mode}-{sha256_text(str(task_sums([task])))[:16]}.json"
@@ -226,30 +243,54 @@ def score(
     settings = replace(MODES[mode], report=progress.advance)
     for task in tasks:
         if isinstance(task, sts.StsTask):
-            records += sts.score(task, final(task))
+            similarities = sts.similarities(task, final(task))
+            records += sts.score(task, similarities)
+            if task.has_test:
+                golds = [subset.gold for subset in task.subsets]
+                items[task.name] = np.column_stack([*map(np.concatenate, (golds, similarities))])
+                records += _on_unseen(task, items[task.name], seen)
             continue
         if task.name not in classified:
             waiting = [item for item in classification if item.name not in classified]
             together = _trained_together(task, waiting, device)
             scored = _score_labelled(together, list(map(final, together)), settings, device)
-            for item, of_task in zip(together, scored, strict=True):
-                classified[item.name] = of_task
+            for item, result in zip(together, scored, strict=True):
+                classified[item.name] = result
                 if item.name in files:
-                    write_json(files[item.name], of_task)
+                    write_json(files[item.name], result)
             progress.done = sum(work[name] for name in classified)
-        records += classified[task.name]
+        of_task, right = classified[task.name]
+        items[task.name] = np.array(right, dtype=bool)
+        records += [*of_task, *_on_unseen(task, items[task.name], seen)]
     scores = {
         (record["task"], "test", record["metric"]): record["value"]
         for record in records
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
-    return records + [_record(*cell, value) for cell, value in averages(scores).items()]
+    means = [_record(*cell, value) for cell, value in averages(scores).items()]
+    return Scores(records + means, items)
 
 
-def _record(task: str, split: str, metric: str, value: float) -> Record:
+def _record(task: str, split: str, metric: str, value: float, aggregation: str = "all") -> Record:
     return {
-        "task": task, "split": split, "metric": metric, "aggregation": "all", "value": value,
+        "task": task, "split": split, "metric": metric, "aggregation": aggregation, "value": value,
     }  # fmt: skip
+
+
+def _on_unseen(task: Task, items: np.ndarray, seen: AbstractSet[str]) -> list[Record]:
+    """The record of the test items without seen sentences; none if no item has any, or if the
+    others have no score."""
+    unseen = np.array([seen.isdisjoint(texts) for texts in task.test_items()])
+    rest = items[unseen]
+    if unseen.all() or not len(rest):
+        return []
+    if isinstance(task, LabelledTask):
+        return [_record(task.name, "test", "accuracy", round(100 * rest.mean(), 2), UNSEEN)]
+    if not np.ptp(rest, axis=0).all():  # equal values have no ranks
+        return []
+    formula = METRICS["spearman"].formula
+    assert formula
+    return [_record(task.name, "test", "spearman", 100 * formula(*rest.T), UNSEEN)]
 
 
 def _usual_work(task: LabelledTask, settings: Settings) -> float:
@@ -277,8 +318,8 @@ def _trained_together(
 
 def _score_labelled(
     tasks: Sequence[LabelledTask], vectors: Sequence[Vectors], settings: Settings, device: str
-) -> list[list[Record]]:
-    """The records of each task of `_trained_together`."""
+) -> list[Classified]:
+    """The results of each task of `_trained_together`."""
     splits: list[protocols.Split] = []
     for task, lookup in zip(tasks, vectors, strict=True):
         parts = {
@@ -300,16 +341,18 @@ def _score_labelled(
     return [_classified(task, of_task) for task, of_task in zip(tasks, results, strict=True)]
 
 
-def _classified(task: LabelledTask, results: Sequence[protocols.Result]) -> list[Record]:
-    """The records of logistic regression and, of a probing task, of the networks."""
+def _classified(task: LabelledTask, results: Sequence[protocols.Result]) -> Classified:
+    """The records of logistic regression and, of a probing task, of the networks; and which test
+    samples the former gets right."""
     records = []
     for metric, result in zip(("accuracy", "accuracy_mlp"), results, strict=False):
         records += [
             _record(task.name, "test", metric, result.test),
             _record(task.name, "dev", metric, result.dev),
         ]
+    labels, predicted = task.test.labels, results[0].predicted
     for name, described in metrics_of(task.protocol, task.name).items():
         if described.formula:
-            value = described.formula(task.splits["test"].labels, results[0].predicted)
+            value = described.formula(labels, predicted)
             records.append(_record(task.name, "test", name, round(100 * value, 2)))
-    return records
+    return records, (predicted == labels).tolist()

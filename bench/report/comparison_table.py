@@ -59,7 +59,7 @@ def line_of(row: dict[str, Any]) -> dict[str, str]:
         "Backbone": row["backbone"],
         "Method": row["name"],
         "Task": row["task"],
-        "n": str(row["n"]),
+        "n": f"{row['n']}" if pd.isna(row["items"]) else f"{row['items']:,} items",
         "A": score_text(row["mean_a"], row["sd_a"]),
         "B": score_text(row["mean_b"], row["sd_b"]),
         "A - B": difference_text(row["difference"], row["half_width"]),
@@ -97,6 +97,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
         suite=suite, ours=ours, baseline=find(suite, first["baseline"]).name,
         board=suite.planned(first["board"]), has_claims=len(claims) > 0,
         symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(frame["backbone"]),
+        by_items=(frame["kind"] == "items").all(),
         priors=frame[frame["prior_df"] > 0].drop_duplicates(["backbone", "task"]),
     )  # fmt: skip
     return " ".join(text.split())

@@ -142,10 +142,13 @@ def about(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
         text += f", classifiers of mode {suite.plan.mode}"
     if "verdict" in board:
         words = ", ".join(f"{symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items())
+        baseline = find(suite, suite.plan.baseline)
+        over = "mean over the seeds that both have with its 95 % interval"
+        if all(run.plan.seed is None for runs in baseline.runs.values() for run in runs):
+            over += ", which the test items give where neither has seeds"
         text += (
             f". {DIFFERENCE}: {overall(suite, name)} minus that of "
-            f"{find(suite, suite.plan.baseline).name}, mean over the seeds that both have with its "
-            f"95 % interval; {words}, after Holm's correction for all rows of the suite "
+            f"{baseline.name}, {over}; {words}, after Holm's correction for all rows of the suite "
             "(docs/statistics.md, A against B)"
         )
     if board["labelled"].any():

@@ -5,13 +5,14 @@ rounded to two decimals, as in SentEval, correlations with all digits. A file of
 object `{"provenance": {...}, "records": [...]}`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
-from bench.utils.files import write_json
+from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, read_document
 
 Content = dict[str, Any]
@@ -47,6 +48,8 @@ class Provenance(_Written):
     mode: Literal["test", "dev"] = "test"
     tasks: dict[str, dict[str, str]] = {}  # sums by task and split
     corpora: list[dict[str, Any]] = []  # name and sum
+    # Of each task the number of distinct test `sentences`, and of those `seen` in a corpus.
+    contamination: dict[str, dict[str, int]] = {}
 
 
 class Score(_Written):
@@ -94,6 +97,20 @@ FAILURE = "failure.json"  # in the folder of a run whose last attempt failed
 def write_scores(path: Path, provenance: dict[str, Any], records: Iterable[Record]) -> None:
     """Write scores with their provenance atomically."""
     write_json(path, {"provenance": provenance, "records": list(records)})
+
+
+def write_items(path: Path, items: Mapping[str, np.ndarray]) -> None:
+    """Write what each test item contributes to scores (`bench.evaluation.scoring.Scores`)."""
+    with atomic_file(path) as temporary, open(temporary, "wb") as stream:
+        np.savez_compressed(stream, **items)  # type: ignore[arg-type]
+
+
+def read_items(path: Path) -> dict[str, np.ndarray]:
+    """Read a file of `write_items`; empty if it does not exist."""
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as content:
+        return dict(content)
 
 
 def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:

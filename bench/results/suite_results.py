@@ -4,18 +4,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from math import nan
 from pathlib import Path
 from typing import Any
 
-from bench.datasets.metrics import METRICS, SHARE, aggregated, quantities
+import numpy as np
+
+from bench.datasets.metrics import METRICS, SHARE, UNSEEN, aggregated, quantities
 from bench.datasets.tasks import Board, Key, average_of_all, averages, boards_of, expand_tasks
-from bench.results.records import FAILURE, Record, read_analyses, read_scores
+from bench.results.records import FAILURE, Record, read_analyses, read_items, read_scores
+from bench.runs.paths import items_file
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun, is_outside
 from bench.utils.errors import UserError, listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
 NEUTRAL_CHANGES = {"threads", "precision"}
+
+# The share of a task's test sentences in a corpus from which on names and rows say so.
+REMARKABLE = 0.05
 
 NOT_SCORED = "no scores in this suite"  # why a run is missing
 
@@ -35,16 +42,26 @@ class RunResults:
     analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
     analysed: Mapping[str, Any] = field(default_factory=dict)  # provenance of the analyses
     has_failed: bool = False  # whether it is missing because its last attempt failed
+    # Of a run without a seed, by task (`bench.evaluation.scoring.Scores`).
+    items: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Label and setting, as tables show them. An outside encoder has no setting, and for a
-        user's own method the word "paper" would be wrong."""
+        """Label and setting, as tables show them, and whether it has seen test sentences. An
+        outside encoder has no setting, and for a user's own method the word "paper" would be
+        wrong."""
         # Its part of the identity has the checksum of its file, too.
         is_own = any(len(part) > 3 for part in self.plan.identity.get("parts", ()))
-        if is_outside(self.plan.label) or (is_own and self.plan.setting == "paper"):
-            return self.plan.label
-        return f"{self.plan.label}, {self.plan.setting}"
+        without = is_outside(self.plan.label) or (is_own and self.plan.setting == "paper")
+        setting = "" if without else f", {self.plan.setting}"
+        seen = " (has seen test sentences)" if self.contaminated(self.contamination) else ""
+        return f"{self.plan.label}{setting}{seen}"
+
+    @property
+    def contamination(self) -> dict[str, dict[str, int]]:
+        """By task the number of test `sentences`, and of those `seen` in a corpus."""
+        counts: dict[str, dict[str, int]] = self.provenance.get("contamination", {})
+        return counts
 
     @property
     def experiment(self) -> tuple[Any, Any]:
@@ -63,6 +80,27 @@ class RunResults:
         if task == "Avg":
             return average_of_all([self.points(board, name) for name in board.tasks])
         return self.scores.get((task, "test", board.metric))
+
+    def points_on_unseen(self, board: Board, task: str) -> float | None:
+        """`points` on the test items without a sentence that stands in a corpus of the run; None if
+        there are none, or if contamination was not counted."""
+        if task == "Avg":
+            return average_of_all([self.points_on_unseen(board, name) for name in board.tasks])
+        counted = self.contamination.get(task)
+        if counted and counted["seen"]:
+            return self.scores.get((task, "test", aggregated(board.metric, UNSEEN)))
+        return self.points(board, task) if counted else None
+
+    def seen(self, tasks: Iterable[str]) -> float:
+        """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
+        if that was not counted."""
+        counts = [self.contamination[task] for task in tasks if task in self.contamination]
+        sentences = sum(count["sentences"] for count in counts)
+        return sum(count["seen"] for count in counts) / sentences if sentences else nan
+
+    def contaminated(self, tasks: Iterable[str]) -> list[str]:
+        """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
+        return [task for task in tasks if self.seen([task]) >= REMARKABLE]
 
 
 def deviations(runs: Iterable[PlannedRun]) -> list[str]:
@@ -194,7 +232,8 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
     analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
     scores = averages(scores) | scores | quantities(outcome, analyses)
     status, reason = outcome["status"], outcome.get("reason") or ""
-    return RunResults(run, status, reason, data, scores, provenance, analyses, origin)
+    items = read_items(items_file(suite_dir, run.id))
+    return RunResults(run, status, reason, data, scores, provenance, analyses, origin, items=items)
 
 
 def _fault(

@@ -29,6 +29,11 @@ def result_file(suite_dir: Path, run_id: str, stage: str) -> Path:
     return suite_dir / STAGES[stage] / f"{run_id}.json"
 
 
+def items_file(suite_dir: Path, run_id: str) -> Path:
+    """The test items of the scores of an encoder without a seed (`bench.results.records`)."""
+    return suite_dir / "items" / f"{run_id}.npz"
+
+
 def tokens_folder(suite_dir: Path) -> Path:
     """Token ids of corpora and of the tasks' sentences, shared by all runs of the suite."""
     return suite_dir / "tokens"

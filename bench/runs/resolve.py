@@ -125,12 +125,10 @@ def resolve(
         changes = run.recipe_changes | changes
         overridden = run.overridden | overridden
     own_corpus = own.corpus is not None and final.corpus == own.corpus
-    note = f" ({host.own_corpus_note})" if own_corpus and host.own_corpus_note else ""
-    labels = [_label(part) for part in parts]
     return identified(
         method="+".join(spell(part.cls.name, part.shown) for part in parts),
         setting=setting,
-        label=" + ".join([labels[0] + note, *labels[1:]]),
+        label=" + ".join(map(_label, parts)),
         parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
         backbone=chosen.name,
         reference=chosen.reference,

@@ -21,10 +21,18 @@ from bench.models.load import Model, files, load_encoder
 from bench.registry.backbones import BUILT_IN
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance
-from bench.results.records import Record, read_analyses, read_scores, read_trained, write_scores
+from bench.results.records import (
+    Record,
+    read_analyses,
+    read_scores,
+    read_trained,
+    write_items,
+    write_scores,
+)
 from bench.runs import STAGES, paths
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun, Run, identity_of
+from bench.stages import contaminated
 from bench.stages.activity import check_retry, is_transient, working
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
@@ -85,18 +93,22 @@ def score_run(
         return
     encoder = run_encoder(run, suite, device)
     read = read_tasks(tasks, paths.data_folder(run.data))
-    work = paths.run_folder(suite, run.id) / "scoring"
-    records = score_encoder(encoder, read, mode, device, work, paths.tokens_folder(suite))
+    seen, counts = contaminated.of_run(run, suite, read)
+    work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
+    records, items = score_encoder(encoder, read, mode, device, work, tokens, seen)
     described |= _commits(run) | {
         "encoder": encoder.identity,
         "loaded": getattr(encoder, "loaded", {}),  # pooler and maximum length
         "tasks": task_sums(read),
+        "contamination": counts,
         "seconds": round(time.monotonic() - started, 2),
     }
     common: Record = {
         "source": "sentbench", "method": run.method, "backbone": run.backbone,
         "setting": run.setting, "seed": run.seed,
     }  # fmt: skip
+    if run.seed is None:
+        write_items(paths.items_file(suite, run.id), items)
     write_scores(out, described, [common | record for record in records])
     shutil.rmtree(work)
 
@@ -335,12 +347,13 @@ def evaluate(
         "setting": None, "seed": None,
     }  # fmt: skip
     try:
-        records = [common | record for record in score_encoder(encoder, tasks, mode, device, work)]
+        scored, _ = score_encoder(encoder, tasks, mode, device, work)
     except BaseException:
         if not getattr(encoder, "lasting", True):  # no later evaluation could reuse these vectors
             shutil.rmtree(work, ignore_errors=True)
         raise
     described["seconds"] = round(time.monotonic() - started, 2)
+    records = [common | record for record in scored]
     write_scores(out, described, records)
     shutil.rmtree(work)
     return records

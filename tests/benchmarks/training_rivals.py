@@ -106,7 +106,8 @@ def dev_score(
     records: list[Record] = []
     for task in DEV:
         for split in splits:
-            records += sts.score(sts.read(task, data, split), vectors)
+            read = sts.read(task, data, split)
+            records += sts.score(read, sts.similarities(read, vectors))
     return float(np.mean([record["value"] for record in records if record["split"] == "dev"]))
 
 

@@ -19,6 +19,8 @@ from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation.scoring import read_tasks
+from bench.results.records import read_items, read_scores
+from bench.runs.paths import items_file
 from bench.utils.files import read_json, sha256_file, write_json
 from methods.untrained import Untrained
 from tests.support.tiny_suite import job_words
@@ -148,6 +150,21 @@ def test_what_evaluate_wrote_is_confirmed(tiny_bert, tiny_data, tmp_path, nothin
     assert {*found.scores.index.get_level_values("task")} == {*STS_TASKS, "MRPC", "TREC", "Avg"}
     change(out, lambda c: c["provenance"].update(pooler="cls_before_pooler"))
     assert "the encoder differs" in verify(out).verdict
+
+
+def test_contamination_is_counted_and_not_verified(job, tiny_data, tiny_corpus, tmp_path):
+    seen = list(sts.read("STS-B", tiny_data).sentences())[:3]
+    corpus = tmp_path / "corpus.txt"
+    lines = [*map(str.upper, seen), *tiny_corpus.read_text(encoding="utf-8").splitlines()]
+    corpus.write_text("\n".join(lines), encoding="utf-8")
+    suite = tmp_path / "suite"
+    result = job(f"untrained[pooler=avg]+whitening[source={corpus}]", suite, "--tasks", "STS-B")
+    provenance, records = read_scores(result)
+    assert provenance["contamination"]["STS-B"]["seen"] == len(set(seen))
+    tests = [record["aggregation"] for record in records if record["split"] == "test"]
+    assert tests == ["all", "unseen"]
+    assert read_items(items_file(suite, result.stem))["STS-B"].shape == (12, 2)
+    assert verify(result).verdict == "confirmed: all 2 scores are equal bit for bit"
 
 
 def test_what_is_not_trained_is_made_again_outside_the_suite(job, tmp_path, nothing_left):

@@ -298,7 +298,7 @@ def literal_values(task, chosen):
 @pytest.mark.usefixtures("small_modes_in_double")
 def test_records_are_those_of_the_literal_classifier(task, mode):
     expected = literal_values(task, replace(LITERAL[mode], **SMALL))
-    records = score([task], vectors, mode=mode)
+    records = score([task], vectors, mode=mode).records
     assert all((record["task"], record["aggregation"]) == (task.name, "all") for record in records)
     assert len(records) == len(expected)
     assert {(record["metric"], record["split"]): record["value"] for record in records} == expected

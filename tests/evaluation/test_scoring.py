@@ -69,7 +69,7 @@ def test_tasks_are_read_in_order_and_sts_b_and_sick_with_dev(data):
 def test_every_kind_of_task(data, tmp_path, quick):
     encoder = Words()
     tasks = read_tasks(["all"], data)
-    found = cells(score_encoder(encoder, tasks, "test", "cpu", tmp_path))
+    found = cells(score_encoder(encoder, tasks, "test", "cpu", tmp_path).records)
     assert sorted(encoder.encoded) == sorted({text for task in tasks for text in task.sentences()})
     assert {task for task, *_ in found} == {*STS_TASKS, *TRANSFER_TASKS, *PROBING_TASKS, "Avg"}
     printed = [round(found[task, "test", "accuracy", "all"], 2) for task in TRANSFER_TASKS]
@@ -78,12 +78,12 @@ def test_every_kind_of_task(data, tmp_path, quick):
 
 
 def test_an_average_needs_its_whole_group(data):
-    found = cells(score(read_tasks(["sts"], data), look_up))
+    found = cells(score(read_tasks(["sts"], data), look_up).records)
     # Of the cells as printed: neither of subsets' means nor of dev sets.
     printed = [round(found[task, "test", "spearman", "all"], 2) for task in STS_TASKS]
     average = found["Avg", "test", "spearman", "all"]
     assert average == pytest.approx(sum(printed) / 7, abs=1e-12)
-    fewer = cells(score(read_tasks(list(STS_TASKS[:-1]), data), look_up))
+    fewer = cells(score(read_tasks(list(STS_TASKS[:-1]), data), look_up).records)
     assert "Avg" not in {task for task, *_ in fewer}
 
 
@@ -99,16 +99,40 @@ def test_tasks_that_train_together_are_scored_as_if_alone(
     """As on a GPU. Records, their order, and the files of finished tasks; the second call finds one
     missing."""
     tasks = read_tasks(["Length", "STS-B", "Depth", "Tense", "SST2"], data)
-    expected = score(tasks, look_up)
+    expected = score(tasks, look_up).records
     plain = scoring._trained_together
     monkeypatch.setattr(scoring, "_trained_together", lambda *words: plain(*words[:2], "cuda"))
     classified.clear()
-    assert score(tasks, look_up, finished=tmp_path) == expected
+    assert score(tasks, look_up, finished=tmp_path).records == expected
     assert classified == ["Length", "Depth", "Tense", "SST2"]
     next(tmp_path.glob("Depth-*")).unlink()
     classified.clear()
-    assert score(tasks, look_up, finished=tmp_path) == expected
+    assert score(tasks, look_up, finished=tmp_path).records == expected
     assert classified == ["Depth"]
+
+
+def test_items_say_which_test_samples_are_right(data, tmp_path, quick, classified):
+    tasks = read_tasks(["MR", "TREC", "Tense"], data)
+    found = score(tasks, look_up, finished=tmp_path)
+    by_cell = cells(found.records)
+    for task in tasks:
+        right = found.items[task.name]
+        assert len(right) == len(task.test_items())
+        # MR's accuracy is the mean over three folds, whose sizes differ by one.
+        tolerance = 0.01 if task.name != "MR" else 100 / len(right)
+        accuracy = by_cell[task.name, "test", "accuracy", "all"]
+        assert 100 * right.mean() == pytest.approx(accuracy, abs=tolerance)
+    classified.clear()
+    again = score(tasks, look_up, finished=tmp_path)
+    assert not classified
+    assert all((again.items[name] == right).all() for name, right in found.items.items())
+    # Every third sentence is seen.
+    seen = frozenset(text for task in tasks for (text,) in task.test_items()[::3])
+    by_cell = cells(score(tasks, look_up, finished=tmp_path, seen=seen).records)
+    for task in tasks:
+        unseen = [text not in seen for (text,) in task.test_items()]
+        expected = round(100 * found.items[task.name][unseen].mean(), 2)
+        assert by_cell[task.name, "test", "accuracy", "unseen"] == expected
 
 
 # Interruptions
@@ -133,10 +157,10 @@ def interrupt(monkeypatch):
 
 def test_finished_tasks_depend_on_mode_and_sentences(data, tmp_path, quick, classified):
     tasks = read_tasks(["MR", "TREC"], data)
-    test = score(tasks, look_up, finished=tmp_path)
-    dev = score(tasks, look_up, mode="dev", finished=tmp_path)
+    test = score(tasks, look_up, finished=tmp_path).records
+    dev = score(tasks, look_up, mode="dev", finished=tmp_path).records
     assert classified == ["MR", "TREC"] * 2
-    assert score(tasks, look_up, mode="dev") == dev != test
+    assert score(tasks, look_up, mode="dev").records == dev != test
     classified.clear()
     samples = tasks[0].splits["all"]
     other = replace(samples, columns=((*samples.columns[0][:-1], "another sentence"),))

@@ -75,7 +75,7 @@ def test_a_base_model_has_its_published_scores():
 def test_transfer_as_the_original_gives_it(encoder, tmp_path):
     """SimCSE's copy of SentEval, test mode, on this encoder's plain vectors."""
     tasks = read_tasks(["CR", "TREC"], Path(os.environ["BENCH_DATA"]))
-    records = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
+    records, _ = score_encoder(encoder, tasks, "test", "cpu", tmp_path)
     found = {(record["task"], record["split"]): record["value"] for record in records}
     expected = {("CR", "test"): 82.15, ("CR", "dev"): 83.10}
     assert found == expected | {("TREC", "test"): 90.00, ("TREC", "dev"): 85.23}

@@ -66,8 +66,7 @@ def test_texts_become_values_of_their_types():
 
 
 def test_labels_names_and_texts():
-    seen = "ConSERT (epochs=1) (has seen the STS test sentences)"
-    assert run_of("consert[epochs=1]").label == seen
+    assert run_of("consert[epochs=1]").label == "ConSERT (epochs=1)"
     assert run_of("consert[corpus=wiki1m]").label == "ConSERT (corpus=wiki1m)"
     # A template is no part of a label.
     text = "promptbert[sentences=9,template=it says <sentence> so <mask> .]"

@@ -153,15 +153,18 @@ def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(a
 
 def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
     """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
-    result = protocols.Result(1.0, 2.0)
-    monkeypatch.setattr(protocols, "nested", lambda *_: result)
-    monkeypatch.setattr(
-        protocols, "best_on_dev", lambda tasks, grids, _: [[result] * len(grids)] * len(tasks)
-    )
-    predicted = np.zeros(30, dtype=np.int64)  # of MRPC, whose F1 is scored too
-    monkeypatch.setattr(protocols, "kfold", lambda *_: protocols.Result(1.0, 2.0, predicted))
+
+    def result(part):
+        return protocols.Result(1.0, 2.0, np.zeros(len(part.labels), dtype=np.int64))
+
+    def best_on_dev(tasks, grids, _):
+        return [[result(parts["test"])] * len(grids) for parts, _ in tasks]
+
+    monkeypatch.setattr(protocols, "nested", lambda data, *_: result(data))
+    monkeypatch.setattr(protocols, "kfold", lambda train, test, *_: result(test))
+    monkeypatch.setattr(protocols, "best_on_dev", best_on_dev)
     data = write_tasks(tiny_data, tmp_path / "data")
-    records = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
+    records, _ = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
     entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
     entry["outcome"] = {"best_step": 3, "curve": [{"step": 3, "dev": 70.0}]}
     suite = read_suite(write_suite(tmp_path / "suite", [entry]))

@@ -1,7 +1,9 @@
 """Reading the results of a suite: damaged files, and those of another run, are reported."""
 
+import numpy as np
 import pytest
 
+from bench.comparison.reproduction import leaderboard
 from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
@@ -40,6 +42,44 @@ def test_means_over_subsets_stand_beside_the_scores_over_all_pairs(tmp_path):
         assert tuple(run.scores[task, "test", metric] for task in ("STS12", "Avg")) == values
     (run,) = read_suite(finished(tmp_path, scores={"STS-B": 70.0})).runs
     assert ("Avg", "test", "spearman_wmean") not in run.scores
+
+
+def unseen(task, value):
+    of_task = {"task": task, "split": "test", "metric": "spearman", "value": value}
+    return of_task | {"aggregation": "unseen"}
+
+
+def test_scores_on_unseen_items(tmp_path):
+    """Half of the sentences of STS12 and a percent of STS13's are seen, and none of the others'."""
+    counts = {task: {"sentences": 200, "seen": 0} for task in STS_TASKS}
+    counts |= {"STS12": {"sentences": 200, "seen": 100}, "STS13": {"sentences": 200, "seen": 2}}
+    records = [unseen("STS12", 63.0), unseen("STS13", 70.7)]
+    suite = read_suite(finished(tmp_path, contamination=counts, records=records))
+    (run,), board = suite.runs, suite.boards["sts"]
+    found = [run.points_on_unseen(board, task) for task in ("STS12", "STS13", "STS14", "Avg")]
+    assert found == pytest.approx([63.0, 70.7, 70.0, (63 + 70.7 + 5 * 70) / 7])
+    assert run.seen(STS_TASKS) == 102 / 1400
+    assert run.contaminated(STS_TASKS) == ["STS12"]
+    assert run.name == "simcse, official (has seen test sentences)"
+    row = leaderboard(suite).iloc[0]
+    expected = "50% of the test sentences of STS12 stand in its corpus, 69.10 without them"
+    assert row["remark"] == expected
+    assert (row["seen"], row["on_unseen"]) == pytest.approx((100 * 102 / 1400, 69.1))
+
+
+def test_no_score_is_left_where_all_sentences_are_seen(tmp_path):
+    counts = {task: {"sentences": 200, "seen": 200} for task in STS_TASKS}
+    suite = read_suite(finished(tmp_path, contamination=counts))
+    assert suite.runs[0].points_on_unseen(suite.boards["sts"], "Avg") is None
+    remark = leaderboard(suite).iloc[0]["remark"]
+    assert remark == "100% of the test sentences stand in its corpus"
+
+
+def test_what_was_not_counted_is_unknown(tmp_path):
+    suite = read_suite(finished(tmp_path))
+    assert suite.runs[0].points_on_unseen(suite.boards["sts"], "STS12") is None
+    assert np.isnan(suite.runs[0].seen(STS_TASKS))
+    assert leaderboard(suite).iloc[0]["remark"] == ""
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def write_suite(
     the test split, or of all STS tasks; the average is added), or `status` and `reason` where it
     has none; `scores=None` alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`,
     `trained`, `added`, `identity`, `data` and `id` may be given; `records`, more of them (task,
-    split, metric, aggregation and value); `outcome`, more of it; `analyses`, results by name.
+    split, metric, aggregation and value); `outcome`, more of it; `analyses`, results by name;
+    `contamination`, counts by task.
     """
     plan = []
     for number, entry in enumerate(entries):
@@ -67,6 +68,7 @@ def write_suite(
         outcome |= {"step": 100 if trained else None} | entry.get("outcome", {})
         provenance = {"run": run, "outcome": outcome, "data": {"name": entry.get("data", data)}}
         provenance |= {"code": {"version": "0.1.0"}, "device": {"kind": "cpu"}}
+        provenance |= {"contamination": entry.get("contamination", {})}
         write_scores(folder / "scores" / f"{run['id']}.json", provenance, records)
         if "analyses" in entry:
             content = {"provenance": {}, "analyses": entry["analyses"]}

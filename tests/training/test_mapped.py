@@ -131,7 +131,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
     )
     tasks = [*read_tasks(TASKS, tiny_data), labelled()]
     encoder = Counting()
-    records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path)
+    records = score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records
     whole = [pairs_of(sts.read("STS12", tiny_data))]
     whole += [pairs_of(*(sts.read("STS-B", tiny_data, split) for split in sts.SPLITS))]
     whole += [list(labelled().sentences())]
@@ -143,7 +143,7 @@ def test_every_task_is_mapped_once_and_whole_and_each_sentence_encoded_once(
         np.concatenate(features), everything - everything.mean(0), rtol=0, atol=1e-6
     )
     # A task with a classifier that is finished is neither mapped nor trained again.
-    assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path) == records
+    assert score_encoder(encoder, tasks, "dev", "cpu", tmp_path).records == records
     assert encoder.adapted[len(TASKS) + 1 :] == whole[: len(TASKS)]
 
 
