@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
+from bench.datasets.metrics import UNSEEN
 from bench.export.runs import ExportedRun
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder
@@ -148,7 +149,11 @@ RECIPE_FIELDS = (
     "batch_size", "learning_rate", "epochs", "sentences", "max_length", "pooler", "dropout",
     "precision", "select_on",
 )  # fmt: skip
-AGGREGATIONS = {"mean": ", mean of the parts", "wmean": ", weighted mean of the parts"}
+AGGREGATIONS = {
+    "mean": ", mean of the parts",
+    "wmean": ", weighted mean of the parts",
+    UNSEEN: ", of items without a sentence of the corpus",
+}
 CARD = """\
 {% macro pairs(items) %}
 {% for name, value in items %}{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\

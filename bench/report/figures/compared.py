@@ -287,7 +287,7 @@ DIFFERENCE = style.OFFICIAL | {"alpha": 0.6, "label": "difference at one seed"}
 CLAIM = style.PRINTED | {"color": style.ORANGE, "label": "printed difference"}
 DIFFERENCES = MEAN | {
     "ms": 7, "mew": 1.4, "lw": 1.2, "ls": "-",
-    "label": "mean, 95 % interval before Holm's correction",
+    "label": "mean difference, 95 % interval before Holm's correction",
 }  # fmt: skip
 CORRECTED = (
     "Intervals are of single differences; verdicts hold after Holm's correction, so a row may be "
@@ -311,7 +311,8 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         frame = trained if len(trained) else frame
     notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
     baseline = find(suite, first["baseline"]).name
-    title = f"Suite {suite.plan.suite}: {ours} minus {baseline}, seed by seed"
+    over = "over the test items" if (frame["kind"] == "items").all() else "seed by seed"
+    title = f"Suite {suite.plan.suite}: {ours} minus {baseline}, {over}"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     rows = []
     for row in frame.to_dict("records"):
@@ -319,7 +320,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
         marks = [
             (claims_of(row, claims)["claimed"].dropna().to_list(), 0, CLAIM),
-            (row["differences"], 0.16, DIFFERENCE),
+            (row["differences"] if row["kind"] != "items" else [], 0.16, DIFFERENCE),
             (ends, -0.1, DIFFERENCES),
         ]
         name = ", ".join(line_of(row)[name] for name in names)
