@@ -9,6 +9,7 @@ import pandas as pd
 from bench.comparison.against_baseline import find
 from bench.comparison.reproduction import Cell
 from bench.comparison.world import WorldCell
+from bench.registry.backbones import NO_BACKBONE
 from bench.report.formats import difference_text
 from bench.report.leaderboard import on_overall
 from bench.report.tables import in_short, world_in_short
@@ -60,11 +61,13 @@ def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
         rows.duplicated(["backbone", "label"], keep=False), rows["name"]
     )
     title = f"{find(suite, suite.plan.baseline).name}, {suite.planned(board).title}"
-    lines = [f"against {title}, paired by seed, words after Holm's correction:"]
+    over = "over the test items" if (rows["kind"] == "items").all() else "paired by seed"
+    lines = [f"against {title}, {over}, words after Holm's correction:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
         texts = [
             f"{row['short']} {difference_text(row['difference'], row['half_width'], 1)}"
             for row in group.to_dict("records")
         ]
-        lines += LINES.wrap(f"  {backbone}, {word}: {'; '.join(texts)}")
+        where = "" if backbone == NO_BACKBONE.name else f"{backbone}, "
+        lines += LINES.wrap(f"  {where}{word}: {'; '.join(texts)}")
     return lines
