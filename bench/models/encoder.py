@@ -167,16 +167,13 @@ class TransformerEncoder:
         tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
         for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(irrelevant, None)  # does not affect the vectors
-        description = [self.pooler, self._limit, json.loads(tokenizer), config]
-        options = self._options()
-        if options:
-            description.append(options)
+        options = filter(None, [self._options()])
+        description = [self.pooler, self._limit, json.loads(tokenizer), config, *options]
         digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
-            if tensor.dtype == torch.bfloat16:  # of which numpy knows nothing
-                tensor = tensor.float()
-            digest.update(tensor.detach().cpu().numpy().tobytes())
+            # As bytes, because numpy has no bfloat16.
+            digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
         return f"{self.kind}-{digest.hexdigest()[:16]}"
 
     def _options(self) -> dict[str, str]:
@@ -239,11 +236,10 @@ class TransformerEncoder:
         lengths = [positions or len(row) for row in tokens]
         # Nothing says that a model's own forward pass may run in several threads.
         is_alone = device.type == "cpu" and not is_packed(self.model)
+        layers = getattr(self.model.config, "num_hidden_layers", 0) + 1
+        size = layers * self.model.config.hidden_size * weight.element_size()
         budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
-        config = self.model.config
-        layers = getattr(config, "num_hidden_layers", 0) + 1
-        most = STATE_BYTES // (layers * config.hidden_size * weight.element_size())
-        batches = list(length_batches(lengths, min(budget, most)))
+        batches = list(length_batches(lengths, min(budget, STATE_BYTES // size)))
         order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
 
         @torch.inference_mode()

@@ -118,10 +118,12 @@ def load_encoder(
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
         with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
-            if kind == MODULES:
-                encoder = load_modular(folder, prompt, device, dtype)
-            else:
-                encoder = _load_saved(folder, device)
+            modular = kind == MODULES
+            encoder = (
+                load_modular(folder, prompt, device, dtype)
+                if modular
+                else _load_saved(folder, device)
+            )
             encoder.encode(["a"])  # whether its parts fit together
     return shaped(encoder, dims, normalize)
 
@@ -293,8 +295,8 @@ class ModularEncoder:
         self._prompt, self._library, self._blank = prompt, library, blank
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
         self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}
-        described = f"{encoder_sum(folder)}\n{prompt}"
-        described += "" if dtype == FLOAT32 else f"\n{dtype}"
+        kind = "" if dtype == FLOAT32 else f"\n{dtype}"
+        described = f"{encoder_sum(folder)}\n{prompt}{kind}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
@@ -345,6 +347,10 @@ KEYS = ("pooler", "prompt", "normalize", "template", "dims", "dtype")
 # In brackets at the end, the first a word or `word=`. A template may have brackets and commas, but
 # no comma before one word or before `word=`.
 OPTIONS = re.compile(r"(?P<source>.+?)\[(?P<options>\s*\w+\s*([=,].*)?)\]", re.DOTALL)
+READERS: dict[str, Callable[[str], Any]] = {
+    "dims": int,
+    "normalize": lambda value: value.lower() != "false",
+}
 NEXT_OPTION = re.compile(r",(?=\s*\w+\s*(?:[=,]|\Z))")
 
 
@@ -374,28 +380,25 @@ class Model:
             if key not in KEYS:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
-                    "write pooler=avg, prompt=query or normalize"
+                    "write pooler=avg, prompt=query or normalize, and --template for a template "
+                    "with a comma before one word"
                 )
             if key in options:
                 raise UserError(f"'{word}' gives '{key}' twice; give it once")
-            options[key] = value
-            if key == "template":  # spaces at its ends are part of it
-                options[key] = item.partition("=")[2]
-            if key == "normalize":
-                options[key] = value.lower() != "false"
-            if key == "dims":
-                if not value.isdecimal():
-                    raise UserError(f"'{word}' has dims '{value}'; write a whole number")
-                options[key] = int(value)
+            if key == "dims" and not value.isdecimal():
+                raise UserError(f"'{word}' has dims '{value}'; write a whole number")
+            # Spaces at the ends of a template are part of it.
+            options[key] = item.partition("=")[2] if key == "template" else value
+            if key in READERS:
+                options[key] = READERS[key](value)
         return replace(model, source=match["source"], **options)
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
         """The model that a file of results describes (see `describe`). Code that a file names is
         never run."""
-        # Of a file of an older version, which lacks later options, they are the default.
-        options = {key: described[key] for key in KEYS if key in described}
-        model = cls(described["model"], **options)
+        # A file of an older version lacks later options.
+        model = cls(described["model"], **{key: described[key] for key in KEYS if key in described})
         if described["function"] or model.is_function:
             raise UserError(
                 f"'{model.name}' is a function, which is not run only because a file names it; "

@@ -1,10 +1,11 @@
 """Load a transformer and its tokenizer from a folder."""
 
+import importlib.util
 import inspect
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 import transformers
 from safetensors import safe_open
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from bench.download.hub import fetch_backbone
-from bench.models.adapters import check_adapter, merged, without_adapter
 from bench.models.packed_forward import Batch, forward
 from bench.registry.backbones import (
     ADAPTER,
@@ -34,6 +35,7 @@ from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import read_json
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
+ADAPTED = "adapter_model.safetensors"  # weights of an adapter
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
@@ -100,16 +102,14 @@ def load_backbone(
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     check_folder(folder)
-    adapted, name = folder, adapter_base(folder)
+    adapted, has_adapter, name = folder, (folder / ADAPTER).is_file(), adapter_base(folder)
     if name:
         folder = find_model(name)
         refuse_adapter(folder)
         check_folder(folder)
-    has_adapter = (adapted / ADAPTER).is_file()
-    has_words = any((adapted / name).is_file() for name in VOCABULARIES)
-    plain = without_adapter(folder) if has_adapter else nullcontext(folder)
+    words = adapted if any((adapted / file).is_file() for file in VOCABULARIES) else folder
     remedy = "check its config.json, weights and tokenizer"
-    with library_errors(f"cannot load the model in {adapted}", remedy), plain as source:
+    with library_errors(f"cannot load the model in {adapted}", remedy):
         config = _read_config(folder)
         if dropout is not None:
             names = [name for name in DROPOUTS if hasattr(config, name)]
@@ -124,7 +124,15 @@ def load_backbone(
         encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
         loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
         model_class = encoder or transformers.MODEL_MAPPING.get(type(config), None)
-        options = {} if pooling_layer else without_pooler(model_class)
+        options: dict[str, Any] = {} if pooling_layer else {**without_pooler(model_class)}
+        source: Any = folder
+        if has_adapter:  # else transformers would read one beside the weights, too, and not merge
+            loader, source = model_class, None
+            options["state_dict"] = {
+                name: tensor
+                for file in _weights(folder)
+                for name, tensor in load_file(folder / file).items()
+            }
         model, loading = loader.from_pretrained(
             source,
             output_loading_info=True,
@@ -136,7 +144,7 @@ def load_backbone(
             ignore_mismatched_sizes=True,  # `_check_fit` rejects them by name
             **options,
         )
-        tokenizer = load_tokenizer(adapted if has_words else folder)
+        tokenizer = load_tokenizer(words)
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
@@ -146,7 +154,7 @@ def load_backbone(
     if has_adapter:
         with library_errors(f"cannot merge the adapter in {adapted}", "check its files"):
             model = merged(model, adapted).eval()
-    _ask(adapted if has_words else folder, model, tokenizer, first_token)
+    _ask(words, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -156,6 +164,44 @@ def load_backbone(
         if not any(part in name for part in exact):
             weight.data = weight.data.to(DTYPES[dtype])
     return model, tokenizer
+
+
+def check_adapter(folder: Path) -> None:
+    """Refuse the adapter of a folder without peft, or one that is not in safetensors."""
+    if importlib.util.find_spec("peft") is None:
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}), and peft is not installed; pip install "
+            '"sentbench[adapters]", or merge it into the weights with peft\'s merge_and_unload'
+        )
+    if not (folder / ADAPTED).is_file():
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}) without {ADAPTED}; convert pickled weights to "
+            "safetensors, or download it again"
+        )
+
+
+def merged(model: Any, folder: Path) -> Any:
+    """A transformer with the adapter of a folder merged into its weights; `UserError` if that has
+    other tensors than its configuration describes."""
+    import peft
+
+    # Of an adapter for a model with a head, names have the attribute that holds the transformer.
+    prefix = re.compile(rf"^(base_model\.model\.){re.escape(model.base_model_prefix)}\.")
+    tensors = {
+        prefix.sub(r"\1", name): tensor for name, tensor in load_file(folder / ADAPTED).items()
+    }
+    described = read_json(folder / ADAPTER) | {"base_model_name_or_path": None}
+    config = peft.PeftConfig.from_peft_type(**described)
+    adapted = peft.get_peft_model(model, config)
+    peft.set_peft_model_state_dict(adapted, tensors)
+    expected = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    differing = sorted(expected.keys() ^ tensors.keys())
+    if differing:
+        raise UserError(
+            f"{folder / ADAPTED} does not fit the model: {differing[0]} is only in one of them; "
+            "merge the adapter with peft's merge_and_unload, and save the model"
+        )
+    return adapted.merge_and_unload()
 
 
 def find_model(model: str | Path) -> Path:
@@ -320,8 +366,7 @@ def templated_ids(
         while True:
             start = len(before.replace(SENTENCE, sentence))
             end = start + len(sentence)
-            text = template.replace(SENTENCE, sentence)
-            encoded = tokenizer(text, return_offsets_mapping=True)
+            encoded = tokenizer(template.replace(SENTENCE, sentence), return_offsets_mapping=True)
             ids, letters = encoded["input_ids"], encoded["offset_mapping"]
             inside = [
                 index

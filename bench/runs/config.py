@@ -90,15 +90,15 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
 
 def _check_model(entry: EncoderEntry) -> None:
     """Refuse a model that is not here, names no pooler or cannot be loaded."""
+    from bench.models.load import check_files, check_options  # imports torch's models
+
+    check_options(entry.pooler, entry.template, entry.dtype)
     folder = encoder_folder(entry.model)
     if folder is None:
         if "/" not in entry.model:  # a model of the hub has an owner
             backbone(entry.model)
         return
-    from bench.models.load import check_files, check_options  # imports torch's models
-
     try:
-        check_options(entry.pooler, entry.template, entry.dtype)
         kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
     except UserError as error:  # whose options are the keys of a configuration
         raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
