@@ -90,12 +90,7 @@ def modules(folder):
 
 @pytest.mark.parametrize(
     ("options", "ours"),
-    [
-        ({}, True),
-        ({"pooling_mode": "lasttoken"}, True),
-        ({"truncate_dim": 16}, False),
-        ({"pooling_mode": "max"}, False),
-    ],
+    [({}, True), ({"truncate_dim": 16}, False), ({"pooling_mode": "max"}, False)],
 )
 def test_settings_of_a_folder_are_those_of_the_library(modules, options, ours):
     from sentence_transformers import SentenceTransformer

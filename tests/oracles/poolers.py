@@ -26,6 +26,6 @@ POOLED: dict[str, Callable[[list[Layer]], list[float]]] = {
     "last": lambda layers: layers[-1][-1],
     # Each row as often as its position says.
     "weighted_mean": lambda layers: mean(
-        [row for i, row in enumerate(layers[-1]) for _ in range(i + 1)]
+        [r for i, r in enumerate(layers[-1], 1) for _ in range(i)]
     ),
 }
