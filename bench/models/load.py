@@ -349,7 +349,8 @@ KEYS = ("pooler", "prompt", "normalize", "template", "dims", "dtype")
 OPTIONS = re.compile(r"(?P<source>.+?)\[(?P<options>\s*\w+\s*([=,].*)?)\]", re.DOTALL)
 READERS: dict[str, Callable[[str], Any]] = {
     "dims": int,
-    "normalize": lambda value: value.lower() != "false",
+    "normalize": lambda value: value.strip().lower() != "false",
+    "template": str,  # spaces at its ends are part of it
 }
 NEXT_OPTION = re.compile(r",(?=\s*\w+\s*(?:[=,]|\Z))")
 
@@ -376,7 +377,8 @@ class Model:
             return model
         options: dict[str, Any] = {}
         for item in NEXT_OPTION.split(match["options"]):
-            key, _, value = (part.strip() for part in item.partition("="))
+            name, _, value = item.partition("=")
+            key = name.strip()
             if key not in KEYS:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
@@ -385,12 +387,9 @@ class Model:
                 )
             if key in options:
                 raise UserError(f"'{word}' gives '{key}' twice; give it once")
-            if key == "dims" and not value.isdecimal():
+            if key == "dims" and not value.strip().isdecimal():
                 raise UserError(f"'{word}' has dims '{value}'; write a whole number")
-            # Spaces at the ends of a template are part of it.
-            options[key] = item.partition("=")[2] if key == "template" else value
-            if key in READERS:
-                options[key] = READERS[key](value)
+            options[key] = READERS.get(key, str.strip)(value)
         return replace(model, source=match["source"], **options)
 
     @classmethod

@@ -178,6 +178,12 @@ def check_adapter(folder: Path) -> None:
             f"{folder} holds an adapter ({ADAPTER}) without {ADAPTED}; convert pickled weights to "
             "safetensors, or download it again"
         )
+    kind = read_json(folder / ADAPTER).get("peft_type")
+    if kind != "LORA":
+        raise UserError(
+            f"{folder} holds an adapter of the type {kind}, and only LORA is read; merge it into "
+            "the weights with peft's merge_and_unload"
+        )
 
 
 def merged(model: Any, folder: Path) -> Any:
@@ -190,7 +196,9 @@ def merged(model: Any, folder: Path) -> Any:
     tensors = {
         prefix.sub(r"\1", name): tensor for name, tensor in load_file(folder / ADAPTED).items()
     }
-    described = read_json(folder / ADAPTER) | {"base_model_name_or_path": None}
+    # By megatron_config peft would import a module that the file names.
+    unused = {"base_model_name_or_path": None, "megatron_config": None}
+    described = read_json(folder / ADAPTER) | unused
     config = peft.PeftConfig.from_peft_type(**described)
     adapted = peft.get_peft_model(model, config)
     peft.set_peft_model_state_dict(adapted, tensors)
@@ -365,13 +373,12 @@ def templated_ids(
     for sentence in sentences:
         while True:
             start = len(before.replace(SENTENCE, sentence))
-            end = start + len(sentence)
             encoded = tokenizer(template.replace(SENTENCE, sentence), return_offsets_mapping=True)
             ids, letters = encoded["input_ids"], encoded["offset_mapping"]
             inside = [
                 index
                 for index, (first, last) in enumerate(letters)
-                if max(first, start) < min(last, end)
+                if max(first, start) < min(last, start + len(sentence))
             ]
             excess = len(ids) - longest
             if excess <= 0:

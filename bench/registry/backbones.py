@@ -10,7 +10,7 @@ from typing import Any
 from bench import world
 from bench.download.hub import fetch_backbone, local_folder
 from bench.registry.methods import method_classes
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import read_json, sha256_file, sha256_listed
 from methods.base import Shape
 
@@ -189,6 +189,8 @@ def adapter_base(folder: Path) -> str:
         raise UserError(
             f"{folder / ADAPTER} names no base_model_name_or_path; write the folder or hub id there"
         )
+    with errors_of(f"'base_model_name_or_path' in {folder / ADAPTER}"):
+        encoder_folder(name)
     return f"{name}@{revision}" if revision and not Path(name).is_dir() else str(name)
 
 

@@ -263,5 +263,7 @@ def test_the_base_of_an_adapter_is_part_of_its_identity_and_has_to_fit(adapted, 
     refused(lambda: load_encoder(folder, pooler="last"), "does not fit the model", "v_proj")
     change(folder / "adapter_config.json", base_model_name_or_path=str(tmp_path / "nowhere"))
     refused(lambda: load_encoder(folder, pooler="last"), "nowhere does not exist")
+    change(folder / "adapter_config.json", peft_type="XLORA")
+    refused(lambda: load_encoder(folder, pooler="last"), "type XLORA, and only LORA is read")
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
     refused(lambda: load_encoder(folder, pooler="last"), "adapter_model.bin", "pickled")
