@@ -376,6 +376,8 @@ class Model:
         if not match:
             return model
         options: dict[str, Any] = {}
+        if match["options"].count("[") != match["options"].count("]"):
+            raise UserError(f"'{word}' has an unpaired bracket; pair it, or write --template")
         for item in NEXT_OPTION.split(match["options"]):
             name, _, value = item.partition("=")
             key = name.strip()

@@ -347,11 +347,6 @@ def token_positions(mask: Tensor) -> Tensor:
     return torch.arange(1, mask.shape[1] + 1, device=mask.device)
 
 
-def _last(mask: Tensor) -> Tensor:
-    """The mask of the last tokens, (n, length)."""
-    return (token_positions(mask) == mask.sum(1, keepdim=True)).to(mask)
-
-
 # Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
 # The pooler "cls" is not among them: it is the output of the model's own pooling layer.
 POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
@@ -361,7 +356,9 @@ POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
     "avg_first_last": lambda states, mask: masked_mean((states[-1] + states[1]) / 2, mask),
     "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
     "avg_embedding_last": lambda states, mask: masked_mean((states[-1] + states[0]) / 2, mask),
-    "last": lambda states, mask: masked_mean(states[-1], _last(mask)),
+    "last": lambda states, mask: masked_mean(
+        states[-1], token_positions(mask) == mask.sum(1, keepdim=True)
+    ),
     "weighted_mean": lambda states, mask: masked_mean(states[-1], mask * token_positions(mask)),
 }
 # Positions of every sentence, for poolers that average padding too: longer sentences are cut,

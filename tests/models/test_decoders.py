@@ -147,6 +147,7 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
     for options, words in (
         ("template=Well, then, <sentence>", "unknown option 'then"),
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
+        ("template=[INST] <sentence> [/INST", "an unpaired bracket"),
         ("dims=few", "dims 'few'"),
         ("dims=4,dims=5", "'dims' twice"),
     ):
