@@ -17,6 +17,9 @@ def score(
     pooler: str | None = None,
     prompt: str | None = None,
     normalize: bool = False,
+    template: str | None = None,
+    dims: int | None = None,
+    dtype: str = "float32",
     mode: str = "test",
     out: Path | None = None,
 ) -> list[dict[str, Any]]:
@@ -34,6 +37,9 @@ def score(
         prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default
             its own.
         normalize: whether vectors are made of length 1, which SentEval's classifiers see.
+        template: text around `<sentence>`, of a transformer (docs/decoders.md).
+        dims: how many first dimensions of the vectors are kept; by default all.
+        dtype: of weights and states, "float32" or "bfloat16".
         mode: how classifiers are trained: "test", as papers report, or "dev", fast.
         out: a file for the records with their provenance; with one, an interrupted evaluation can
             go on.
@@ -56,7 +62,8 @@ def score(
     from bench.stages.device import lease
     from bench.stages.jobs import evaluate
 
-    folder, known = paths.data_folder(data), Model(model, pooler, prompt, normalize)
+    folder = paths.data_folder(data)
+    known = Model(model, pooler, prompt, normalize, template, dims, dtype)
     with (
         lease() as device,
         tempfile.TemporaryDirectory(prefix="sentbench-score-") as temporary,

@@ -56,7 +56,7 @@ Table = Mapping[str, Mapping[str, Any]]
 # `bench.models.encoder` implements them.
 ComputedPooler = Literal[
     "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "avg_first_last_64",
-    "avg_embedding_last",
+    "avg_embedding_last", "last", "weighted_mean",
 ]  # fmt: skip
 Pooler = Literal["cls", ComputedPooler]  # "cls": the checkpoint's own, stored pooler
 POOLERS: tuple[str, ...] = get_args(Pooler)

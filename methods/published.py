@@ -1,6 +1,6 @@
 """Published checkpoints, as their authors trained them (docs/methods.md#published)."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -24,6 +24,15 @@ class Published(Method):
         )
         prompt: str | None = Field(None, description='by name, `""` for none; none: the default')
         normalize: bool = Field(False, description="scale vectors to length 1")
+        template: str | None = Field(
+            None, description="text around `<sentence>`, with a pooler; none: no text"
+        )
+        dims: int | None = Field(
+            None, ge=1, description="first dimensions of vectors that are kept; none: all"
+        )
+        dtype: Literal["float32", "bfloat16"] = Field(
+            "float32", description="of weights and states"
+        )
 
         @model_validator(mode="after")
         def _check_prompt(self) -> Self:
@@ -38,5 +47,5 @@ class Published(Method):
     backbone_free = True
 
     def encoder(self, context: Context) -> Any:
-        hyper = self.hyper
-        return context.load_encoder(hyper.model, hyper.pooler, hyper.prompt, hyper.normalize)
+        options = dict(self.hyper)
+        return context.load_encoder(options.pop("model"), **options)

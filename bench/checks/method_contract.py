@@ -87,7 +87,7 @@ class _Context(RunContext):
     def triples(self) -> Sequence[Sequence[int]]:
         return [range(first, first + 3) for first in range(0, len(self.sentences()) - 2, 3)]
 
-    def load_encoder(self, model: str, pooler: str | None = None, *_: Any) -> Encoder:
+    def load_encoder(self, model: str, pooler: str | None = None, **_: Any) -> Encoder:
         stored = {"pooler": pooler or "cls_before_pooler"}
         return TransformerEncoder.load(backbone("toy-bert").folder(), stored, device=self.device)
 

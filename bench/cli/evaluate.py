@@ -88,7 +88,7 @@ def evaluate(
         arg(
             "Hub id, folder (Hugging Face, sentence-transformers, or of a run), or "
             "module:function. Several may have options of their own: "
-            "MODEL[pooler=avg,prompt=query,normalize].",
+            "MODEL[pooler=avg,prompt=query,normalize] (docs/exports.md).",
             "MODEL",
         ),
     ],
@@ -99,6 +99,11 @@ def evaluate(
     pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
     prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
     normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
+    template: Annotated[str | None, opt("Text around '<sentence>' (docs/decoders.md).")] = None,
+    dims: Annotated[int | None, opt("Keep only the first dimensions of vectors.", min=1)] = None,
+    dtype: Annotated[
+        str, opt("Of weights and states.", **one_of(["float32", "bfloat16"]))
+    ] = "float32",
     tasks: Tasks = ["sts"],
     mode: Mode = "test",
     data: Annotated[str, opt(f"{DATA}.", "NAME")] = "senteval",
@@ -115,7 +120,8 @@ def evaluate(
     from bench.stages import jobs
     from bench.stages.device import lease
 
-    models = [Model.read(word, Model("", pooler, prompt, normalize)) for word in model]
+    common = Model("", pooler, prompt, normalize, template, dims, dtype)
+    models = [Model.read(word, common) for word in model]
     if len(models) == 1:  # score_models checks each of several
         models[0].check()
     folder = paths.data_folder(data)  # after the check, since it may download

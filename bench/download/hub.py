@@ -28,7 +28,7 @@ BACKBONE_FILES = [
     *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
     *("[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json"),
     *("[0-9]*_*/sentence_bert_config.json", "[0-9]*_*/adapter_config.json"),
-    "adapter_config.json",  # is refused
+    *("adapter_config.json", "adapter_model.safetensors"),
 ]
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)

@@ -117,7 +117,10 @@ def _pooling(encoder: TransformerEncoder) -> list[Module]:
     width, depth = config.hidden_size, config.num_hidden_layers
     first = encoder.pooler in FIRST_ONLY
     # All versions of the library read these flags; only the newest reads the current form.
-    flags = {"pooling_mode_cls_token": first, "pooling_mode_mean_tokens": not first}
+    modes = {"last": "lasttoken", "weighted_mean": "weightedmean_tokens"}
+    chosen = modes.get(encoder.pooler, "cls_token" if first else "mean_tokens")
+    names = "cls_token", "mean_tokens", chosen
+    flags = {f"pooling_mode_{name}": name == chosen for name in names}
     modules = [Module("Pooling", {"word_embedding_dimension": width, **flags})]
     if encoder.pooler == "cls":
         pooler = encoder.model.pooler

@@ -22,6 +22,7 @@ from torch import Tensor
 from bench.datasets.manifest import Vectors
 from bench.models.packed_forward import (
     FIRST_ONLY,
+    LAST_ONLY,
     POOLERS,
     POSITIONS,
     Batch,
@@ -30,16 +31,26 @@ from bench.models.packed_forward import (
     forward,
     is_packed,
     pooler_output,
+    token_positions,
 )
 from bench.models.side_by_side import side_by_side
-from bench.models.transformer import load_backbone, longest_input, token_ids
+from bench.models.transformer import (
+    FLOAT32,
+    load_backbone,
+    longest_input,
+    templated_ids,
+    token_ids,
+)
 from bench.utils.files import atomic_file
 from bench.utils.progress import Progress
-from methods.base import seed_torch, to_device, training_mode
+from methods.base import Tokens, seed_torch, to_device, training_mode
 
 # Maximum tokens of a batch, padding included. It bounds the memory for sentences of any length.
 # Smaller batches are faster on a CPU, because the activations of a layer stay in its cache.
 TOKEN_BUDGET = {"cpu": 4096, "cuda": 65_536}
+# The most bytes of the hidden states of a batch, of all layers. Models beyond BERT-large have fewer
+# tokens in a batch.
+STATE_BYTES = 2**33
 # The same of a processor with one batch at a time: faster by a sixth than 4096 tokens.
 ALONE = 1024
 # Batches that a processor encodes at once; each takes up to 0.5 GB with BERT-large.
@@ -125,7 +136,7 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
 
 
 class TransformerEncoder:
-    """A transformer with a pooler, in evaluation mode and float32; long inputs are cut."""
+    """A transformer with a pooler, in evaluation mode; long inputs are cut."""
 
     kind = "transformer"
     report: Callable[[int], object] | None = None  # called with the size of each batch of `encode`
@@ -136,12 +147,15 @@ class TransformerEncoder:
         tokenizer: Any,
         pooler: str,
         *,
+        template: str | None = None,
         cached_tokens: Mapping[str, list[int]] | None = None,
         work: Work | None = None,
     ) -> None:
-        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLERS`, token ids of
-        sentences that are encoded repeatedly, and what counts the FLOP of `encode`."""
+        """Take a Hugging Face transformer, its fast tokenizer, a name of `POOLERS`, the text around
+        a sentence, token ids of sentences that are encoded repeatedly, and what counts the FLOP of
+        `encode`."""
         self.model, self.tokenizer, self.pooler = model, tokenizer, pooler
+        self.template = template
         self._cached_tokens = {} if cached_tokens is None else cached_tokens
         self._work = work
         self._positions = POSITIONS.get(pooler)
@@ -153,26 +167,49 @@ class TransformerEncoder:
         tokenizer, config = tokenizer_identity(self.tokenizer), self.model.config.to_dict()
         for irrelevant in ("_name_or_path", "transformers_version", "dtype", "architectures"):
             config.pop(irrelevant, None)  # does not affect the vectors
-        description = [self.pooler, self._limit, json.loads(tokenizer), config]
+        options = filter(None, [self._options()])
+        description = [self.pooler, self._limit, json.loads(tokenizer), config, *options]
         digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
-            digest.update(tensor.detach().cpu().numpy().tobytes())
+            # As bytes, because numpy has no bfloat16.
+            digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
         return f"{self.kind}-{digest.hexdigest()[:16]}"
+
+    def _options(self) -> dict[str, str]:
+        """Template and type, where they are not the usual ones."""
+        options = {"template": self.template} if self.template else {}
+        dtype = str(self.model.dtype).removeprefix("torch.")
+        return options if dtype == FLOAT32 else {**options, "dtype": dtype}
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds."""
+        if self.template:
+            return templated_ids(self.tokenizer, sentences, self.template, self._limit - room)[0]
         if not sentences or (not room and all(text in self._cached_tokens for text in sentences)):
             return [self._cached_tokens[text] for text in sentences]
         return token_ids(self.tokenizer, sentences, self._limit - room)
 
     def read_tokens(self, sentences: Sequence[str], folder: Path) -> None:
-        """Take the token ids of distinct sentences from a file in `folder`, written if missing."""
+        """Take the token ids of distinct sentences from a file in `folder`, written if missing;
+        those in a template are kept in none."""
+        if self.template:
+            return
         rows = tokenized(sentences, self.tokenizer, self._limit, folder)
         self._cached_tokens = dict(zip(sentences, rows, strict=True))
 
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        return self.encode_tokens(self.tokenize(sentences))
+    def encode(
+        self, sentences: Sequence[str], progress: Callable[[int], object] | None = None
+    ) -> np.ndarray:
+        tokens, spans = self._spanned(sentences)
+        return self.encode_tokens(tokens, progress, spans=spans)
+
+    def _spanned(self, sentences: Sequence[str]) -> tuple[Tokens, Sequence[tuple[int, int]] | None]:
+        """Token ids, and which of them the pooler sees; None: all."""
+        if not self.template:
+            return self.tokenize(sentences), None
+        tokens, spans = templated_ids(self.tokenizer, sentences, self.template, self._limit)
+        return tokens, None if self.pooler == "last" else spans
 
     @torch.inference_mode()
     def encode_tokens(
@@ -181,6 +218,7 @@ class TransformerEncoder:
         progress: Callable[[int], object] | None = None,
         pool: Callable[[States, Tensor], Tensor] | None = None,
         width: int | None = None,
+        spans: Sequence[tuple[int, int]] | None = None,
     ) -> np.ndarray:
         """Encode token ids of sentences, special tokens included: float32 (n, width), in order.
 
@@ -188,15 +226,20 @@ class TransformerEncoder:
             progress: called with the number of sentences of each batch.
             pool: replaces the pooler; maps all hidden states and the attention mask to vectors.
             width: of the vectors; by default the hidden size of the model.
+            spans: which tokens of each sentence the pooler sees, from and up to; by default all.
         """
-        device = next(self.model.parameters()).device
+        weight = next(self.model.parameters())
+        device = weight.device
         shape = len(tokens), width or self.model.config.hidden_size
         vectors = torch.zeros(*shape, dtype=torch.float32, device=device)
         positions = self._positions if pool is None else None
         lengths = [positions or len(row) for row in tokens]
         # Nothing says that a model's own forward pass may run in several threads.
         is_alone = device.type == "cpu" and not is_packed(self.model)
-        batches = list(length_batches(lengths, ALONE if is_alone else TOKEN_BUDGET[device.type]))
+        layers = getattr(self.model.config, "num_hidden_layers", 0) + 1
+        size = layers * self.model.config.hidden_size * weight.element_size()
+        budget = ALONE if is_alone else TOKEN_BUDGET[device.type]
+        batches = list(length_batches(lengths, min(budget, STATE_BYTES // size)))
         order = to_device(torch.tensor([row for rows in batches for row in rows]), device)
 
         @torch.inference_mode()
@@ -204,7 +247,8 @@ class TransformerEncoder:
             rows, index = part
             sequences, pad_id = [tokens[row] for row in rows], self.tokenizer.pad_token_id
             batch = Batch.of(sequences, pad_id, device, positions)
-            vectors.index_copy_(0, index, self._pooled(batch, pool).float())
+            within = spans and [spans[row] for row in rows]
+            vectors.index_copy_(0, index, self._pooled(batch, pool, within).float())
             return len(rows)
 
         parts = list(zip(batches, order.split([len(rows) for rows in batches]), strict=True))
@@ -218,19 +262,31 @@ class TransformerEncoder:
         """Encode one batch with the dropout of training, float32 (n, d), drawn from `seed`. The
         state of torch's global generators is restored."""
         device = next(self.model.parameters()).device
-        tokens, pad_id = self.tokenize(sentences), self.tokenizer.pad_token_id
+        (tokens, spans), pad_id = self._spanned(sentences), self.tokenizer.pad_token_id
         batch = Batch.of(tokens, pad_id, device, self._positions)
         restored = torch.random.fork_rng([device] if device.type == "cuda" else [])
         with restored, training_mode(self.model, True):
             seed_torch(seed, device)
-            return self._pooled(batch, None).float().cpu().numpy()
+            return self._pooled(batch, None, spans).float().cpu().numpy()
 
-    def _pooled(self, batch: Batch, pool: Callable[[States, Tensor], Tensor] | None) -> Tensor:
+    def _pooled(
+        self,
+        batch: Batch,
+        pool: Callable[[States, Tensor], Tensor] | None,
+        spans: Sequence[tuple[int, int]] | None,
+    ) -> Tensor:
         if pool is None and self.pooler == "cls":
             return pooler_output(self.model, batch, self._work)
         first_only = pool is None and self.pooler in FIRST_ONLY
-        states = forward(self.model, batch, first_only=first_only, work=self._work)
-        return (pool or POOLERS[self.pooler])(states, batch.mask)
+        last_only = pool is None and self.pooler in LAST_ONLY
+        states = forward(
+            self.model, batch, first_only=first_only, last_only=last_only, work=self._work
+        )
+        mask = batch.mask
+        if spans is not None:
+            index, bounds = token_positions(mask), to_device(torch.tensor(spans), mask.device)
+            mask = ((bounds[:, :1] < index) & (index <= bounds[:, 1:])).to(mask)
+        return (pool or POOLERS[self.pooler])(states.float(), mask)
 
     def save(self, folder: Path) -> dict[str, Any]:
         self.model.save_pretrained(folder, safe_serialization=True)
@@ -238,15 +294,18 @@ class TransformerEncoder:
         backend.no_truncation()  # otherwise the file keeps the setting of the last call
         backend.no_padding()
         self.tokenizer.save_pretrained(folder)
-        return {"pooler": self.pooler}
+        return {"pooler": self.pooler, **self._options()}
 
     @classmethod
     def load(cls, folder: Path, stored: Any, *, device: str = "cpu") -> TransformerEncoder:
         pooler = stored["pooler"]
         model, tokenizer = load_backbone(
-            folder, pooling_layer=pooler == "cls", first_token=pooler in FIRST_ONLY
+            folder,
+            pooling_layer=pooler == "cls",
+            first_token=pooler in FIRST_ONLY,
+            dtype=stored.get("dtype", FLOAT32),
         )
-        return cls(model.to(device), tokenizer, pooler)
+        return cls(model.to(device), tokenizer, pooler, template=stored.get("template"))
 
 
 def innermost(encoder: Any) -> Any:

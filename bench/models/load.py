@@ -27,18 +27,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from bench.download.hub import fetch_backbone, retrying
+from bench.download.hub import retrying
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
-from bench.models.packed_forward import POOLER_NAMES, SYNONYMS, check_pooler
+from bench.models.packed_forward import POOLER_NAMES, POSITIONS, SYNONYMS, check_pooler
 from bench.models.transformer import (
+    DTYPES,
+    FLOAT32,
     QUESTIONS,
+    SENTENCE,
     blank_token,
     check_folder,
+    find_model,
     library_errors,
     load_backbone,
     refuse_pickled,
@@ -47,11 +50,10 @@ from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
-    UnknownBackbone,
-    backbone,
     encoder_folder,
     encoder_sum,
     folder_kind,
+    refuse_adapter,
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
@@ -84,6 +86,9 @@ def load_encoder(
     pooler: str | None = None,
     prompt: str | None = None,
     normalize: bool = False,
+    template: str | None = None,
+    dims: int | None = None,
+    dtype: str = FLOAT32,
     device: str = "cpu",
 ) -> Encoder:
     """Load an encoder to a device.
@@ -96,32 +101,70 @@ def load_encoder(
         prompt: name of a prompt of a sentence-transformers folder, or "" for no prompt; None uses
             the folder's default.
         normalize: whether vectors are scaled to length 1.
+        template: text around `<sentence>`, of a transformer with a pooler.
+        dims: how many first dimensions of the vectors are kept, before `normalize`; None: all.
+        dtype: of weights and states, of `DTYPES`. The vectors are float32.
     """
-    if pooler is not None:
-        check_pooler(pooler)
+    check_options(pooler, template, dtype)
     folder = find_model(model)
-    kind = check_files(folder, pooler, prompt)
+    kind = check_files(folder, pooler, prompt, template, dtype)
     if kind == TRANSFORMER and pooler is None:
         raise UserError(
             f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
         )
     if kind == TRANSFORMER:
-        encoder: Encoder = TransformerEncoder.load(folder, {"pooler": pooler}, device=device)
+        stored = {"pooler": pooler, "template": template, "dtype": dtype}
+        encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
         with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
             modular = kind == MODULES
             encoder = (
-                load_modular(folder, prompt, device) if modular else _load_saved(folder, device)
+                load_modular(folder, prompt, device, dtype)
+                if modular
+                else _load_saved(folder, device)
             )
             encoder.encode(["a"])  # whether its parts fit together
+    return shaped(encoder, dims, normalize)
+
+
+def shaped(encoder: Encoder, dims: int | None, normalize: bool) -> Encoder:
+    """An encoder of the first dimensions of another's vectors, scaled to length 1 if so asked;
+    `UserError` if it has fewer."""
+    if dims is not None:
+        encoder = FirstDimensions(encoder, {}, dims=dims)
+        encoder.encode(["a"])
     return Normalised(encoder) if normalize else encoder
 
 
-def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
+def check_options(pooler: str | None, template: str | None, dtype: str) -> None:
+    """Refuse options that no model has."""
+    if pooler is not None:
+        check_pooler(pooler)
+    if dtype not in DTYPES:
+        raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)}")
+    if template is not None and SENTENCE not in template:
+        raise UserError(f"the template '{template}' lacks {SENTENCE}; write it where that stands")
+    if template is not None and pooler in POSITIONS:
+        raise UserError(f"pooler '{pooler}' averages padding and takes no template; omit one")
+
+
+def check_files(
+    folder: Path,
+    pooler: str | None,
+    prompt: str | None,
+    template: str | None = None,
+    dtype: str = FLOAT32,
+) -> str:
     """Return how `load_encoder` reads a folder with these options, of `KINDS`; refuse what shows
     without its weights."""
     kind = folder_kind(folder)
+    if template is not None and pooler is None:
+        raise UserError(
+            f"a template needs a pooler, and {folder} a transformer; choose one with --pooler"
+        )
+    if kind == SAVED and (template is not None or dtype != FLOAT32):
+        raise UserError(f"{folder} holds a saved encoder; omit --template and --dtype")
     if kind == MODULES and pooler is None:
         read_modules(folder)
         read_prompt(folder, prompt)
@@ -140,20 +183,6 @@ def check_files(folder: Path, pooler: str | None, prompt: str | None) -> str:
     if prompt:
         raise UserError(f"{folder} has no prompts, or --pooler leaves them out; omit --prompt")
     return kind
-
-
-def find_model(model: str | Path) -> Path:
-    """The folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
-    name = str(model)
-    folder = encoder_folder(name)
-    if folder is not None:
-        return folder
-    try:
-        return backbone(name).folder()
-    except UnknownBackbone:
-        if "/" not in name:  # a model of the hub has an owner
-            raise
-        return fetch_backbone(name)
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
@@ -182,6 +211,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     for entry in entries:
         module = folder / entry["path"]
         refuse_unread(module)
+        refuse_adapter(module)
         refuse_pickled(module)
         config = module / "config.json"
         # The library would take tanh for a Dense layer's activation that is not torch's.
@@ -210,13 +240,13 @@ def read_prompt(folder: Path, name: str | None) -> str:
     return prompts[name] or ""
 
 
-def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
+def load_modular(folder: Path, prompt: str | None, device: str, dtype: str = FLOAT32) -> Any:
     """Load the encoder of a folder, with a prompt as `read_prompt` takes it."""
     entries, text = read_modules(folder), read_prompt(folder, prompt)
     model: Any = None
     if entries[0]["type"].endswith(".Transformer"):
         # Before the library, which would draw missing weights at random.
-        model, _ = load_backbone(folder / entries[0]["path"])
+        model, _ = load_backbone(folder / entries[0]["path"], dtype=dtype)
 
     # Here, because importing it takes seconds.
     from sentence_transformers import SentenceTransformer
@@ -224,7 +254,7 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
 
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     # A folder may name code of the hub for its attention, and a shorter type.
-    options = {"dtype": torch.float32, "use_safetensors": True, "attn_implementation": None}
+    options = {"dtype": DTYPES[dtype], "use_safetensors": True, "attn_implementation": None}
     library = SentenceTransformer(
         str(folder),
         device="cpu",
@@ -234,13 +264,15 @@ def load_modular(folder: Path, prompt: str | None, device: str) -> Any:
     )
     while isinstance(library[-1], Normalize):
         library.pop(-1)
+    for module in list(library)[1:]:
+        module.to(DTYPES[dtype])
     library.eval()
 
     is_blank_empty = model is not None and not library.tokenizer("")["input_ids"]
     blank = blank_token(library.tokenizer) if is_blank_empty else ""
-    modular = ModularEncoder(folder, text, library.to(device), blank)
+    modular = ModularEncoder(folder, text, library.to(device), blank, dtype)
     pooler = SYNONYMS.get(getattr(library[-1], "pooling_mode", ""))
-    if model is not None and pooler:
+    if model is not None and pooler and dtype == FLOAT32:
         # Our forward pass is faster. Whether it is what the folder describes, vectors tell.
         ours = TransformerEncoder(model.to(device), library.tokenizer, pooler)
         texts = [*QUESTIONS, " ".join(QUESTIONS) * LONG]
@@ -257,11 +289,14 @@ class ModularEncoder:
 
     kind = "sentence-transformers"
 
-    def __init__(self, folder: Path, prompt: str, library: Any, blank: str) -> None:
+    def __init__(
+        self, folder: Path, prompt: str, library: Any, blank: str, dtype: str = FLOAT32
+    ) -> None:
         self._prompt, self._library, self._blank = prompt, library, blank
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
         self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}
-        described = f"{encoder_sum(folder)}\n{prompt}"
+        kind = "" if dtype == FLOAT32 else f"\n{dtype}"
+        described = f"{encoder_sum(folder)}\n{prompt}{kind}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
@@ -270,16 +305,33 @@ class ModularEncoder:
         return np.asarray(self._library.encode(texts, **options), dtype=np.float32)
 
 
-class Normalised(Mapped):
+class Shaped(Mapped):
+    """An Encoder of another shape: it knows of its base what does not change."""
+
+    fixed = True
+
+    def __init__(self, base: Any, *_: Any, **options: Any) -> None:
+        super().__init__(base, {}, **options)
+        self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
+        self.loaded = getattr(base, "loaded", {})
+
+
+class FirstDimensions(Shaped):
+    """Keeps the first `dims` dimensions of vectors; `UserError` if there are fewer."""
+
+    kind = "first-dimensions"
+
+    def through(self, vectors: np.ndarray) -> np.ndarray:
+        dims, width = self.options["dims"], vectors.shape[1]
+        if not 0 < dims <= width:
+            raise UserError(f"the vectors have {width} dimensions; choose dims from 1 to {width}")
+        return np.ascontiguousarray(vectors[:, :dims])
+
+
+class Normalised(Shaped):
     """Normalises vectors to length 1. Zero vectors stay zero."""
 
     kind = "normalised"
-    fixed = True
-
-    def __init__(self, base: Any, *_: Any) -> None:
-        super().__init__(base, {})
-        self.lasting = getattr(base, "lasting", True)  # see `FunctionEncoder`
-        self.loaded = getattr(base, "loaded", {})
 
     def through(self, vectors: np.ndarray) -> np.ndarray:
         return in_chunks(vectors, lambda chunk: F.normalize(chunk.double(), dim=-1))
@@ -291,18 +343,29 @@ class Normalised(Mapped):
 Function = Callable[[list[str]], Any]
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:function
-KEYS = ("pooler", "prompt", "normalize")
-OPTIONS = re.compile(r"(?P<source>.+)\[(?P<options>[^][]*)\]")
+KEYS = ("pooler", "prompt", "normalize", "template", "dims", "dtype")
+# In brackets at the end, the first a word or `word=`. A template may have brackets and commas, but
+# no comma before one word or before `word=`.
+OPTIONS = re.compile(r"(?P<source>.+?)\[(?P<options>\s*\w+\s*([=,].*)?)\]", re.DOTALL)
+READERS: dict[str, Callable[[str], Any]] = {
+    "dims": int,
+    "normalize": lambda value: value.strip().lower() != "false",
+    "template": str,  # spaces at its ends are part of it
+}
+NEXT_OPTION = re.compile(r",(?=\s*\w+\s*(?:[=,]|\Z))")
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model to score; `pooler` and `prompt` as in `load_encoder`."""
+    """A model to score; options as in `load_encoder`."""
 
     source: str | Function  # hub id, folder, name of a backbone, `module:function`, or a function
     pooler: str | None = None
     prompt: str | None = None
-    normalize: bool = False  # scale vectors to length 1
+    normalize: bool = False
+    template: str | None = None
+    dims: int | None = None
+    dtype: str = FLOAT32
 
     @classmethod
     def read(cls, word: str, common: Model | None = None) -> Model:
@@ -313,21 +376,30 @@ class Model:
         if not match:
             return model
         options: dict[str, Any] = {}
-        for item in match["options"].split(","):
-            key, _, value = (part.strip() for part in item.partition("="))
+        if match["options"].count("[") != match["options"].count("]"):
+            raise UserError(f"'{word}' has an unpaired bracket; pair it, or write --template")
+        for item in NEXT_OPTION.split(match["options"]):
+            name, _, value = item.partition("=")
+            key = name.strip()
             if key not in KEYS:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
-                    "write pooler=avg, prompt=query or normalize"
+                    "write pooler=avg, prompt=query or normalize, and --template for a template "
+                    "with a comma before one word"
                 )
-            options[key] = value.lower() != "false" if key == "normalize" else value
+            if key in options:
+                raise UserError(f"'{word}' gives '{key}' twice; give it once")
+            if key == "dims" and not value.strip().isdecimal():
+                raise UserError(f"'{word}' has dims '{value}'; write a whole number")
+            options[key] = READERS.get(key, str.strip)(value)
         return replace(model, source=match["source"], **options)
 
     @classmethod
     def stored(cls, described: Mapping[str, Any]) -> Model:
         """The model that a file of results describes (see `describe`). Code that a file names is
         never run."""
-        model = cls(described["model"], **{key: described[key] for key in KEYS})
+        # A file of an older version lacks later options.
+        model = cls(described["model"], **{key: described[key] for key in KEYS if key in described})
         if described["function"] or model.is_function:
             raise UserError(
                 f"'{model.name}' is a function, which is not run only because a file names it; "
@@ -348,7 +420,8 @@ class Model:
 
     @property
     def options(self) -> list[str]:
-        given = {"pooler": self.pooler, "prompt": self.prompt}
+        given = {key: getattr(self, key) for key in KEYS if key != "normalize"}
+        given["dtype"] = None if self.dtype == FLOAT32 else self.dtype
         options = [f"{key}={value}" for key, value in given.items() if value is not None]
         return options + ["normalize"] * self.normalize
 
@@ -367,8 +440,7 @@ class Model:
             self._function()
         else:
             encoder_folder(str(self.source))
-        if self.pooler is not None:
-            check_pooler(self.pooler)
+        check_options(self.pooler, self.template, self.dtype)
 
     def _function(self) -> Function:
         """The function; one that is named is imported from Python's path or the present folder."""
@@ -390,12 +462,12 @@ class Model:
         if not self.is_function:
             options = {key: getattr(self, key) for key in KEYS}
             return load_encoder(str(self.source), **options, device=device)
-        if self.pooler is not None or self.prompt is not None:
+        others = replace(self, dims=None, normalize=False).options
+        if others:
             raise UserError(
-                f"'{self.name}' is a function, which has no pooler and no prompts; omit both"
+                f"'{self.name}' is a function; it takes only dims and normalize, omit {others[0]}"
             )
-        encoder = FunctionEncoder(self._function(), self.name)
-        return Normalised(encoder) if self.normalize else encoder
+        return shaped(FunctionEncoder(self._function(), self.name), self.dims, self.normalize)
 
 
 def files(models: Sequence[Model]) -> dict[str, Model]:

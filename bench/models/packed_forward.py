@@ -11,6 +11,7 @@ vector a sentence of the hidden states (docs/methods.md#vectors).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -205,6 +206,10 @@ class States(Sequence[Tensor]):
         rows = self._layers[index]
         return rows if self._is_first_only(index) else self._batch.first(rows)
 
+    def float(self) -> States:
+        """The same in float32."""
+        return States([layer.float() for layer in self._layers], self._batch, self._first_only)
+
     def _is_first_only(self, index: int) -> bool:
         return self._first_only and index in (-1, len(self) - 1)
 
@@ -284,19 +289,24 @@ def forward(
     batch: Batch,
     *,
     first_only: bool = False,
+    last_only: bool = False,
     work: Work | None = None,
     fused: Any = None,
     **inputs: Any,
 ) -> States:
     """Hidden states of a Hugging Face transformer, in its current mode; with `first_only` a packed
-    model computes only the first tokens of the last layer. `work` counts the pass; with
-    `fused`, of `bench.models.fused_forward`, a packed model takes few launches."""
+    model computes only the first tokens of the last layer, and with `last_only` another one keeps
+    only the last layer. `work` counts the pass; with `fused`, of `bench.models.fused_forward`, a
+    packed model takes few launches."""
     first_only = first_only and is_packed(model)
     if work is not None:
         work.count(model.config, batch.lengths, first_only)
     if not is_packed(model):
         inputs |= {"input_ids": batch.ids, "attention_mask": batch.mask}
-        padded = model(**inputs, output_hidden_states=True).hidden_states
+        if "use_cache" in inspect.signature(model.forward).parameters:  # decoders keep keys, values
+            inputs["use_cache"] = False
+        output = model(**inputs, output_hidden_states=not last_only)
+        padded = [output.last_hidden_state] if last_only else output.hidden_states
         return States([batch.pack(layer) for layer in padded], batch)
     # The embedding layer runs padded, because methods hook into it. It is cheap.
     layers = [batch.pack(model.embeddings(input_ids=batch.ids, **inputs))]
@@ -332,6 +342,11 @@ def pooler_output(model: Any, batch: Batch, work: Work | None = None) -> Tensor:
     return model(input_ids=batch.ids, attention_mask=batch.mask).pooler_output
 
 
+def token_positions(mask: Tensor) -> Tensor:
+    """Positions of an attention mask (n, length), from 1: int64 (length,)."""
+    return torch.arange(1, mask.shape[1] + 1, device=mask.device)
+
+
 # Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
 # The pooler "cls" is not among them: it is the output of the model's own pooling layer.
 POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
@@ -341,17 +356,23 @@ POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
     "avg_first_last": lambda states, mask: masked_mean((states[-1] + states[1]) / 2, mask),
     "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
     "avg_embedding_last": lambda states, mask: masked_mean((states[-1] + states[0]) / 2, mask),
+    "last": lambda states, mask: masked_mean(
+        states[-1], token_positions(mask) == mask.sum(1, keepdim=True)
+    ),
+    "weighted_mean": lambda states, mask: masked_mean(states[-1], mask * token_positions(mask)),
 }
 # Positions of every sentence, for poolers that average padding too: longer sentences are cut,
 # shorter ones padded. Length: shuxinyin/SimCSE-Pytorch@c5bc95a, SimCSE/train.py:116.
 POSITIONS = {"avg_first_last_64": 64}
 FIRST_ONLY = ("cls", "cls_before_pooler")  # poolers that use only the first token of the last layer
+LAST_ONLY = ("cls_before_pooler", "avg", "last", "weighted_mean")  # that use only the last layer
 
 
 # Names in other libraries.
 SYNONYMS = {
     "mean": "avg", "mean_pooling": "avg",
     "cls": "cls_before_pooler", "cls_token": "cls_before_pooler", "first": "cls_before_pooler",
+    "lasttoken": "last", "last_token": "last", "weightedmean": "weighted_mean",
 }  # fmt: skip
 
 

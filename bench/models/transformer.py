@@ -1,10 +1,12 @@
 """Load a transformer and its tokenizer from a folder."""
 
+import importlib.util
 import inspect
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +16,35 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import torch
 import transformers
 from safetensors import safe_open
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
+from bench.download.hub import fetch_backbone
 from bench.models.packed_forward import Batch, forward
-from bench.registry.backbones import DROPOUTS, refuse_unread
+from bench.registry.backbones import (
+    ADAPTER,
+    DROPOUTS,
+    UnknownBackbone,
+    adapter_base,
+    backbone,
+    encoder_folder,
+    refuse_adapter,
+    refuse_unread,
+)
 from bench.utils.errors import UserError, is_memory_full
 from bench.utils.files import read_json
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
+ADAPTED = "adapter_model.safetensors"  # weights of an adapter
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
 )  # fmt: skip
 
+# Types of weights and states, by name.
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+FLOAT32 = "float32"
+SENTENCE = "<sentence>"  # the place of a sentence in a template
 # Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
 QUESTIONS = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
@@ -40,9 +58,14 @@ def _weights(folder: Path) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder without a configuration, safetensors weights or a tokenizer."""
+    """Refuse a folder without a configuration, safetensors weights or a tokenizer, unless it is an
+    adapter alone."""
     refuse_unread(folder)
     refuse_pickled(folder)
+    if (folder / ADAPTER).is_file():
+        check_adapter(folder)
+    if adapter_base(folder):
+        return
     for names in (["config.json"], *([name] for name in _weights(folder)), VOCABULARIES):
         if not any((folder / name).is_file() for name in names):
             raise UserError(
@@ -67,18 +90,26 @@ def load_backbone(
     dropout: float | None = None,
     pooling_layer: bool = False,
     first_token: bool = False,
+    dtype: str = FLOAT32,
 ) -> tuple[Any, Any]:
-    """Load a transformer and its fast tokenizer from a local folder, in float32.
+    """Load a transformer and its fast tokenizer from a local folder, with its adapter merged.
 
     `dropout` sets hidden and attention dropout; None keeps the model's own. With `pooling_layer`,
     the model's own pooler (dense + tanh) is loaded, too. `first_token` says that its state will be
-    a sentence's vector. What would give silently wrong vectors is an error.
+    a sentence's vector. `dtype`, of `DTYPES`, is that of the weights. What would give silently
+    wrong vectors is an error.
     """
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     check_folder(folder)
+    adapted, has_adapter, name = folder, (folder / ADAPTER).is_file(), adapter_base(folder)
+    if name:
+        folder = find_model(name)
+        refuse_adapter(folder)
+        check_folder(folder)
+    words = adapted if any((adapted / file).is_file() for file in VOCABULARIES) else folder
     remedy = "check its config.json, weights and tokenizer"
-    with library_errors(f"cannot load the model in {folder}", remedy):
+    with library_errors(f"cannot load the model in {adapted}", remedy):
         config = _read_config(folder)
         if dropout is not None:
             names = [name for name in DROPOUTS if hasattr(config, name)]
@@ -93,9 +124,17 @@ def load_backbone(
         encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
         loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
         model_class = encoder or transformers.MODEL_MAPPING.get(type(config), None)
-        options = {} if pooling_layer else without_pooler(model_class)
+        options: dict[str, Any] = {} if pooling_layer else {**without_pooler(model_class)}
+        source: Any = folder
+        if has_adapter:  # else transformers would read one beside the weights, too, and not merge
+            loader, source = model_class, None
+            options["state_dict"] = {
+                name: tensor
+                for file in _weights(folder)
+                for name, tensor in load_file(folder / file).items()
+            }
         model, loading = loader.from_pretrained(
-            folder,
+            source,
             output_loading_info=True,
             config=config,
             dtype=torch.float32,
@@ -105,25 +144,96 @@ def load_backbone(
             ignore_mismatched_sizes=True,  # `_check_fit` rejects them by name
             **options,
         )
-        tokenizer = load_tokenizer(folder)
+        tokenizer = load_tokenizer(words)
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
         raise UserError(
             f"{folder} stores no pooler weights, and pooler 'cls' would be random; "
             "choose cls_before_pooler or avg"
         )
     _check_fit(folder, model, tokenizer, loading)
-    _ask(folder, model, tokenizer, first_token)
+    if has_adapter:
+        with library_errors(f"cannot merge the adapter in {adapted}", "check its files"):
+            model = merged(model, adapted).eval()
+    _ask(words, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
+    # As transformers loads them: buffers, such as the frequencies of rotations, stay in float32.
+    exact = model._keep_in_fp32_modules_strict or ()
+    for name, weight in model.named_parameters():
+        if not any(part in name for part in exact):
+            weight.data = weight.data.to(DTYPES[dtype])
     return model, tokenizer
+
+
+def check_adapter(folder: Path) -> None:
+    """Refuse the adapter of a folder without peft, or one that is not in safetensors."""
+    if importlib.util.find_spec("peft") is None:
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}), and peft is not installed; pip install "
+            '"sentbench[adapters]", or merge it into the weights with peft\'s merge_and_unload'
+        )
+    if not (folder / ADAPTED).is_file():
+        raise UserError(
+            f"{folder} holds an adapter ({ADAPTER}) without {ADAPTED}; convert pickled weights to "
+            "safetensors, or download it again"
+        )
+    kind = read_json(folder / ADAPTER).get("peft_type")
+    if kind != "LORA":
+        raise UserError(
+            f"{folder} holds an adapter of the type {kind}, and only LORA is read; merge it into "
+            "the weights with peft's merge_and_unload"
+        )
+
+
+def merged(model: Any, folder: Path) -> Any:
+    """A transformer with the adapter of a folder merged into its weights; `UserError` if that has
+    other tensors than its configuration describes."""
+    import peft
+
+    # Of an adapter for a model with a head, names have the attribute that holds the transformer.
+    prefix = re.compile(rf"^(base_model\.model\.){re.escape(model.base_model_prefix)}\.")
+    tensors = {
+        prefix.sub(r"\1", name): tensor for name, tensor in load_file(folder / ADAPTED).items()
+    }
+    # By megatron_config peft would import a module that the file names.
+    unused = {"base_model_name_or_path": None, "megatron_config": None}
+    described = read_json(folder / ADAPTER) | unused
+    config = peft.PeftConfig.from_peft_type(**described)
+    adapted = peft.get_peft_model(model, config)
+    peft.set_peft_model_state_dict(adapted, tensors)
+    expected = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    differing = sorted(expected.keys() ^ tensors.keys())
+    if differing:
+        raise UserError(
+            f"{folder / ADAPTED} does not fit the model: {differing[0]} is only in one of them; "
+            "merge the adapter with peft's merge_and_unload, and save the model"
+        )
+    return adapted.merge_and_unload()
+
+
+def find_model(model: str | Path) -> Path:
+    """The folder of a model: a run's encoder, a folder, a backbone by name, or a download."""
+    name = str(model)
+    folder = encoder_folder(name)
+    if folder is not None:
+        return folder
+    try:
+        return backbone(name).folder()
+    except UnknownBackbone:
+        if "/" not in name:  # a model of the hub has an owner
+            raise
+        return fetch_backbone(name)
 
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a local folder."""
-    return transformers.AutoTokenizer.from_pretrained(
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False
     )
+    if tokenizer.pad_token is None:  # as of many decoders; nothing sees which one it is
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
 
 
 def _read_config(folder: Path) -> Any:
@@ -157,7 +267,7 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
     problems += [f"the weights lack {name}, which would be random" for name in missing]
     if tokenizer.pad_token is None:
         problems.append(
-            "tokenizer_config.json names no pad_token, which may be the token at the end of a text"
+            "tokenizer_config.json names no pad_token and no eos_token, one of which pads"
         )
     rows, largest = len(model.get_input_embeddings().weight), max(tokenizer.get_vocab().values())
     if largest >= rows:
@@ -244,6 +354,46 @@ def token_ids(tokenizer: Any, sentences: Sequence[str], longest: int) -> list[li
     encoded = tokenizer(list(sentences), truncation=True, max_length=longest, padding=False)
     blank = [tokenizer.convert_tokens_to_ids(blank_token(tokenizer))]
     return [row or blank for row in encoded["input_ids"]]
+
+
+def templated_ids(
+    tokenizer: Any, sentences: Sequence[str], template: str, longest: int
+) -> tuple[list[list[int]], list[tuple[int, int]]]:
+    """Token ids of sentences in a template, special tokens included, and where in them the last
+    occurrence of each sentence begins and ends.
+
+    A token with any letter of the sentence belongs to it. A sentence is cut on the right until
+    there are at most `longest` tokens; the template stays whole. A blank sentence spans all tokens.
+
+    Raises:
+        UserError: the template alone is longer.
+    """
+    rows, spans = [], []
+    before = template.rpartition(SENTENCE)[0]
+    for sentence in sentences:
+        while True:
+            start = len(before.replace(SENTENCE, sentence))
+            encoded = tokenizer(template.replace(SENTENCE, sentence), return_offsets_mapping=True)
+            ids, letters = encoded["input_ids"], encoded["offset_mapping"]
+            inside = [
+                index
+                for index, (first, last) in enumerate(letters)
+                if max(first, start) < min(last, start + len(sentence))
+            ]
+            excess = len(ids) - longest
+            if excess <= 0:
+                break
+            if not sentence:
+                raise UserError(
+                    f"the template '{template}' alone has {len(ids)} tokens, and the model takes "
+                    f"{longest}; shorten it"
+                )
+            kept = inside[: -ceil(excess / template.count(SENTENCE))]
+            cut = letters[kept[-1]][1] - start if kept else 0
+            sentence = sentence[: min(cut, len(sentence) - 1)]
+        rows.append(ids)
+        spans.append((inside[0], inside[-1] + 1) if inside else (0, len(ids)))
+    return rows, spans
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:

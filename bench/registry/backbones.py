@@ -10,7 +10,7 @@ from typing import Any
 from bench import world
 from bench.download.hub import fetch_backbone, local_folder
 from bench.registry.methods import method_classes
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import read_json, sha256_file, sha256_listed
 from methods.base import Shape
 
@@ -161,24 +161,45 @@ _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def refuse_unread(folder: Path) -> None:
-    """Raise `UserError` if a folder names code for its model or tokenizer, which is never run, or
-    holds an adapter, which is not read: without them the vectors would be others."""
+    """Raise `UserError` if a folder names code for its model or tokenizer, which is never run:
+    without it the vectors would be others."""
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         if path.is_file() and read_json(path).get("auto_map"):
             raise UserError(
                 f"{path} names code of the model's own (auto_map), which is not run; "
                 "choose a model without code"
             )
+
+
+def refuse_adapter(folder: Path) -> None:
+    """Raise `UserError` if a folder holds an adapter, in a place where none is read."""
     if (folder / ADAPTER).is_file():
         raise UserError(
-            f"{folder} holds an adapter ({ADAPTER}), which is not read; merge it into the weights "
-            "with peft's merge_and_unload, and save the model"
+            f"{folder} holds an adapter ({ADAPTER}), which is not read here; merge it into the "
+            "weights with peft's merge_and_unload, and save the model"
         )
+
+
+def adapter_base(folder: Path) -> str:
+    """Return the name of the model that the adapter alone in a folder changes; empty if there is no
+    adapter, or beside it the weights of its model."""
+    if not (folder / ADAPTER).is_file() or any(folder.glob("model*.safetensors")):
+        return ""
+    described = read_json(folder / ADAPTER)
+    name, revision = described.get("base_model_name_or_path"), described.get("revision")
+    if not name:
+        raise UserError(
+            f"{folder / ADAPTER} names no base_model_name_or_path; write the folder or hub id there"
+        )
+    with errors_of(f"'base_model_name_or_path' in {folder / ADAPTER}"):
+        encoder_folder(name)
+    return f"{name}@{revision}" if revision and not Path(name).is_dir() else str(name)
 
 
 def _folder_backbone(folder: Path) -> Backbone:
     config: dict[str, Any] = read_json(folder / "config.json")
     refuse_unread(folder)
+    refuse_adapter(folder)
     widths = [config[name] for name in _WIDTHS if name in config]
     depths = [config[name] for name in _DEPTHS if name in config]
     if not (widths and depths and any(folder.glob("*.safetensors"))):
@@ -230,7 +251,7 @@ def _table_backbone(path: Path) -> Backbone:
 READ = (".json", ".safetensors", ".txt", ".model")
 
 # What a folder is, by the file that says so: an encoder that `bench.models.load.save_encoder`
-# wrote, modules of sentence-transformers, or a transformer.
+# wrote, modules of sentence-transformers, or a transformer, which may be an adapter's base.
 KINDS = SAVED, MODULES, TRANSFORMER = "encoder.json", "modules.json", "config.json"
 ADAPTER = "adapter_config.json"  # beside the weights of a model, or alone
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?(@[^\s\[\]@]+)?")  # name or owner/name, and revision
@@ -243,6 +264,8 @@ def folder_kind(folder: Path) -> str:
     for kind in KINDS:
         if (folder / kind).is_file():
             return kind
+    if (folder / ADAPTER).is_file():
+        return TRANSFORMER
     raise UserError(f"{folder} holds no {TRANSFORMER}; give a folder in Hugging Face format")
 
 
@@ -301,7 +324,7 @@ def encoder_sum(folder: Path) -> str:
 
 def encoder_files(folder: Path) -> dict[str, str]:
     """Return the checksums of the files that decide a model's vectors, by name: weights,
-    configuration, tokenizer, modules, prompts, adapter."""
+    configuration, tokenizer, modules, prompts, adapter; those of its base in a folder as base/."""
     sums = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
@@ -309,6 +332,11 @@ def encoder_files(folder: Path) -> dict[str, str]:
         if path.is_file() and not is_hidden and path.suffix in READ:
             state = path.stat()
             sums[name.as_posix()] = _file_sum(path, state.st_size, state.st_mtime_ns)
+    name_of_base = adapter_base(folder)
+    base = encoder_folder(name_of_base) if name_of_base else None
+    if base is not None:
+        refuse_adapter(base)
+        sums |= {f"base/{name}": checksum for name, checksum in encoder_files(base).items()}
     return sums
 
 

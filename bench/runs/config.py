@@ -50,6 +50,15 @@ class EncoderEntry(Model):
         default=False,
         description="`true` scales vectors to length 1, which changes what classifiers see",
     )
+    template: str | None = Field(
+        default=None, description="text around `<sentence>`, with a pooler (docs/decoders.md)"
+    )
+    dims: PositiveInt | None = Field(
+        default=None, description="first dimensions of vectors that are kept; by default all"
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="of weights and states; vectors are float32"
+    )
 
 
 def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
@@ -71,20 +80,26 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
         with errors_of(subject):
             _check_model(entry)
             run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
+            if run.parts[0][2]["template"] != entry.template:
+                raise UserError(
+                    "'template' cannot be written in the text of a run; leave out unpaired "
+                    "brackets, commas before 'word=', and spaces at its ends"
+                )
         yield run.model_copy(update={"label": f"{label}{OUTSIDE}"})
 
 
 def _check_model(entry: EncoderEntry) -> None:
     """Refuse a model that is not here, names no pooler or cannot be loaded."""
+    from bench.models.load import check_files, check_options  # imports torch's models
+
+    check_options(entry.pooler, entry.template, entry.dtype)
     folder = encoder_folder(entry.model)
     if folder is None:
         if "/" not in entry.model:  # a model of the hub has an owner
             backbone(entry.model)
         return
-    from bench.models.load import check_files  # imports torch's models
-
     try:
-        kind = check_files(folder, entry.pooler, entry.prompt)
+        kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
     except UserError as error:  # whose options are the keys of a configuration
         raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
     if kind == TRANSFORMER and not entry.pooler:

@@ -1,10 +1,10 @@
 """From the text of a run to a `Run`.
 
 A text is `method[key=value,...]+ingredient[key=value,...]@paper|official`. A value may have
-brackets of its own, such as the text of another run. `""` is the empty text. Keys are
-hyper-parameters of the part they follow; after the first part they may also be recipe fields. All
-parts but the first are sorted, and keys that change nothing are left out, so that a run has exactly
-one spelling in a suite.
+brackets of its own, such as the text of another run, and commas that no `key=` follows. `""` is
+the empty text. Keys are hyper-parameters of the part they follow; after the first part they may
+also be recipe fields. All parts but the first are sorted, and keys that change nothing are left
+out, so that a run has exactly one spelling in a suite.
 
 A hyper-parameter with the mark `MODEL` may name the encoder of another run, `run:TEXT` or `run:TEXT
 on BACKBONE`. That run is needed first. It has the corpus, data and seed of the run that needs it,
@@ -218,7 +218,13 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
         form = "; write method[key=value,...]+method@paper|official"
         raise UserError(f"cannot read '{part}'{context}{_meant(text) or _meant(part) or form}")
     keys: Keys = {}
-    for item in filter(None, _split(match[2] or "", ",")):
+    items: list[str] = []
+    for piece in filter(None, _split(match[2] or "", ",")):
+        if items and not re.match(r"\s*\w+\s*=", piece):  # a comma of the value
+            items[-1] += f",{piece}"
+        else:
+            items.append(piece)
+    for item in items:
         key, equals, value = (word.strip() for word in item.partition("="))
         if not equals or not key or not value:
             raise UserError(f"cannot read '{item}' in '{text}'; write key=value")

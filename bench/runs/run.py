@@ -40,7 +40,7 @@ Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Pooler = Literal[
     "cls_mlp", "cls_pooler", "cls_pooler_mlp", "cls_before_pooler", "avg", "avg_top2",
-    "avg_first_last", "avg_first_last_64", "avg_embedding_last",
+    "avg_first_last", "avg_first_last_64", "avg_embedding_last", "last", "weighted_mean",
 ]  # fmt: skip
 
 
@@ -205,7 +205,7 @@ LATER: dict[str, tuple[str, ...]] = {
     "cot-bert": ("space", "from_zero"),
     "is-cse": ("group", "clusters", "gamma"),
     "promptbert": ("space", "from_zero"),
-    "published": ("prompt", "normalize"),
+    "published": ("prompt", "normalize", "template", "dims", "dtype"),
     "simcse": ("delete_word",),
     "sscl": ("average_self",),
 }  # fmt: skip

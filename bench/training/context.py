@@ -359,10 +359,10 @@ class RunContext:
         self,
         model: str,
         pooler: str | None = None,
-        prompt: str | None = None,
-        normalize: bool = False,
+        **options: Any,
     ) -> Any:
-        """Load another, frozen Encoder, by default with its own pooler and prompt ("": none)."""
+        """Load another, frozen Encoder, with options of `bench.models.load.load_encoder`; by
+        default with its own pooler and prompt ("": none)."""
         source: str | Path = model
         needed = self.run.needs.get(model)
         if needed:
@@ -372,15 +372,13 @@ class RunContext:
                     f"'{self.run.method}' needs the encoder of {needed.id}, and {source} does not "
                     "exist; train that run first"
                 )
-        return load_encoder(
-            source, pooler=pooler, prompt=prompt, normalize=normalize, device=self.device
-        )
+        return load_encoder(source, pooler=pooler, **options, device=self.device)
 
     def encode(self, encoder: Encoder, sentences: Sequence[str]) -> np.ndarray:
         """Return float32 numpy (n, d); each distinct sentence is encoded once."""
         rows = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
         if isinstance(encoder, TransformerEncoder):
-            vectors = self.encode_tokens(encoder, encoder.tokenize(list(rows)))
+            vectors = encoder.encode(list(rows), Progress(len(rows), "encode").advance)
         else:
             vectors = encoder.encode(list(rows))
         return vectors[[rows[sentence] for sentence in sentences]]

@@ -110,7 +110,7 @@ def test_errors_of_functions_are_one_sentence(mine, name, sentence, evaluate, tm
 
 def test_a_function_has_no_pooler_and_no_prompt(mine):
     for options in ({"pooler": "avg"}, {"prompt": "query"}):
-        with pytest.raises(UserError, match="omit both"):
+        with pytest.raises(UserError, match="takes only dims and normalize, omit p"):
             Model(f"{mine}:letters", **options).load("cpu")
     vectors = Model(f"{mine}:letters", normalize=True).load("cpu").encode(["a sea", "bread"])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)

@@ -336,6 +336,7 @@ def test_other_architectures_always_compute_all_tokens():
         return SimpleNamespace(hidden_states=torch.ones(4, 2, 5, 32))
 
     model.config = SimpleNamespace(model_type="mpnet", hidden_size=32, num_hidden_layers=3)
+    model.forward = model
     work, batch = Work(), batch_of([5, 2])
     forward(model, batch, first_only=True, work=work)
     assert work.selection == forward_flop(model.config, batch.lengths, first_only=False)

@@ -52,6 +52,10 @@ def _through(
         elif kind == "Pooling":
             mean = config.get("pooling_mode_mean_tokens") or config.get("pooling_mode") == "mean"
             vector = tokens.mean(0) if mean else tokens[0]
+            if config.get("pooling_mode_lasttoken"):
+                vector = tokens[-1]
+            if config.get("pooling_mode_weightedmean_tokens"):
+                vector = np.average(tokens, axis=0, weights=range(1, len(tokens) + 1))
         elif kind == "Dense":
             vector = weights["linear.weight"].astype(float) @ vector
             vector = vector + weights.get("linear.bias", np.zeros(len(vector)))

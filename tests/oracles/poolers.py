@@ -23,4 +23,9 @@ POOLED: dict[str, Callable[[list[Layer]], list[float]]] = {
     "avg_first_last": lambda layers: mean(half(layers[1], layers[-1])),
     "avg_first_last_64": lambda layers: mean(half(layers[1], layers[-1])),
     "avg_embedding_last": lambda layers: mean(half(layers[0], layers[-1])),
+    "last": lambda layers: layers[-1][-1],
+    # Each row as often as its position says.
+    "weighted_mean": lambda layers: mean(
+        [r for i, r in enumerate(layers[-1], 1) for _ in range(i)]
+    ),
 }

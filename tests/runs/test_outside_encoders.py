@@ -56,7 +56,7 @@ def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     assert (one.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
     assert (one.trained, one.backbone, one.seed) == (False, "none", None)
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
-    assert one.parts[0][2] == hyper
+    assert one.parts[0][2] == hyper | {"template": None, "dims": None, "dtype": "float32"}
     assert one.models == {str(model): fingerprint(str(model))}
     assert Run.model_validate_json(json.dumps(one.describe())).models == one.models
 
@@ -68,6 +68,25 @@ def test_every_prompt_can_be_named(content, model):
         hyper = encoder.parts[0][2]
         assert (hyper["prompt"], hyper["pooler"]) == (prompt.get("prompt"), None)
         assert Run.model_validate_json(json.dumps(encoder.describe())).parts == encoder.parts
+
+
+def test_a_template_is_written_in_the_text_of_the_run(content, model):
+    """With commas, brackets and quotes; what the text would change is refused."""
+    entry = {"model": str(model), "pooler": "last", "dims": 8, "dtype": "bfloat16"}
+    for template in ('Is it, briefly, "<sentence>"?', "[INST] <sentence>, <sentence>\n[/INST]"):
+        one = planned(content({**entry, "template": template}))[1]
+        hyper = {"prompt": None, "normalize": False, **entry, "template": template}
+        assert one.parts[0][2] == hyper
+        places = {"backbone_name": "none", "corpus": "", "data": one.data, "seed": None}
+        assert resolve(one.text, **places).id == one.id
+        assert one.id != planned(content(entry))[1].id
+    mistake = "cannot be written in the text of a run"
+    mistakes = {"<sentence> ": mistake, "<sentence>,, so": mistake, "<sentence>, dims=2": "twice"}
+    for template, message in mistakes.items():
+        with pytest.raises(UserError, match=message):
+            planned(content({**entry, "template": template}))
+    with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
+        planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
 
 
 def test_changed_files_are_another_run(model):
