@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from bench.datasets import sts
-from bench.datasets.corpora import corpus_identity
+from bench.datasets.contamination import contamination
+from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.download.hub import pinned
@@ -32,7 +33,6 @@ from bench.results.records import (
 from bench.runs import STAGES, paths
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun, Run, identity_of
-from bench.stages import contaminated
 from bench.stages.activity import check_retry, is_transient, working
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
@@ -93,7 +93,7 @@ def score_run(
         return
     encoder = run_encoder(run, suite, device)
     read = read_tasks(tasks, paths.data_folder(run.data))
-    seen, counts = contaminated.of_run(run, suite, read)
+    seen, counts = _contamination(run, suite, read)
     work, tokens = paths.run_folder(suite, run.id) / "scoring", paths.tokens_folder(suite)
     records, items = score_encoder(encoder, read, mode, device, work, tokens, seen)
     described |= _commits(run) | {
@@ -141,6 +141,21 @@ def analyse_run(
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)
     write_json(out, {"provenance": described, "analyses": results})
+
+
+def _contamination(
+    run: Run, suite: Path, tasks: Sequence[Task]
+) -> tuple[frozenset[str], dict[str, dict[str, int]]]:
+    """Return `contamination` by the corpora that a run reads; nothing is counted if it reads
+    none."""
+    if not run.corpora:
+        return frozenset(), {}
+    limits = {run.corpus: run.recipe.sentences}
+    texts = (
+        read_sentences(paths.corpus_file(name, suite, run.data), limits.get(name))
+        for name in run.corpora
+    )
+    return contamination(tasks, texts)
 
 
 def _commits(run: Run) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Contamination of a run, and of all runs of a plan (docs/protocol.md#contamination)."""
+"""`python -m bench plan --contamination`: a table of docs/protocol.md#contamination."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,24 +7,9 @@ import pandas as pd
 
 from bench.datasets.contamination import contamination
 from bench.datasets.corpora import read_sentences
-from bench.evaluation.scoring import Task, read_tasks
+from bench.evaluation.scoring import read_tasks
 from bench.runs import paths
 from bench.runs.plan import Plan
-from bench.runs.run import Run
-
-
-def of_run(
-    run: Run, suite: Path, tasks: Sequence[Task]
-) -> tuple[frozenset[str], dict[str, dict[str, int]]]:
-    """`contamination` by the corpora that a run reads; nothing is counted if it reads none."""
-    if not run.corpora:
-        return frozenset(), {}
-    limits = {run.corpus: run.recipe.sentences}
-    texts = (
-        read_sentences(paths.corpus_file(name, suite, run.data), limits.get(name))
-        for name in run.corpora
-    )
-    return contamination(tasks, texts)
 
 
 def report(plan: Plan) -> str:
@@ -37,9 +21,12 @@ def report(plan: Plan) -> str:
         for name in dict.fromkeys(name for run in plan.runs for name in run.corpora):
             file = paths.corpus_file(name, Path(folder), plan.data)
             _, counts = contamination(tasks, [read_sentences(file)])
-            columns["test sentences"] = {task: f"{n['sentences']:,}" for task, n in counts.items()}
+            sizes = {task: count["sentences"] for task, count in counts.items()}
+            columns["test sentences"] = {task: f"{size:,}" for task, size in sizes.items()}
             columns[name] = {
-                task: f"{n['seen'] / n['sentences']:.2%}" for task, n in counts.items()
+                task: f"{counts[task]['seen'] / size:.2%}" for task, size in sizes.items()
             }
+    if not columns:
+        return f"{plan.suite} reads no corpus"
     table = pd.DataFrame(columns).to_markdown(tablefmt="plain", stralign="right")
     return f"Distinct test sentences that stand in a corpus (docs/protocol.md):\n\n{table}"
