@@ -28,6 +28,7 @@ from bench.comparison.statistics import (
     mean_and_sd,
 )
 from bench.comparison.verdict import TOLERANCES, tolerance
+from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Board
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
@@ -348,7 +349,8 @@ def _comparisons(
         a, b = (_scores(runs, board, task) for runs, _ in sides)
         if (a and b) or (ended_badly and (a or b)):
             items = None
-            if a.keys() == b.keys() == {None}:
+            # Items are of the main metric alone.
+            if a.keys() == b.keys() == {None} and METRICS[board.metric].is_main:
                 tasks = board.tasks if task == "Avg" else [task]
                 items_a, items_b = (runs[0].items for runs, _ in sides)
                 items = compare_items(items_a, items_b, tasks, a[None] - b[None])

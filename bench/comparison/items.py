@@ -31,7 +31,7 @@ def compare_items(
     """Compare two encoders on one task, or on the mean over several, whose items are drawn apart.
 
     Args:
-        a, b: items by task, as `bench.evaluation.scoring.Scores` has them.
+        a, b: items by task, as `bench.evaluation.scoring.EncoderScores` has them.
         difference: of the scores, A - B in points.
 
     Returns None if a task has no items.

@@ -132,7 +132,7 @@ Adaptation = Callable[[Sequence[str], Vectors], Vectors]  # see `bench.models.en
 Classified = tuple[list[Record], list[bool]]  # records, and which test samples are right
 
 
-class Scores(NamedTuple):
+class EncoderScores(NamedTuple):
     """The scores of an encoder."""
 
     records: list[Record]
@@ -186,7 +186,7 @@ def score_encoder(
     work: Path,
     tokens: Path | None = None,
     seen: AbstractSet[str] = frozenset(),
-) -> Scores:
+) -> EncoderScores:
     """Score an encoder on tasks, as `score`; an interrupted call is resumed by the next one with
     the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
     with closing(VectorStore(work / "vectors", encoder)) as store:
@@ -206,7 +206,7 @@ def score(
     device: str = "cpu",
     finished: Path | None = None,
     seen: AbstractSet[str] = frozenset(),
-) -> Scores:
+) -> EncoderScores:
     """Score tasks from vectors, a lookup of their sentences, float32 (n, d).
 
     `adapt` is the encoder's last step, fitted on each task; `mode`, of `MODES`, and `device` are
@@ -268,7 +268,7 @@ def score(
         if (record["split"], record["aggregation"]) == ("test", "all")
     }
     means = [_record(*cell, value) for cell, value in averages(scores).items()]
-    return Scores(records + means, items)
+    return EncoderScores(records + means, items)
 
 
 def _record(task: str, split: str, metric: str, value: float, aggregation: str = "all") -> Record:

@@ -42,7 +42,7 @@ class RunResults:
     analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
     analysed: Mapping[str, Any] = field(default_factory=dict)  # provenance of the analyses
     has_failed: bool = False  # whether it is missing because its last attempt failed
-    # Of a run without a seed, by task (`bench.evaluation.scoring.Scores`).
+    # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property

@@ -150,9 +150,9 @@ def _contamination(
     none."""
     if not run.corpora:
         return frozenset(), {}
-    limits = {run.corpus: run.recipe.sentences}
+    parts = {run.corpus: (run.recipe.sentences, run.recipe.distinct)}
     texts = (
-        read_sentences(paths.corpus_file(name, suite, run.data), limits.get(name))
+        read_sentences(paths.corpus_file(name, suite, run.data), *parts.get(name, ()))
         for name in run.corpora
     )
     return contamination(tasks, texts)

@@ -118,6 +118,14 @@ def test_encoders_without_seeds_are_compared_by_items():
     assert a["p_adjusted"] == pytest.approx(2 * a["p"])
 
 
+def test_items_of_logistic_regression_say_nothing_of_the_network():
+    runs = [scored(name, None, {"Tense": 80.0}, metric="accuracy_mlp") for name in ("base", "a")]
+    for run in runs:
+        run.items["Tense"] = np.ones(50, dtype=bool)
+    frame, _ = against(suite(*runs), "base@official")
+    assert row_of(frame, "Tense")["kind"] == "deterministic"
+
+
 def test_without_items_the_tolerance_decides():
     frame, _ = against(suite(scored("base", None, 70.0), scored("a", None, 70.5)), "base@official")
     assert row_of(frame)["kind"] == "deterministic"

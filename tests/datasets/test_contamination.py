@@ -1,8 +1,6 @@
 """Test sentences that stand in a training corpus: what counts as the same sentence, the counts of
 tasks, and the scores on the others."""
 
-import re
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -11,9 +9,9 @@ from bench import world
 from bench.__main__ import main
 from bench.datasets import sts
 from bench.datasets.contamination import contamination, in_corpora, normalised
+from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
 from bench.evaluation.scoring import score
-from bench.utils.files import read_lines
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
@@ -66,14 +64,9 @@ def test_pairs_with_a_seen_sentence_are_left_out():
 def test_a_plan_shows_the_share_of_each_corpus(capsys):
     assert main(["plan", "--suite", "smoke", "--contamination"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    corpora = ["test", "sentences", "world", "world-nli", "cnsd"]
-    assert lines[2] == corpora
-    sentences, corpus = set(sts_sentences("STS-B")), world.data_folder() / "world.txt"
-    forms = {" ".join(re.findall(r"\w+", line.lower())) for line in read_lines(corpus)}
-    seen = sum(" ".join(re.findall(r"\w+", text.lower())) in forms for text in sentences)
+    assert lines[2] == ["test", "sentences", "world", "world-nli", "cnsd"]
+    data = world.data_folder()
+    sentences = set(sts.read("STS-B", data).sentences())
+    seen = in_corpora(sentences, [read_sentences(data / "world.txt")])
     (row,) = (line for line in lines if line[:1] == ["STS-B"])
-    assert row[1:3] == [f"{len(sentences)}", f"{100 * seen / len(sentences):.2f}%"]
-
-
-def sts_sentences(task):
-    return sts.read(task, world.data_folder()).sentences()
+    assert row[1:3] == [f"{len(sentences)}", f"{100 * len(seen) / len(sentences):.2f}%"]

@@ -57,14 +57,6 @@ def test_shape_dropout_and_identity_are_those_of_its_files(hub, modern, tmp_path
     assert not hub.requests
 
 
-def test_other_weights_are_another_backbone(hub, modern):
-    first = backbone(NAME)
-    hub.revisions[NAME, "v2"] = hub.repositories[NAME] | {"config.json": b"{}"}
-    config = json.loads(hub.repositories[NAME]["config.json"]) | {"local_attention": 4}
-    hub.revisions[NAME, "v2"]["config.json"] = json.dumps(config).encode()
-    assert backbone(f"{NAME}@v2").fingerprint != first.fingerprint
-
-
 def test_it_is_planned_with_its_dropout_stated(hub, modern, tmp_path, capsys):
     suite = {
         "suite": "modern", "data": "world", "corpus": "world", "tasks": ["STS-B"], "seeds": [1],
