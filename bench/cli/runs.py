@@ -45,7 +45,6 @@ def plan(
     Without further options it is only checked. The plan lists all runs of the suite with their
     settings. The configuration is given by one of --config and --suite.
     """
-    from bench.registry.backbones import Backbone
     from bench.runs import config as configurations
 
     if (config is None) == (suite is None):
@@ -68,10 +67,6 @@ def plan(
         print(report_contamination(planned))
     if not (out or device or contamination):
         print(f"{content.suite}: {counted(len(planned.runs), 'run')}; the configuration is valid")
-        trained = {run.reference: run.pretrained for run in planned.runs if run.trained}
-        for name, pretrained in trained.items():
-            if pretrained.dropout != Backbone.dropout:
-                print(f"{name} has a dropout of {pretrained.dropout:g} unless a run sets another")
 
 
 @command(context_settings={"ignore_unknown_options": True})

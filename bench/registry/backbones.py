@@ -2,7 +2,7 @@
 word vectors in GloVe's text format, and encoders."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Backbone:
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
     # Of a table in a zip archive of the hub: archive, and name of the file in it.
     packed: tuple[str, str] = ("", "")
-    dropout: float = 0.1  # the largest rate in its configuration
+    dropout: bool = True  # whether its configuration has any
 
     @property
     def reference(self) -> str:
@@ -133,12 +133,10 @@ def backbone(name: str) -> Backbone:
                 "set BENCH_MODELS to the folder above it and give only the name"
             )
         return local_backbone
-    if is_hub_id(name):
-        return _fetched_backbone(name)
     if "/" in name:
         raise UnknownBackbone(
-            f"backbone '{name}' is neither a local folder nor a model of the hub; give a folder in "
-            "Hugging Face format, or OWNER/NAME"
+            f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. "
+            "Download a model of the hub to a folder first"
         )
     hint = did_you_mean(name, [*BUILT_IN, *local])
     if not local:
@@ -215,15 +213,8 @@ def _folder_backbone(folder: Path) -> Backbone:
         str(folder),
         Shape(widths[0], depths[0], _is_cased(folder, described)),
         RECORDED.get(described, described),
-        dropout=max(rates, default=Backbone.dropout),
+        dropout=any(rates) or not rates,
     )
-
-
-@cache
-def _fetched_backbone(name: str) -> Backbone:
-    """A model of the hub by its id. It is fetched at once, because its files have its shape, and
-    identify it: in the hub's cache and in `BENCH_MODELS` alike."""
-    return replace(_folder_backbone(fetch_backbone(name)), name=name, source="hub", location=name)
 
 
 @cache
@@ -269,12 +260,6 @@ def folder_kind(folder: Path) -> str:
     raise UserError(f"{folder} holds no {TRANSFORMER}; give a folder in Hugging Face format")
 
 
-def is_hub_id(name: str) -> bool:
-    """Return whether a name can be OWNER/NAME[@REVISION] of the hub: its owner is no folder."""
-    owner, slash, _ = name.partition("/")
-    return bool(slash) and bool(HUB_ID.fullmatch(name)) and not Path(owner).is_dir()
-
-
 def encoder_folder(name: str) -> Path | None:
     """Return the local folder of an encoder, None for one of the hub; `UserError` if the name is
     neither."""
@@ -292,8 +277,6 @@ def encoder_folder(name: str) -> Path | None:
         raise UserError(
             f"model folder {name} does not exist; give a Hugging Face folder or a hub id"
         )
-    if is_hub_id(name):
-        return None
     try:
         known = backbone(name)
     except UnknownBackbone:

@@ -306,7 +306,7 @@ def test_mistakes_in_a_text_are_reported(text, message):
 @pytest.mark.parametrize(
     ("backbone", "message"),
     [
-        ("./x", "backbone './x' is neither a local folder nor a model of the hub; "),
+        ("princeton-nlp/x", "backbone 'princeton-nlp/x' is not a local folder; "),
         ("{folder}", "config.json does not exist"),
         ("{folder}/bert-base-uncased", "is the name of a built-in backbone"),
     ],
