@@ -47,7 +47,6 @@ from bench.registry.backbones import (
     MODULES,
     SAVED,
     TRANSFORMER,
-    UnknownBackbone,
     backbone,
     encoder_folder,
     encoder_sum,
@@ -148,12 +147,8 @@ def find_model(model: str | Path) -> Path:
     folder = encoder_folder(name)
     if folder is not None:
         return folder
-    try:
-        return backbone(name).folder()
-    except UnknownBackbone:
-        if "/" not in name:  # a model of the hub has an owner
-            raise
-        return fetch_backbone(name)
+    # A model of the hub has an owner.
+    return fetch_backbone(name) if "/" in name else backbone(name).folder()
 
 
 def _load_saved(folder: Path, device: str) -> Encoder:
