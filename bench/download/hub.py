@@ -264,6 +264,8 @@ def fetch_description(key: str) -> Path:
     `fetch_backbone`; the name of the folder is the commit. What is downloaded is said once."""
     is_new = not pinned(key)[1]
     folder = _fetch(key, DESCRIPTION, _copying(key))
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{key} has no config.json; name a transformer of the hub")
     if is_new:
         warn(f"{key}: fetched configuration and tokenizer of commit {folder.name}")
     return folder
