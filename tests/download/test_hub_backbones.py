@@ -19,6 +19,7 @@ from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.registry import backbones
 from bench.registry.backbones import BUILT_IN, backbone
+from bench.runs.paths import result_file
 from bench.runs.resolve import resolve
 from bench.stages.jobs import score_run, train_run
 from bench.training.context import RunContext
@@ -177,7 +178,7 @@ def test_it_trains_and_its_scores_are_those_of_transformers(hub, tiny_data, tiny
     import transformers
 
     run = tiny_run("simcse[dropout=0.1]", MODERN, tiny_data, tiny_corpus)
-    write_json(tmp_path / "runs" / run.id / "outcome.json", train_run(run, tmp_path, "cpu"))
+    write_json(result_file(tmp_path, run.id, "train"), train_run(run, tmp_path, "cpu"))
     folder = tmp_path / "runs" / run.id / "encoder"
     plain = transformers.AutoModel.from_pretrained(folder).eval()
     encoder = load_encoder(folder)
