@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from bench.utils.errors import TransientError, UserError
+from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import atomic_file, disk_errors, read_json, sha256_file, write_json
 
 PINS = Path(__file__).with_name("pins.json")
@@ -30,6 +30,8 @@ BACKBONE_FILES = [
     *("[0-9]*_*/sentence_bert_config.json", "[0-9]*_*/adapter_config.json"),
     *("adapter_config.json", "adapter_model.safetensors"),
 ]
+# What describes an encoder without its weights.
+DESCRIPTION = ["config.json", "tokenizer.json", "tokenizer_config.json", "adapter_config.json"]
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
@@ -195,7 +197,7 @@ def record(key: str, commit: str, sums: Mapping[str, str]) -> None:
 # --- files
 
 
-def _local_model(key: str) -> Path | None:
+def local_model(key: str) -> Path | None:
     """The folder of a hub model in BENCH_MODELS: OWNER/NAME or, if it has a pin, NAME."""
     root = local_folder("BENCH_MODELS")
     names = [key, key.rpartition("/")[2]] if pin(key) else [key]
@@ -224,7 +226,7 @@ def _snapshot(key: str, patterns: Sequence[str], alternative: str) -> Path:
 
 def _fetch(key: str, patterns: Sequence[str], alternative: str) -> Path:
     """Return a folder with all files of these patterns, verified."""
-    digests, local = pinned(key)[1], _local_model(key)
+    digests, local = pinned(key)[1], local_model(key)
     folder = local or _snapshot(key, patterns, alternative)
     sums = {}
     for path in chain.from_iterable(map(folder.glob, patterns)):
@@ -253,12 +255,27 @@ def fetch_file(name: str, alternative: str, key: str = DATASET) -> Path:
     return _fetch(key, [name], alternative) / name
 
 
+def _copying(key: str) -> str:
+    return f"copy the model to {Path(os.environ.get('BENCH_MODELS') or 'BENCH_MODELS', key)}"
+
+
+def fetch_description(key: str) -> Path:
+    """Return the hub's folder of a model with its configuration and tokenizer, verified, as
+    `fetch_backbone`; the name of the folder is the commit. What is downloaded is said once."""
+    is_new = not pinned(key)[1]
+    folder = _fetch(key, DESCRIPTION, _copying(key))
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{key} has no config.json; name a transformer of the hub")
+    if is_new:
+        warn(f"{key}: fetched configuration and tokenizer of commit {folder.name}")
+    return folder
+
+
 def fetch_backbone(key: str) -> Path:
     """Return the folder of a hub model, OWNER/NAME or OWNER/NAME@REVISION, verified: that in
     BENCH_MODELS, else the hub's, of which what is missing is downloaded. Without a revision
     (commit, branch or "refs/pr/1") it is the pinned commit."""
-    place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", key)
-    folder = _fetch(key, BACKBONE_FILES, f"copy the model to {place}")
+    folder = _fetch(key, BACKBONE_FILES, _copying(key))
     if not any(folder.rglob("*.safetensors")):
         raise UserError(
             f"{key} has only pickled weights, which can run code when they are loaded: refused; "

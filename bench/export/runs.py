@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.registry.backbones import backbone
+from bench.registry.backbones import BUILT_IN, NO_BACKBONE
 from bench.results.records import Record, read_scores, read_trained
 from bench.results.suite_results import deviations
 from bench.runs.plan import read_plan
@@ -31,18 +31,18 @@ class ExportedRun:
     @property
     def hub_id(self) -> str:
         """The name of the backbone on the hub; empty if it is not from there."""
-        try:
-            base = backbone(self.run.reference)
-        except UserError:  # a folder of another machine
-            return ""
-        return base.location if base.source == "hub" else ""
+        known = BUILT_IN.get(self.run.backbone, NO_BACKBONE)
+        identified = self.run.identity.get("backbone", "")
+        location = known.location if known.source == "hub" else identified
+        return location.partition("@")[0] if "/" in location else ""
 
     @property
     def deviations(self) -> list[str]:
         """Why the scores cannot be compared with a paper's, as clauses; empty if they can."""
         data = self.part("data").get("name")
+        is_printed = self.run.backbone in BUILT_IN and self.hub_id
         return [
-            *([] if self.hub_id else [f"on the backbone {self.run.backbone}"]),
+            *([] if is_printed else [f"on the backbone {self.run.backbone}"]),
             *deviations([self.run]),
             *([] if data == "senteval" else [f"scored on {data}"]),
         ]

@@ -24,7 +24,6 @@ from bench.models.packed_forward import Batch, forward
 from bench.registry.backbones import (
     ADAPTER,
     DROPOUTS,
-    UnknownBackbone,
     adapter_base,
     backbone,
     encoder_folder,
@@ -218,12 +217,8 @@ def find_model(model: str | Path) -> Path:
     folder = encoder_folder(name)
     if folder is not None:
         return folder
-    try:
-        return backbone(name).folder()
-    except UnknownBackbone:
-        if "/" not in name:  # a model of the hub has an owner
-            raise
-        return fetch_backbone(name)
+    # A model of the hub has an owner.
+    return fetch_backbone(name) if "/" in name else backbone(name).folder()
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -2,13 +2,13 @@
 word vectors in GloVe's text format, and encoders."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench import world
-from bench.download.hub import fetch_backbone, local_folder
+from bench.download.hub import fetch_backbone, fetch_description, local_folder, local_model
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.files import read_json, sha256_file, sha256_listed
@@ -31,19 +31,20 @@ class Backbone:
 
     name: str  # in configurations
     source: str  # "hub", "toy" (shipped), "folder" (local; a file for word vectors) or "none"
-    location: str  # hub repository, or path
+    location: str  # hub repository and perhaps `@` and revision, or path
     shape: Shape
     fingerprint: str  # identifies the weights; part of a run's identity
     kind: str = "transformer"  # one of `BACKBONE_KINDS`
     # Of a table in a zip archive of the hub: archive, and name of the file in it.
     packed: tuple[str, str] = ("", "")
-    dropout: bool = True  # whether its configuration has any
+    # The different rates of dropout in its configuration, in rising order; empty if it has none.
+    dropout: tuple[float, ...] = (0.1,)
 
     @property
     def reference(self) -> str:
         """The name to load this backbone with: its path if it was given by path, else its name."""
-        by_path = self.source == "folder" and self.name not in local_models()
-        return self.location if by_path else self.name
+        is_named = "/" in self.name or self.name in local_models()
+        return self.location if self.source == "folder" and not is_named else self.name
 
     @property
     def local(self) -> Path | None:
@@ -67,10 +68,6 @@ class Backbone:
             archive, member = self.packed
             return local_models().get(self.name) or fetch_words(archive, self.location, member)
         return Path(self.location)
-
-
-class UnknownBackbone(UserError):
-    """A name that is neither a known backbone nor a local one."""
 
 
 BACKBONE_KINDS = {
@@ -106,6 +103,8 @@ _BUILT_IN = [
     _toy("toy-glove", Shape(24, 0, cased=False), "words", "vectors.txt"),
 ]  # fmt: skip
 BUILT_IN = {known.name: known for known in _BUILT_IN}
+# By the name on the hub, too.
+_KNOWN = BUILT_IN | {known.location: known for known in _BUILT_IN if known.source == "hub"}
 
 
 def local_models() -> dict[str, Path]:
@@ -118,30 +117,48 @@ def local_models() -> dict[str, Path]:
 
 
 def backbone(name: str) -> Backbone:
-    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, or a path."""
+    """Return the backbone `name`: a known name, a name in `BENCH_MODELS`, a path, or a model of the
+    hub, OWNER/NAME or OWNER/NAME@REVISION, whose configuration is downloaded if needed."""
+    known = _known_or_local(name)
+    if known:
+        return known
+    if _is_path(name):
+        raise UserError(
+            f"backbone '{name}' is not a local folder; give a folder in Hugging Face format, or a "
+            "model of the hub as OWNER/NAME"
+        )
+    if "/" in name and HUB_ID.fullmatch(name):
+        copy = local_model(name)
+        return replace(_folder_backbone(copy), name=name) if copy else _hub_backbone(name)
+    hint = did_you_mean(name, [*BUILT_IN, *local_models()])
+    raise UserError(
+        f"unknown backbone '{name}'{hint}; name a model of the hub as OWNER/NAME, a local one by "
+        "its path, or set BENCH_MODELS to its parent folder"
+    )
+
+
+def _known_or_local(name: str) -> Backbone | None:
+    """Return a backbone that needs no download to be described; None for another name."""
     if name == NO_BACKBONE.name:
         return NO_BACKBONE
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    local = local_models()
-    path = local.get(name, Path(name))
-    if path.exists():
-        local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
-        if local_backbone.name in BUILT_IN:
-            raise UserError(
-                f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}, or "
-                "set BENCH_MODELS to the folder above it and give only the name"
-            )
-        return local_backbone
-    if "/" in name:
-        raise UnknownBackbone(
-            f"backbone '{name}' is not a local folder; give a folder in Hugging Face format. "
-            "Download a model of the hub to a folder first"
+    path = local_models().get(name, Path(name))
+    if name in _KNOWN or not path.exists():
+        return _KNOWN.get(name)
+    local_backbone = _folder_backbone(path) if path.is_dir() else _table_backbone(path)
+    if local_backbone.name in BUILT_IN:
+        raise UserError(
+            f"'{local_backbone.name}' is the name of a built-in backbone; rename {path}, or "
+            "set BENCH_MODELS to the folder above it and give only the name"
         )
-    hint = did_you_mean(name, [*BUILT_IN, *local])
-    if not local:
-        hint += "; for a local backbone, set BENCH_MODELS to its parent folder or give its path"
-    raise UnknownBackbone(f"unknown backbone '{name}'{hint}")
+    return local_backbone
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name is a path rather than an id of the hub, which has at most one "/", and an
+    owner that is no folder here."""
+    owner, slash, rest = name.partition("/")
+    is_here = Path(name).is_file() or (bool(slash) and Path(owner).is_dir())
+    return is_here or name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]
 
 
 # Names of rates of dropout in configurations: BERT and most encoders; DistilBERT, ModernBERT and
@@ -195,25 +212,39 @@ def adapter_base(folder: Path) -> str:
 
 
 def _folder_backbone(folder: Path) -> Backbone:
+    described = encoder_sum(folder)
+    fingerprint = RECORDED.get(described, described)
+    return _transformer(folder, folder.resolve().name, "folder", str(folder), fingerprint)
+
+
+@cache
+def _hub_backbone(name: str) -> Backbone:
+    """Return a model of the hub, identified by its commit, by its configuration and tokenizer."""
+    folder = fetch_description(name)
+    return _transformer(folder, name, "hub", name, f"{name.partition('@')[0]}@{folder.name}")
+
+
+def _transformer(folder: Path, name: str, source: str, location: str, fingerprint: str) -> Backbone:
+    """Return a backbone described by the configuration and the tokenizer in a folder."""
     config: dict[str, Any] = read_json(folder / "config.json")
     refuse_unread(folder)
     refuse_adapter(folder)
     widths = [config[name] for name in _WIDTHS if name in config]
     depths = [config[name] for name in _DEPTHS if name in config]
-    if not (widths and depths and any(folder.glob("*.safetensors"))):
+    has_weights = source == "hub" or any(folder.glob("*.safetensors"))
+    if not (widths and depths and has_weights):
         raise UserError(
-            f"{folder} is not a transformer encoder with .safetensors weights; convert pickled "
+            f"{location} is not a transformer encoder with .safetensors weights; convert pickled "
             "weights to safetensors first"
         )
-    described = encoder_sum(folder)
-    rates = [config[name] for name in DROPOUTS if name in config]
+    rates = {float(config[name]) for name in DROPOUTS if name in config}
     return Backbone(
-        folder.resolve().name,
-        "folder",
-        str(folder),
-        Shape(widths[0], depths[0], _is_cased(folder, described)),
-        RECORDED.get(described, described),
-        dropout=any(rates) or not rates,
+        name,
+        source,
+        location,
+        Shape(widths[0], depths[0], _is_cased(folder, fingerprint)),
+        fingerprint,
+        dropout=tuple(sorted(rates)),
     )
 
 
@@ -269,23 +300,16 @@ def encoder_folder(name: str) -> Path | None:
             return folder / "encoder"
         folder_kind(folder)
         return folder
-    # An id of the hub has at most one "/", and an owner that is no folder here.
-    owner, slash, rest = name.partition("/")
-    is_here = folder.is_file() or (bool(slash) and Path(owner).is_dir())
-    is_path = name.startswith((".", "/", "~")) or "/" in rest.partition("@")[0]
-    if is_here or is_path:
+    if _is_path(name):
         raise UserError(
             f"model folder {name} does not exist; give a Hugging Face folder or a hub id"
         )
-    try:
-        known = backbone(name)
-    except UnknownBackbone:
-        if not HUB_ID.fullmatch(name) or name in method_classes():
-            raise UserError(
-                f"'{name}' is neither a folder, a model of the hub nor run:METHOD; name one of them"
-            ) from None
-        return None
-    return None if known.source == "hub" else known.folder()
+    known = _known_or_local(name)
+    if not known and (not HUB_ID.fullmatch(name) or name in method_classes()):
+        raise UserError(
+            f"'{name}' is neither a folder, a model of the hub nor run:METHOD; name one of them"
+        )
+    return known.folder() if known and known.source != "hub" else None
 
 
 def vocabulary(folder: Path | None) -> Any:

@@ -106,7 +106,8 @@ def resolve(
             _check_encoders(text, part.clamped, named, chosen)
             parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
-        if final.dropout is None and not chosen.dropout and host.needs_dropout(parts[0].clamped):
+        keeps_dropout = final.dropout is None and chosen.dropout != (0.1,)
+        if keeps_dropout and chosen.dropout == (0,) and host.needs_dropout(parts[0].clamped):
             raise Refusal(
                 f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; "
                 f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
@@ -125,10 +126,14 @@ def resolve(
         changes = run.recipe_changes | changes
         overridden = run.overridden | overridden
     own_corpus = own.corpus is not None and final.corpus == own.corpus
+    note = ""
+    if host.trained and keeps_dropout:
+        rates = ", ".join(map(format_value, chosen.dropout)) or "not stated"
+        note = f" (dropout of {chosen.name}: {rates})"
     return identified(
         method="+".join(spell(part.cls.name, part.shown) for part in parts),
         setting=setting,
-        label=" + ".join(map(_label, parts)),
+        label=" + ".join(map(_label, parts)) + note,
         parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
         backbone=chosen.name,
         reference=chosen.reference,

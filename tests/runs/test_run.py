@@ -306,7 +306,8 @@ def test_mistakes_in_a_text_are_reported(text, message):
 @pytest.mark.parametrize(
     ("backbone", "message"),
     [
-        ("princeton-nlp/x", "backbone 'princeton-nlp/x' is not a local folder; "),
+        ("tests/x", "backbone 'tests/x' is not a local folder; give a folder in Hugging Face"),
+        ("bert-base", "unknown backbone 'bert-base'; did you mean 'bert-base-uncased'? (known"),
         ("{folder}", "config.json does not exist"),
         ("{folder}/bert-base-uncased", "is the name of a built-in backbone"),
     ],

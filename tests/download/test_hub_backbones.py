@@ -1,0 +1,204 @@
+"""Models of the hub as backbones to train: what describes, identifies and names them.
+
+Mutations caught: an identity without the commit, or with the name of a revision; weights fetched to
+plan; a built-in model under its id as another one; the settings of another backbone; a rate of
+dropout that one of three places does not get.
+"""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub import constants
+from torch.nn import functional as F
+
+from bench.download.hub import fetch_backbone
+from bench.models.load import load_encoder
+from bench.models.transformer import load_backbone
+from bench.registry import backbones
+from bench.registry.backbones import BUILT_IN, backbone
+from bench.runs.paths import result_file
+from bench.runs.resolve import resolve
+from bench.stages.jobs import score_run, train_run
+from bench.training.context import RunContext
+from bench.utils.errors import UserError
+from bench.utils.files import write_json
+from tests.conftest import CLOSE, make_sentences
+from tests.support.tiny_suite import tiny_run
+
+WIDTHS = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+WIDTHS |= {"intermediate_size": 48, "initializer_range": 0.15, "max_position_embeddings": 64}
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+MODERN = "answerdotai/ModernBERT-base"
+SENTENCES = make_sentences(6, seed=4)
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_descriptions():
+    backbones._hub_backbone.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def modern(tiny_bert, tmp_path_factory):
+    """The folder of a tiny ModernBERT, whose rates of dropout are 0."""
+    import transformers
+
+    folder = tmp_path_factory.mktemp("modern")
+    vocabulary = len(transformers.AutoTokenizer.from_pretrained(tiny_bert)) + 8
+    config = transformers.ModernBertConfig(**WIDTHS, **SPECIAL, vocab_size=vocabulary)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        transformers.AutoModel.from_config(config).save_pretrained(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_bert / file, folder)
+    return folder
+
+
+@pytest.fixture
+def hub(hub, modern):
+    hub.put(MODERN, modern)
+    return hub
+
+
+def planned(text, name=MODERN):
+    return resolve(text, backbone_name=name, corpus="wiki1m", data="senteval", seed=1)
+
+
+def test_a_plan_needs_the_description_and_the_commit(hub, monkeypatch, capsys):
+    run, commit = planned("simcse[dropout=0.1]"), hub.commit(MODERN)
+    assert run.identity["backbone"] == f"{MODERN}@{commit}"
+    assert (run.backbone, run.reference, run.pretrained.source) == (MODERN, MODERN, "hub")
+    assert (run.shape.width, run.shape.depth, run.shape.cased) == (32, 2, False)
+    assert run.id.startswith("simcse.dropout-0.1_official_answerdotai-modernbert-base_s1_")
+    assert not any("safetensors" in request for request in hub.requests)
+    told = f"{MODERN}: fetched configuration and tokenizer of commit {commit}"
+    assert capsys.readouterr().err.count(told) == 1
+    backbones._hub_backbone.cache_clear()  # as in another process, later
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub.repositories[MODERN] = hub.repositories[MODERN] | {"config.json": b"{}"}
+    assert planned("simcse[dropout=0.1]").identity == run.identity
+    assert told not in capsys.readouterr().err
+
+
+def test_a_revision_that_is_named_has_its_commit_as_identity(hub):
+    hub.revisions[MODERN, "refs/pr/1"] = hub.repositories[MODERN] | {"vocab.txt": b"new"}
+    name = f"{MODERN}@refs/pr/1"
+    commit = hub.commit(MODERN, "refs/pr/1")
+    branch, fixed = backbone(name), backbone(f"{MODERN}@{commit}")
+    assert branch.fingerprint == fixed.fingerprint == f"{MODERN}@{commit}"
+    assert branch.fingerprint != backbone(MODERN).fingerprint
+    assert branch.folder().name == commit
+
+
+def test_a_built_in_model_is_itself_under_its_id(hub):
+    (hub_id, name) = ("FacebookAI/roberta-large", "roberta-large")
+    assert backbone(hub_id) == BUILT_IN[name]
+    assert planned("simcse", hub_id) == planned("simcse", name)
+    assert not hub.requests
+
+
+def test_a_copy_is_identified_by_its_files(hub, modern, monkeypatch, tmp_path):
+    copy = shutil.copytree(modern, tmp_path / "own" / MODERN)
+    monkeypatch.setenv("BENCH_MODELS", str(tmp_path / "own"))
+    run = planned("simcse[dropout=0.1]")
+    assert not hub.requests
+    assert (run.backbone, run.reference, run.pretrained.folder()) == (MODERN, MODERN, copy)
+    assert run.identity["backbone"] == backbone(str(copy)).fingerprint
+    # An encoder to score keeps its name as identity.
+    scored = planned(f"published[model={MODERN},pooler=avg]", "none")
+    assert scored.models == {MODERN: MODERN}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"README.md": b""}, "a/b has no config.json; name a transformer of the hub"),
+        ({"config.json": b"{}"}, "a/b is not a transformer encoder"),
+        ({"config.json": b'{"auto_map": {"AutoModel": "x.Y"}}'}, "code of the model's own"),
+    ],
+)
+def test_what_is_no_encoder_is_refused_in_the_plan(files, message, hub):
+    hub.repositories["a/b"] = files
+    with pytest.raises(UserError, match=message):
+        planned("simcse", "a/b")
+
+
+# --- dropout
+
+
+def test_views_by_dropout_need_a_rate(hub):
+    with pytest.raises(UserError, match=rf"'{MODERN}' has no dropout.*simcse\[dropout=0\.1\]"):
+        planned("simcse")
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("esimcse", f"ESimCSE (dropout of {MODERN}: 0)"),
+        ("simcse[dropout=0.1]", "SimCSE (dropout=0.1)"),
+        ("untrained[pooler=avg]", "Untrained (pooler=avg)"),
+    ],
+)
+def test_a_label_states_another_dropout_than_that_of_bert(text, label, hub):
+    assert planned(text).label == label
+
+
+def test_a_rate_acts_in_attention_embeddings_and_mlp(hub, monkeypatch):
+    model, tokenizer = load_backbone(fetch_backbone(MODERN), dropout=0.3)
+    attention, real = [], F.scaled_dot_product_attention
+    monkeypatch.setattr(
+        F,
+        "scaled_dot_product_attention",
+        lambda *args, **rest: attention.append(rest["dropout_p"]) or real(*args, **rest),
+    )
+    shares = {}
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.register_forward_hook(
+                lambda _, given, out, name=name: shares.update(
+                    {name: float((out[given[0] != 0] == 0).float().mean())}
+                )
+            )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model.train()(**tokenizer(SENTENCES[:1] * 64, return_tensors="pt"))
+    assert attention == [0.3, 0.3]
+    places = {"embeddings.drop", "layers.0.attn.out_drop", "layers.0.mlp.drop"}
+    assert places < shares.keys()
+    np.testing.assert_allclose(list(shares.values()), 0.3, atol=0.03)
+
+
+# --- training
+
+
+@pytest.mark.usefixtures("global_state")
+def test_it_trains_and_its_scores_are_those_of_transformers(hub, tiny_data, tiny_corpus, tmp_path):
+    import transformers
+
+    run = tiny_run("simcse[dropout=0.1]", MODERN, tiny_data, tiny_corpus)
+    write_json(result_file(tmp_path, run.id, "train"), train_run(run, tmp_path, "cpu"))
+    folder = tmp_path / "runs" / run.id / "encoder"
+    plain = transformers.AutoModel.from_pretrained(folder).eval()
+    encoder = load_encoder(folder)
+    for vector, tokens in zip(encoder.encode(SENTENCES), encoder.tokenize(SENTENCES), strict=True):
+        with torch.no_grad():
+            expected = plain(torch.tensor([tokens])).last_hidden_state[0, 0]
+        np.testing.assert_allclose(vector, expected, **CLOSE)
+    score_run(run, tmp_path, ["STS12"], "test", tmp_path / "scores.json", "cpu")
+    found = json.loads((tmp_path / "scores.json").read_text())["provenance"]
+    assert found["backbone_commit"] == hub.commit(MODERN)
+    assert found["run"]["recipe"]["dropout"] == 0.1
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_views_differ_by_dropout_alone(rate, hub, tiny_data, tiny_corpus, tmp_path):
+    run = tiny_run(f"simcse[dropout={rate}]", MODERN, tiny_data, tiny_corpus)
+    context = RunContext(run, tmp_path, "cpu")
+    model = context.backbone.train()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(1)
+        ids = torch.tensor([context.tokenize(SENTENCES[:1])[0]] * 2)
+        first, second = model(ids).last_hidden_state[:, 0]
+    assert torch.equal(first, second) == (rate == 0)
