@@ -1,7 +1,7 @@
 """Two encoders without seeds, compared over the items of their test sets
 (docs/statistics.md#encoders-without-seeds)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -28,7 +28,7 @@ def compare_items(
     tasks: Sequence[str],
     difference: float,
 ) -> ItemDifference | None:
-    """Compare two encoders on one task, or on the mean over several, whose items are drawn apart.
+    """Compare two encoders on one task, or on the mean over several.
 
     Args:
         a, b: items by task, as `bench.evaluation.scoring.EncoderScores` has them.
@@ -38,35 +38,50 @@ def compare_items(
     """
     if not all(task in a and task in b for task in tasks):
         return None
-    errors = [standard_error(a[task], b[task]) for task in tasks]
-    error = sqrt(sum(error**2 for error in errors)) / len(tasks)
+    error = 100 * bootstrap_error([(a[task], b[task]) for task in tasks])
     p_value = 2 * NormalDist().cdf(-abs(difference / error)) if error else float(difference == 0)
     first, second = a[tasks[0]], b[tasks[0]]
-    if len(tasks) == 1 and first.dtype == bool:  # McNemar's exact test
-        only_a, only_b = int((first & ~second).sum()), int((second & ~first).sum())
+    if len(tasks) == 1 and _are_samples(first):  # McNemar's exact test
+        only_a = int((first["right"] & ~second["right"]).sum())
+        only_b = int((second["right"] & ~first["right"]).sum())
         p_value = binomtest(only_a, max(1, only_a + only_b)).pvalue
     return ItemDifference(error, p_value, sum(len(a[task]) for task in tasks))
 
 
-def standard_error(a: np.ndarray, b: np.ndarray) -> float:
-    """Standard error of the difference of two scores on the same items, in points."""
-    if a.dtype == bool:
-        return float(100 * np.std(a.astype(float) - b) / sqrt(len(a)))
-    return 100 * correlation_error(a[:, 0], a[:, 1], b[:, 1])
-
-
-def correlation_error(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
-    """Bootstrap standard error of the difference of two rank correlations with the same gold
-    scores, (n,) each. Pairs are drawn with all three values."""
+def bootstrap_error(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Bootstrap standard error of the mean difference of two encoders, as a fraction, from the
+    items of both on each task. An item that stands in several tasks is drawn for all of them."""
     rng = np.random.default_rng(SEED)
-    ties = [np.unique(values, return_inverse=True)[1] for values in (gold, a, b)]
+    keys, places = np.unique(
+        np.concatenate([first["key"] for first, _ in tasks]), return_inverse=True
+    )
+    of_tasks = np.split(places, np.cumsum([len(first) for first, _ in tasks])[:-1])
+    statistics = [_difference(*both) for both in tasks]
     differences = np.empty(REPLICATES)
     for replicate in range(REPLICATES):
-        counts = np.bincount(rng.integers(len(gold), size=len(gold)), minlength=len(gold))
-        of_gold, of_a, of_b = (_ranks(group, counts) for group in ties)
-        differences[replicate] = _correlation(of_gold, of_a, counts)
-        differences[replicate] -= _correlation(of_gold, of_b, counts)
+        counts = np.bincount(rng.integers(len(keys), size=len(keys)), minlength=len(keys))
+        drawn = zip(statistics, of_tasks, strict=True)
+        differences[replicate] = np.mean([statistic(counts[rows]) for statistic, rows in drawn])
     return float(differences.std(ddof=1))
+
+
+def _are_samples(items: np.ndarray) -> bool:
+    return "right" in (items.dtype.names or ())
+
+
+def _difference(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], float]:
+    """The difference of two encoders' scores as a function of how often each item is drawn."""
+    if _are_samples(first):
+        differences = first["right"].astype(float) - second["right"]
+        return lambda counts: float(counts @ differences / counts.sum())
+    values = first["gold"], first["similarity"], second["similarity"]
+    gold, a, b = (np.unique(column, return_inverse=True)[1] for column in values)
+
+    def difference(counts: np.ndarray) -> float:
+        of_gold, of_a, of_b = (_ranks(ties, counts) for ties in (gold, a, b))
+        return _correlation(of_gold, of_a, counts) - _correlation(of_gold, of_b, counts)
+
+    return difference
 
 
 def _ranks(ties: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -31,7 +31,6 @@ from bench.results.suite_results import (
     deviations,
     diverged,
 )
-from bench.utils.errors import listed
 
 
 def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
@@ -375,8 +374,8 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
     Returns:
         The columns `_BOARD_GROUP`; `name` (label and setting), `labelled` (whether it is trained
         with labels), `n` (finished seeds), `remark` (why others have no scores, and how much of the
-        test sentences stands in the corpus), `seen` (that share in percent), `on_unseen` (mean
-        points on the others: on a single planned task or their average),
+        test sentences of its tasks stands in the corpus), `seen` (that share in percent, of all),
+        `on_unseen` (the mean of `averages`, on the other items),
         `run_ids` and `averages` (tuple, one per seed: over the planned tasks); and for each task
         and `Avg` (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`.
     """
@@ -394,12 +393,14 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
         scored = next((run for run in runs if run.status == "finished"), runs[0])
         unseen = [run.points_on_unseen(planned, planned.overall) for run in runs]
         on_unseen, _ = mean_and_sd([value for value in unseen if value is not None])
-        tasks = scored.contaminated(planned.tasks)
-        if tasks:
-            of_tasks = "" if len(tasks) == len(planned.tasks) else f" of {listed(tasks)}"
-            without = "" if isnan(on_unseen) else f", {on_unseen:.2f} without them"
-            share = f"{scored.seen(tasks):.0%} of the test sentences{of_tasks}"
-            remarks.append(f"{share} stand in its corpus{without}")
+        seen = []
+        for task in scored.contaminated(planned.tasks):
+            rest = [run.points_on_unseen(board, task) for run in runs]
+            mean, _ = mean_and_sd([value for value in rest if value is not None])
+            others = "" if isnan(mean) else f" ({mean:.2f} on the other items)"
+            seen.append(f"{task} {scored.seen([task]):.0%}{others}")
+        if seen:
+            remarks.append(f"test sentences in its corpus: {', '.join(seen)}")
         row: dict[str, Any] = dict(zip(_BOARD_GROUP, group[:-1], strict=True)) | {
             "name": runs[0].name,
             "labelled": runs[0].plan.labelled,

@@ -277,6 +277,8 @@ def fetch_backbone(key: str) -> Path:
     (commit, branch or "refs/pr/1") it is the pinned commit."""
     folder = _fetch(key, BACKBONE_FILES, _copying(key))
     if not any(folder.rglob("*.safetensors")):
+        if local_model(key):
+            raise UserError(f"{folder} holds no model.safetensors; copy it from {key}")
         raise UserError(
             f"{key} has only pickled weights, which can run code when they are loaded: refused; "
             f"name a revision with model.safetensors ({key.partition('@')[0]}@REVISION), or "

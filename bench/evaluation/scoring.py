@@ -16,6 +16,7 @@ import torch
 from filelock import lock_descriptor
 
 from bench.datasets import labelled, sts
+from bench.datasets.contamination import normalised
 from bench.datasets.labelled import LabelledTask, task_sums
 from bench.datasets.manifest import Vectors, check_vectors
 from bench.datasets.metrics import METRICS, UNSEEN, metrics_of
@@ -136,8 +137,8 @@ class EncoderScores(NamedTuple):
     """The scores of an encoder."""
 
     records: list[Record]
-    # What each test item contributes, by task: of pairs gold score and similarity, float64 (n, 2);
-    # of samples whether the classifier is right, bool (n,). In the order of `test_items`.
+    # What each test item contributes, by task: arrays (n,) with the fields `key`, equal for equal
+    # texts, and of pairs `gold` and `similarity`, of samples `right`. In the order of `test_items`.
     items: dict[str, np.ndarray]
 
 
@@ -246,8 +247,9 @@ def score(
             similarities = sts.similarities(task, final(task))
             records += sts.score(task, similarities)
             if task.has_test:
-                golds = [subset.gold for subset in task.subsets]
-                items[task.name] = np.column_stack([*map(np.concatenate, (golds, similarities))])
+                gold = np.concatenate([subset.gold for subset in task.subsets])
+                similarity = np.concatenate(similarities)
+                items[task.name] = _items(task, gold=gold, similarity=similarity)
                 records += _on_unseen(task, items[task.name], seen)
             continue
         if task.name not in classified:
@@ -260,7 +262,7 @@ def score(
                     write_json(files[item.name], result)
             progress.done = sum(work[name] for name in classified)
         of_task, right = classified[task.name]
-        items[task.name] = np.array(right, dtype=bool)
+        items[task.name] = _items(task, right=np.array(right, dtype=bool))
         records += [*of_task, *_on_unseen(task, items[task.name], seen)]
     scores = {
         (record["task"], "test", record["metric"]): record["value"]
@@ -277,6 +279,20 @@ def _record(task: str, split: str, metric: str, value: float, aggregation: str =
     }  # fmt: skip
 
 
+def _items(task: Task, **columns: np.ndarray) -> np.ndarray:
+    """The test items of a task with these columns; see `EncoderScores`."""
+    texts = ("\n".join(sorted(map(normalised, item))) for item in task.test_items())
+    fields = [
+        ("key", np.dtype(np.uint64)),
+        *((name, values.dtype) for name, values in columns.items()),
+    ]
+    items = np.empty(len(task.test_items()), fields)
+    items["key"] = [int.from_bytes(_key(text)[:8]) for text in texts]
+    for name, values in columns.items():
+        items[name] = values
+    return items
+
+
 def _on_unseen(task: Task, items: np.ndarray, seen: AbstractSet[str]) -> list[Record]:
     """The record of the test items without seen sentences; none if no item has any, or if the
     others have no score."""
@@ -285,12 +301,14 @@ def _on_unseen(task: Task, items: np.ndarray, seen: AbstractSet[str]) -> list[Re
     if unseen.all() or not len(rest):
         return []
     if isinstance(task, LabelledTask):
-        return [_record(task.name, "test", "accuracy", round(100 * rest.mean(), 2), UNSEEN)]
-    if not np.ptp(rest, axis=0).all():  # equal values have no ranks
+        accuracy = round(100 * float(rest["right"].mean()), 2)
+        return [_record(task.name, "test", "accuracy", accuracy, UNSEEN)]
+    gold, similarity = rest["gold"], rest["similarity"]
+    if not (np.ptp(gold) and np.ptp(similarity)):  # equal values have no ranks
         return []
     formula = METRICS["spearman"].formula
     assert formula
-    return [_record(task.name, "test", "spearman", 100 * formula(*rest.T), UNSEEN)]
+    return [_record(task.name, "test", "spearman", 100 * formula(gold, similarity), UNSEEN)]
 
 
 def _usual_work(task: LabelledTask, settings: Settings) -> float:

@@ -308,7 +308,8 @@ def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
         )
     if first_token and (short[0] != tokenizer.cls_token_id or moved[1][0] < 1e-5):
         raise UserError(
-            f"the first token of {subject} sees no other token, or is not [CLS]; choose pooler avg"
+            f"the first token of {subject} sees no other token, or is not [CLS]; choose pooler "
+            "avg, last or weighted_mean"
         )
 
 

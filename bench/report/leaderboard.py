@@ -28,7 +28,6 @@ from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.plan import named
 from bench.runs.run import OUTSIDE
 
-DIFFERENCE = "Minus baseline"
 NAME_WIDTH = 36  # letters in a line of a name in the terminal
 BOLD = (
     f"Bold: the best mean of a backbone, unless it has fewer than {FEWEST_SEEDS} seeds or is of a "
@@ -46,6 +45,12 @@ def columns(suite: SuiteResults, name: str) -> list[str]:
 def overall(suite: SuiteResults, name: str) -> str:
     """The column of a leaderboard that sums it up: its average, else its first task."""
     return min(columns(suite, name), key=lambda task: task != "Avg")
+
+
+def difference_title(suite: SuiteResults, name: str) -> str:
+    """The heading of the column with differences from the baseline."""
+    task = overall(suite, name)
+    return "Minus baseline" if task == "Avg" else f"{task} minus baseline"
 
 
 def on_overall(suite: SuiteResults, name: str, compared: pd.DataFrame) -> pd.DataFrame:
@@ -120,16 +125,17 @@ def shown_leaderboard(
     for task in tasks:
         numbers = board[[task, f"{task} sd", f"{task} n", "n"]].assign(best=_is_best(board, task))
         has_spread = task == "Avg" or not short or "Avg" not in tasks
-        texts = []
+        scores = []
         for mean, sd, n, row_n, best in numbers.itertuples(index=False):
             text = score_text(mean, sd if has_spread else nan) + seeds_text(n, row_n)
-            texts.append(Bold(text) if best else text)
-        shown[task] = pd.Series(texts, board.index, dtype=object)
+            scores.append(Bold(text) if best else text)
+        shown[task] = pd.Series(scores, board.index, dtype=object)
     if "verdict" in board:
         marks = {word: f" {symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items()}
-        shown[DIFFERENCE] = list(map(difference_text, board["difference"], board["half_width"]))
-        shown[DIFFERENCE] += board["verdict"].map(marks).fillna("")
-        shown[DIFFERENCE] = shown[DIFFERENCE].mask(board["verdict"] == "baseline", "baseline")
+        differences = list(map(difference_text, board["difference"], board["half_width"]))
+        texts = pd.Series(differences, board.index) + board["verdict"].map(marks).fillna("")
+        title = difference_title(suite, name)
+        shown[title] = texts.mask(board["verdict"] == "baseline", "baseline")
     if board["remark"].any():
         shown["Remark"] = board["remark"]
     return shown.drop(columns="Backbone") if short and board["backbone"].nunique() == 1 else shown
@@ -147,7 +153,7 @@ def about(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
         if all(run.plan.seed is None for runs in baseline.runs.values() for run in runs):
             over += ", which the test items give where neither has seeds"
         text += (
-            f". {DIFFERENCE}: {overall(suite, name)} minus that of "
+            f". {difference_title(suite, name)}: {overall(suite, name)} minus that of "
             f"{baseline.name}, {over}; {words}, after Holm's correction for all rows of the suite "
             "(docs/statistics.md, A against B)"
         )
@@ -176,8 +182,9 @@ def in_format(suite: SuiteResults, name: str, board: pd.DataFrame, form: str) ->
         shown["Method"] = [fill(text, NAME_WIDTH) for text in shown["Method"]]
         return plain(shown, text)
     shown = shown.drop(columns=["Backbone", "Remark"], errors="ignore")
-    if DIFFERENCE in shown:  # its words are in the caption
-        shown[DIFFERENCE] = shown[DIFFERENCE].str.replace("(?<=[↑↓?]) .*", "", regex=True)
+    title = difference_title(suite, name)
+    if title in shown:  # its words are in the caption
+        shown[title] = shown[title].str.replace("(?<=[↑↓?]) .*", "", regex=True)
     groups = dict(list(shown.groupby(groups_of(board), sort=False)))
     unscored = board[board["remark"] != ""]
     notes = " ".join([BOLD, *(unscored["name"] + ": " + unscored["remark"] + ".")])

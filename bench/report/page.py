@@ -172,7 +172,7 @@ def _board(suite: SuiteResults, name: str, board: pd.DataFrame, entries: list[Js
     """One of the suite's own tables, what sums it up before its other columns."""
     planned, shown = suite.planned(name), leaderboard.shown_leaderboard(suite, name, board)
     overall, *others = sorted(leaderboard.columns(suite, name), key=lambda task: task != "Avg")
-    first = [overall, *[leaderboard.DIFFERENCE] * ("verdict" in board)]
+    first = [overall, *[leaderboard.difference_title(suite, name)] * ("verdict" in board)]
     by_id = {run.plan.id: run for run in suite.runs}
     rows = []
     for row, texts in zip(board.to_dict("records"), shown.to_dict("records"), strict=True):

@@ -1,6 +1,7 @@
 """What a suite found, in some ten lines for the terminal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import TextWrapper, wrap
 
@@ -11,7 +12,7 @@ from bench.comparison.reproduction import Cell
 from bench.comparison.world import WorldCell
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.formats import difference_text
-from bench.report.leaderboard import on_overall
+from bench.report.leaderboard import on_overall, overall
 from bench.report.tables import in_short, world_in_short
 from bench.results.suite_results import SuiteResults
 from bench.utils.errors import counted
@@ -60,7 +61,9 @@ def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
     rows["short"] = rows["label"].mask(
         rows.duplicated(["backbone", "label"], keep=False), rows["name"]
     )
-    title = f"{find(suite, suite.plan.baseline).name}, {suite.planned(board).title}"
+    planned, task = suite.planned(board), overall(suite, board)
+    measure = planned.title if task == "Avg" else replace(planned, which=task).title
+    title = f"{find(suite, suite.plan.baseline).name}, {measure}"
     over = "over the test items" if (rows["kind"] == "items").all() else "paired by seed"
     lines = [f"against {title}, {over}, words after Holm's correction:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):

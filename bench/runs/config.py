@@ -79,8 +79,11 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
         text = f"{spell('published', keys)}@paper"
         with errors_of(subject):
             _check_model(entry)
-            run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
-            if run.parts[0][2]["template"] != entry.template:
+            in_text = not re.search(r",\s*\w+\s*=", entry.template or "")
+            if in_text:
+                run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
+                in_text = run.parts[0][2]["template"] == entry.template
+            if not in_text:
                 raise UserError(
                     "'template' cannot be written in the text of a run; leave out unpaired "
                     "brackets, commas before 'word=', and spaces at its ends"

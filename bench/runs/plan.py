@@ -9,7 +9,7 @@ from pydantic import ConfigDict, model_validator
 
 from bench.runs.resolve import parse, resolve, suite_recipe
 from bench.runs.run import OUTSIDE, PlannedRun, Run, is_outside
-from bench.utils.errors import UserError, did_you_mean, suggestion
+from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
 
@@ -113,7 +113,7 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     try:
         _, setting = parse(text)
     except UserError:
-        if suggestion(label, labels):
+        if labels:
             raise UserError(f"'{text}' is not planned{did_you_mean(label, labels)}") from None
         raise
     method = text.strip().removesuffix(f"@{setting}")

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from textwrap import shorten
 
+from bench.registry.backbones import NO_BACKBONE
 from bench.runs import paths
 from bench.runs.plan import Plan
 from bench.stages.activity import stage_at_work
@@ -39,7 +40,8 @@ def watch(plan: Plan, suite: Path) -> None:
             stage = stage_at_work(suite, run.id)
             if stage:
                 seed = "" if run.seed is None else f", seed {run.seed}"
-                parts.append(f"{WORDS[stage]} {run.label} on {run.backbone}{seed}")
+                where = "" if run.backbone == NO_BACKBONE.name else f" on {run.backbone}"
+                parts.append(f"{WORDS[stage]} {run.label}{where}{seed}")
         warn(shorten("; ".join(parts), LONGEST, placeholder=" ..."))
 
 

@@ -163,7 +163,9 @@ def test_contamination_is_counted_and_not_verified(job, tiny_data, tiny_corpus, 
     assert provenance["contamination"]["STS-B"]["seen"] == len(set(seen))
     tests = [record["aggregation"] for record in records if record["split"] == "test"]
     assert tests == ["all", "unseen"]
-    assert read_items(items_file(suite, result.stem))["STS-B"].shape == (12, 2)
+    items = read_items(items_file(suite, result.stem))["STS-B"]
+    assert items.dtype.names == ("key", "gold", "similarity")
+    assert len(items) == 12
     assert verify(result).verdict == "confirmed: all 2 scores are equal bit for bit"
 
 

@@ -54,11 +54,24 @@ def test_pairs_with_a_seen_sentence_are_left_out():
     (similarities,) = sts.similarities(task, vectors)
     records, items = score([task], vectors, seen=frozenset("f"))
     all_pairs, unseen = records
-    assert items["STS-B"].tolist() == np.column_stack([np.arange(5.0), similarities]).tolist()
+    assert items["STS-B"]["gold"].tolist() == [0, 1, 2, 3, 4]
+    assert items["STS-B"]["similarity"].tolist() == similarities.tolist()
     expected = 100 * spearmanr(similarities[1:], np.arange(1.0, 5.0)).statistic
     assert unseen == all_pairs | {"aggregation": "unseen", "value": pytest.approx(expected)}
     assert len(score([task], vectors).records) == 1
     assert len(score([task], vectors, seen=frozenset("abc")).records) == 1  # no pair is left
+
+
+def test_equal_pairs_have_equal_keys():
+    """Of different tasks, in either order, whatever their case."""
+    task, first, second = pair_task(), ("F.", "B", "x"), ("a", " g", "y")
+    subset = sts.Subset("STS12", first, second, np.array([1.0, 2.0, 3.0]))
+    vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
+    _, items = score([task, sts.StsTask("STS12", "test", (subset,))], vectors)
+    keys, others = items["STS-B"]["key"].tolist(), items["STS12"]["key"].tolist()
+    assert others[:2] == keys[:2]
+    assert others[2] not in keys
+    assert len(set(keys)) == 5
 
 
 def test_a_plan_shows_the_share_of_each_corpus(capsys):

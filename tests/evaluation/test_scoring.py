@@ -116,7 +116,7 @@ def test_items_say_which_test_samples_are_right(data, tmp_path, quick, classifie
     found = score(tasks, look_up, finished=tmp_path)
     by_cell = cells(found.records)
     for task in tasks:
-        right = found.items[task.name]
+        right = found.items[task.name]["right"]
         assert len(right) == len(task.test_items())
         # MR's accuracy is the mean over three folds, whose sizes differ by one.
         tolerance = 0.01 if task.name != "MR" else 100 / len(right)
@@ -125,13 +125,13 @@ def test_items_say_which_test_samples_are_right(data, tmp_path, quick, classifie
     classified.clear()
     again = score(tasks, look_up, finished=tmp_path)
     assert not classified
-    assert all((again.items[name] == right).all() for name, right in found.items.items())
+    assert all((again.items[name] == items).all() for name, items in found.items.items())
     # Every third sentence is seen.
     seen = frozenset(text for task in tasks for (text,) in task.test_items()[::3])
     by_cell = cells(score(tasks, look_up, finished=tmp_path, seen=seen).records)
     for task in tasks:
         unseen = [text not in seen for (text,) in task.test_items()]
-        expected = round(100 * found.items[task.name][unseen].mean(), 2)
+        expected = round(100 * found.items[task.name]["right"][unseen].mean(), 2)
         assert by_cell[task.name, "test", "accuracy", "unseen"] == expected
 
 

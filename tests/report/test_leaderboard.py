@@ -8,7 +8,8 @@ from bench.cli import main
 from bench.comparison.against_baseline import against, with_baseline
 from bench.comparison.reproduction import leaderboard
 from bench.report.formats import Bold
-from bench.report.leaderboard import DIFFERENCE, caption, leaderboards, shown_leaderboard
+from bench.report.leaderboard import caption, leaderboards, shown_leaderboard
+from bench.report.summary import summary
 from bench.results.suite_results import read_suite
 from bench.runs.resolve import resolve
 from bench.utils.files import read_json, write_json
@@ -27,6 +28,8 @@ RUNS = [
 CONTROL = seeds("sup-simcse", [80.0, 81.0, 82.0], label="With labels")
 FILE = {"parts": [["mine", 1, {}, "sum of its file"]]}  # of a user's own method
 OWN = seeds("mine", BASELINE, setting="paper", label="Mine", identity=FILE)
+
+DIFFERENCE = "Minus baseline"
 
 
 @pytest.fixture
@@ -174,3 +177,16 @@ def test_nothing_to_show_says_what_to_name(words, tmp_path, capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert main(["show", *words]) == 2
     assert "name a suite's folder" in capsys.readouterr().err
+
+
+def test_a_difference_of_one_task_is_named(tmp_path):
+    """No average is planned."""
+    rows = [{"STS-B": 70.0 + n, "SICK-R": 60.0} for n in range(3)]
+    tasks = {"tasks": ["STS-B", "SICK-R"]}
+    entries = [*seeds("simcse", rows, **tasks), *seeds("sscl", rows, **tasks)]
+    folder = with_plan_of(tmp_path, entries)
+    assert "STS-B minus baseline" in shown(folder)
+    suite = read_suite(folder)
+    compared = with_baseline(suite)
+    text = summary(suite, [], [], compared, tmp_path, tmp_path)
+    assert "against simcse, official, Spearman x 100 on STS-B, paired by seed" in text

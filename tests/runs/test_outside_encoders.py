@@ -80,10 +80,8 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
         places = {"backbone_name": "none", "corpus": "", "data": one.data, "seed": None}
         assert resolve(one.text, **places).id == one.id
         assert one.id != planned(content(entry))[1].id
-    mistake = "cannot be written in the text of a run"
-    mistakes = {"<sentence> ": mistake, "<sentence>,, so": mistake, "<sentence>, dims=2": "twice"}
-    for template, message in mistakes.items():
-        with pytest.raises(UserError, match=message):
+    for template in ("<sentence> ", "<sentence>,, so", "<sentence>, dims=2"):
+        with pytest.raises(UserError, match="cannot be written in the text of a run"):
             planned(content({**entry, "template": template}))
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
         planned(content({"model": "owner/none", "pooler": "last", "template": "<name>"}))
