@@ -1,6 +1,8 @@
 """Two encoders without seeds: the bootstrap of correlations, the exact test of accuracies, the mean
 over tasks, and the simulated coverage of the intervals."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -168,10 +170,15 @@ def sample(sizes, strengths, draw):
     return [{str(number): items[side] for number, items in enumerate(sets)} for side in (0, 1)]
 
 
+@cache
+def true_difference(strengths):
+    return difference(*of_both(2_000_000, strengths, seed=99))
+
+
 def covered(sizes, strengths, draws):
     """How often the 95 % interval of a difference has the true one; with several sizes that of the
     mean over tasks."""
-    truth, hits = difference(*of_both(2_000_000, strengths, seed=99)), 0
+    truth, hits = true_difference(strengths), 0
     for draw in range(draws):
         items.SEED = draw  # other resamples each time
         a, b = sample(sizes, strengths, draw)
