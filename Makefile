@@ -115,7 +115,7 @@ check: $(READY)
 	@$(BIN)/python tools/size.py
 
 bench: $(EXTRAS)
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -q -s
+	$(BIN)/python -m pytest tests/benchmarks -q -s
 
 # The inputs of all methods, for runs that are started without a workflow.
 world-inputs: $(READY)
