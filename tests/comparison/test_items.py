@@ -1,5 +1,4 @@
-"""Two encoders without seeds: the bootstrap of correlations, the exact test of accuracies, the mean
-over tasks, and the simulated coverage of the intervals."""
+"""Two encoders without seeds: bootstrap, exact test of accuracies, coverage of the intervals."""
 
 from functools import cache
 
@@ -188,8 +187,7 @@ def covered(sizes, strengths, draws):
     return hits / draws
 
 
-# As printed in docs/statistics.md: by the sizes of the sets, for encoders of equal strength and for
-# two that differ.
+# As printed in docs/statistics.md: by sizes of the sets, for equal encoders and different ones.
 COVERAGE = {
     (100,): (0.965, 0.967),
     (400,): (0.953, 0.948),
