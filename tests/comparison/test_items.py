@@ -68,9 +68,8 @@ def test_one_task_has_the_error_of_a_paired_bootstrap():
         return stats.spearmanr(gold, a).statistic - stats.spearmanr(gold, b).statistic
 
     columns = a["gold"], a["similarity"], b["similarity"]
-    oracle = stats.bootstrap(
-        columns, statistic, paired=True, vectorized=False, n_resamples=2000, rng=1
-    )
+    options = {"paired": True, "vectorized": False, "n_resamples": 2000, "rng": 1}
+    oracle = stats.bootstrap(columns, statistic, **options)
     found = compare_items({"STS-B": a}, {"STS-B": b}, ["STS-B"], difference(a, b))
     assert found.error == pytest.approx(100 * oracle.standard_error, rel=0.06)
     assert found.p_value == pytest.approx(2 * stats.norm.sf(difference(a, b) / found.error))

@@ -62,8 +62,7 @@ def test_pairs_with_a_seen_sentence_are_left_out():
     assert len(score([task], vectors, seen=frozenset("abc")).records) == 1  # no pair is left
 
 
-def test_equal_pairs_have_equal_keys():
-    """Of different tasks, in either order, whatever their case."""
+def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     task, first, second = pair_task(), ("F.", "B", "x"), ("a", " g", "y")
     subset = sts.Subset("STS12", first, second, np.array([1.0, 2.0, 3.0]))
     vectors = lambda texts: np.array([[1.0, ord(text.strip()[0]) % 7] for text in texts])  # noqa: E731
