@@ -524,6 +524,11 @@ def against(
     )
 
 
+def by_items(compared: pd.DataFrame) -> bool:
+    """Whether all comparisons, of the first frame of `against`, are over test items."""
+    return bool((compared["kind"] == "items").all())
+
+
 def with_baseline(suite: SuiteResults) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """The two frames of `against` for a suite's own baseline; None if it has none, or no scores to
     compare yet."""

@@ -391,12 +391,9 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
         fates = Counter(run.fate for run in runs if run.status != "finished")
         remarks = [f"{count} {fate}" for fate, count in sorted(fates.items())]
         scored = next((run for run in runs if run.status == "finished"), runs[0])
-        unseen = [run.points_on_unseen(planned, planned.overall) for run in runs]
-        on_unseen, _ = mean_and_sd([value for value in unseen if value is not None])
         seen = []
         for task in scored.contaminated(planned.tasks):
-            rest = [run.points_on_unseen(board, task) for run in runs]
-            mean, _ = mean_and_sd([value for value in rest if value is not None])
+            mean = _mean_on_unseen(runs, board, task)
             others = "" if isnan(mean) else f" ({mean:.2f} on the other items)"
             seen.append(f"{task} {scored.seen([task]):.0%}{others}")
         if seen:
@@ -407,7 +404,7 @@ def leaderboard(suite: SuiteResults, name: str = "sts") -> pd.DataFrame:
             "n": len(runs) - fates.total(),
             "remark": "; ".join(remarks),
             "seen": 100 * scored.seen(planned.tasks),
-            "on_unseen": on_unseen,
+            "on_unseen": _mean_on_unseen(runs, planned, planned.overall),
             "run_ids": tuple(run.plan.id for run in runs),
             "averages": points(runs, planned, "Avg"),
         }
@@ -444,3 +441,9 @@ def points(runs: list[RunResults], board: Board, task: str) -> tuple[float, ...]
     """The points of each run that has all scores for them."""
     values = [run.points(board, task) for run in runs]
     return tuple(value for value in values if value is not None)
+
+
+def _mean_on_unseen(runs: list[RunResults], board: Board, task: str) -> float:
+    """The mean over runs of `RunResults.points_on_unseen`; NaN if none has any."""
+    values = [run.points_on_unseen(board, task) for run in runs]
+    return mean_and_sd([value for value in values if value is not None])[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.against_baseline import COMPARISON_SYMBOLS, IDENTITY, find
+from bench.comparison.against_baseline import COMPARISON_SYMBOLS, IDENTITY, by_items, find
 from bench.report.formats import (
     csv,
     difference_text,
@@ -97,7 +97,7 @@ def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> s
         suite=suite, ours=ours, baseline=find(suite, first["baseline"]).name,
         board=suite.planned(first["board"]), has_claims=len(claims) > 0,
         symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(frame["backbone"]),
-        by_items=(frame["kind"] == "items").all(),
+        by_items=by_items(frame),
         priors=frame[frame["prior_df"] > 0].drop_duplicates(["backbone", "task"]),
     )  # fmt: skip
     return " ".join(text.split())

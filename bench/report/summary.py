@@ -7,7 +7,7 @@ from textwrap import TextWrapper, wrap
 
 import pandas as pd
 
-from bench.comparison.against_baseline import find
+from bench.comparison.against_baseline import by_items, find
 from bench.comparison.reproduction import Cell
 from bench.comparison.world import WorldCell
 from bench.registry.backbones import NO_BACKBONE
@@ -64,7 +64,7 @@ def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
     planned, task = suite.planned(board), overall(suite, board)
     measure = planned.title if task == "Avg" else replace(planned, which=task).title
     title = f"{find(suite, suite.plan.baseline).name}, {measure}"
-    over = "over the test items" if (rows["kind"] == "items").all() else "paired by seed"
+    over = "over the test items" if by_items(rows) else "paired by seed"
     lines = [f"against {title}, {over}, words after Holm's correction:"]
     for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
         texts = [

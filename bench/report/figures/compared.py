@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.comparison.against_baseline import COMPARISON_SYMBOLS, find
+from bench.comparison.against_baseline import COMPARISON_SYMBOLS, by_items, find
 from bench.comparison.reproduction import Cell, Line, grouped
 from bench.comparison.statistics import mean_and_sd
 from bench.datasets.tasks import AVERAGED
@@ -311,7 +311,7 @@ def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame
         frame = trained if len(trained) else frame
     notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
     baseline = find(suite, first["baseline"]).name
-    over = "over the test items" if (frame["kind"] == "items").all() else "seed by seed"
+    over = "over the test items" if by_items(frame) else "seed by seed"
     title = f"Suite {suite.plan.suite}: {ours} minus {baseline}, {over}"
     scale = f"difference in points ({suite.planned(first['board']).title})"
     rows = []
