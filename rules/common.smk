@@ -13,11 +13,11 @@ from bench.datasets.corpora import WORLDS
 from bench.datasets.manifest import manifest
 from bench.runs.paths import data_folder, data_sums
 from bench.runs.run import corpus_fingerprint
+from bench.stages.inputs import renew
 from bench.stages.status import report as report_status
 from bench.stages.status import status
 from bench.stages.watch import watch
-from bench.stages.workflow import renew
-from bench.utils.errors import UserError, errors_of
+from bench.utils.errors import UserError, errors_of, warn
 from bench.utils.files import slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
@@ -36,11 +36,15 @@ try:
     with errors_of(f"configuration {', '.join(map(str, workflow.configfiles))}"):
         SUITE = suites.validate(config)
         PLAN = suites.plan(SUITE)
+    CHANGED = renew(PLAN.runs, Path("results", PLAN.suite))
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
 RUNS = {run.id: run for run in PLAN.runs}
-renew(PLAN.runs, Path("results", PLAN.suite))
+if CHANGED:
+    warn(
+        f"{CHANGED[0]} has changed since results/{PLAN.suite} was scored; its runs are scored again"
+    )
 # The name or path of each backbone, by its name in file names.
 BACKBONES = {slug(run.backbone): run.reference for run in RUNS.values()}
 # Every corpus that a run reads, by its name in file names.

@@ -177,6 +177,7 @@ def job(
     from bench.runs.resolve import parse, resolve
     from bench.runs.run import PlannedRun
     from bench.stages.activity import check_retry
+    from bench.stages.inputs import renew
 
     if run is None:
         plan = read_plan(suite / "plan.json")
@@ -198,6 +199,13 @@ def job(
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
         plan = Plan.model_validate(common | {"runs": runs})
+    if not ids:  # the workflow has done so for its jobs
+        changed = renew(runs, suite)
+        if changed and run is None:
+            raise UserError(
+                f"{changed[0]} has changed since {suite} was scored; restore it, or move "
+                f"{suite / 'scores'} and {suite / 'analyses'} away to score again"
+            )
     if attempt > 1 and len(runs) == 1:  # before it waits for a device
         check_retry(suite, runs[0].id, stages)
     try:

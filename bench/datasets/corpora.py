@@ -11,8 +11,9 @@ from bench.datasets.manifest import bad, clean, listed_task, rows
 from bench.datasets.tasks import STS_TASKS
 from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus
 from bench.download.hub import DATASET, local_folder, pin, pinned
+from bench.download.sums import file_sum
 from bench.utils.errors import UserError
-from bench.utils.files import read_lines, sha256_file
+from bench.utils.files import read_lines
 
 # Header of nli_for_simcse.csv: premise, entailment, contradiction.
 NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
@@ -119,9 +120,9 @@ def check_structure(name: str, structure: str) -> None:
         return
     folder = local_folder()
     if folder and is_fetched(name):
-        _documents_table(corpus_path(name, folder))
+        documents_table(corpus_path(name, folder))
     elif "/" in name or is_table or name in CORPORA or name in MADE:
-        _documents_table(Path(name))
+        documents_table(Path(name))
 
 
 def is_fetched(name: str) -> bool:
@@ -131,7 +132,7 @@ def is_fetched(name: str) -> bool:
 
 def corpus_identity(path: Path) -> dict[str, Any]:
     """Return `{"name", "sha256", "rows"}` of a corpus; the digest is that of the file as it is."""
-    name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), sha256_file(path)
+    name, length, digest = corpus_name(path), sum(1 for _ in _rows(path)), file_sum(path)
     published = pin(name, "corpora") or {"rows": [length]}
     sums = published.get("sha256") or [pinned(DATASET)[1].get(path.name, digest)]
     if length not in published["rows"] or digest not in sums:
@@ -149,7 +150,7 @@ def read_documents(path: Path, length: int) -> list[range]:
     `NAME.docs.tsv[.gz]` beside the corpus lists them: a header, then the first line (from 1) and
     the number of lines of each document; further columns are ignored.
     """
-    table = _documents_table(path)
+    table = documents_table(path)
     documents: list[range] = []
     end = 0
     for number, (first_line, lines, *_) in rows(table, 2, header=True):
@@ -163,7 +164,7 @@ def read_documents(path: Path, length: int) -> list[range]:
     return documents
 
 
-def _documents_table(path: Path) -> Path:
+def documents_table(path: Path) -> Path:
     """Return the list of documents beside a corpus; `UserError` if there is none."""
     name = corpus_name(path)
     for suffix in ("", ".gz"):

@@ -15,7 +15,7 @@ import numpy as np
 from bench.datasets import sts
 from bench.datasets.manifest import Vectors, bad, listed_task, look_up, manifest, read_parts
 from bench.datasets.sts import StsTask
-from bench.datasets.tasks import NESTED, OWN_PROBING, OWN_STS, SPLITS, task_of
+from bench.datasets.tasks import NESTED, OWN_PROBING, OWN_STS, PAIRS, SPLITS, task_of
 from bench.utils.errors import UserError, did_you_mean
 
 
@@ -93,6 +93,14 @@ def read(name: str, data: Path) -> LabelledTask:
     return LabelledTask(name, task.protocol, len(labels), splits)
 
 
+def read_scored(name: str, data: Path) -> list[StsTask | LabelledTask]:
+    """Read what is scored of a task: a labelled one, or the test and dev splits of a set of
+    pairs."""
+    if task_of(name).protocol == PAIRS:
+        return [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
+    return [read(name, data)]
+
+
 def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, str]]:
     """Checksums of tasks by name and split: sentences and gold scores or labels, in order."""
     sums: dict[str, dict[str, str]] = {}
@@ -121,11 +129,8 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
 def check_own(tasks: Iterable[str], data: Path) -> None:
     """Read the described sets among some tasks: a mistake in them shows before a training."""
     for task in tasks:
-        if task.startswith(OWN_STS):
-            for split in sts.scored_splits(task, data):
-                sts.read(task, data, split)
-        elif task.startswith(OWN_PROBING):
-            read(task, data)
+        if task.startswith((OWN_STS, OWN_PROBING)):
+            read_scored(task, data)
 
 
 def check_dev(tasks: Iterable[str], data: Path, present: bool = True) -> None:

@@ -15,20 +15,18 @@ import numpy as np
 import torch
 from filelock import lock_descriptor
 
-from bench.datasets import labelled, sts
+from bench.datasets import sts
 from bench.datasets.contamination import normalised
-from bench.datasets.labelled import LabelledTask, task_sums
+from bench.datasets.labelled import LabelledTask, read_scored, task_sums
 from bench.datasets.manifest import Vectors, check_vectors
 from bench.datasets.metrics import METRICS, UNSEEN, metrics_of
 from bench.datasets.tasks import (
     GROUPS,
     KFOLD,
     NESTED,
-    PAIRS,
     PROBING,
     averages,
     expand_tasks,
-    task_of,
 )
 from bench.evaluation import protocols
 from bench.evaluation.classifier import BLOCK, FIXED, MODES, Settings
@@ -146,13 +144,7 @@ def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
     """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
         raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
-    tasks: list[Task] = []
-    for name in expand_tasks(names):
-        if task_of(name).protocol == PAIRS:
-            tasks += [sts.read(name, data, split) for split in sts.scored_splits(name, data)]
-        else:
-            tasks.append(labelled.read(name, data))
-    return tasks
+    return [task for name in expand_tasks(names) for task in read_scored(name, data)]
 
 
 def sentences(tasks: Sequence[Task], adapt: Adaptation | None = None) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from bench import world
 from bench.download.hub import fetch_backbone, fetch_description, local_folder, local_model
+from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.files import read_json, sha256_file, sha256_listed
+from bench.utils.files import read_json, sha256_listed
 from methods.base import Shape
 
 # Increment when a change of the embedded world or the toy backbones changes measured numbers.
@@ -261,11 +262,10 @@ def _is_cased(folder: Path, described: str) -> bool:
     return not lower
 
 
-@cache
 def _table_backbone(path: Path) -> Backbone:
     from bench.datasets.word_vectors import width
 
-    name, fingerprint = path.resolve().stem, sha256_file(path)[:16]
+    name, fingerprint = path.resolve().stem, file_sum(path)[:16]
     return Backbone(name, "folder", str(path), Shape(width(path), 0), fingerprint, "words")
 
 
@@ -337,17 +337,10 @@ def encoder_files(folder: Path) -> dict[str, str]:
         name = path.relative_to(folder)
         is_hidden = any(part.startswith(".") for part in name.parts)
         if path.is_file() and not is_hidden and path.suffix in READ:
-            state = path.stat()
-            sums[name.as_posix()] = _file_sum(path, state.st_size, state.st_mtime_ns)
+            sums[name.as_posix()] = file_sum(path)
     name_of_base = adapter_base(folder)
     base = encoder_folder(name_of_base) if name_of_base else None
     if base is not None:
         refuse_adapter(base)
         sums |= {f"base/{name}": checksum for name, checksum in encoder_files(base).items()}
     return sums
-
-
-@cache
-def _file_sum(path: Path, size: int, changed: int) -> str:
-    """The checksum of a file, read once in a process until size or time changes."""
-    return sha256_file(path)

@@ -133,8 +133,8 @@ class SuiteResults:
         same text of a corpus."""
         seen: dict[str, tuple[str, str]] = {}
         for run, kind in product(self.runs, ("scores", "analyses")):
-            result = f"the {kind} of {run.plan.id}"
             provenance = run.provenance if kind == "scores" else run.analysed
+            result = f"the {kind} of {run.plan.id} ({provenance.get('date')})"
             sums = {
                 f"{task} {split}": digest
                 for task, splits in provenance.get("tasks", {}).items()
@@ -153,7 +153,7 @@ class SuiteResults:
                     raise UserError(
                         f"{earlier} and {result} in suite {self.plan.suite} are of different data "
                         f"({part} has the checksums {first} and {digest}); "
-                        "make those with the outdated one again"
+                        "move the older away, and run the suite again"
                     )
 
     @cached_property

@@ -437,14 +437,11 @@ def _check_corpora(runs: Sequence[PlannedRun]) -> None:
     for name in dict.fromkeys(name for run in runs for name in run.corpora):
         check_name(name)
     for run in runs:
-        name, _, hyper = run.parts[0]
-        cls = method_class(name)
-        structure = cls.reads(cls.Hyper(**hyper)) if run.trained else None
-        if structure:
+        if run.structure:
             with errors_of(f"'{run.method}' cannot be trained"):
-                check_structure(run.corpus, structure)
+                check_structure(run.corpus, run.structure)
                 if run.recipe.distinct:
-                    raise UserError(f"'distinct' breaks up the corpus's {structure}; omit it")
+                    raise UserError(f"'distinct' breaks up the corpus's {run.structure}; omit it")
 
 
 def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:

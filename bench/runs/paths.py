@@ -3,19 +3,25 @@
 Each suite has one folder, and each run's files are named by its id.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench import download, world
 from bench.datasets import corpora
 from bench.datasets.manifest import listed_task, manifest
 from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
-from bench.download.hub import probing_file
-from bench.registry.backbones import TOY_FOLDER, backbone, encoder_files
+from bench.download.hub import local_model, probing_file
+from bench.download.sums import file_sum
+from bench.registry.backbones import BUILT_IN, TOY_FOLDER, backbone, encoder_files, local_models
 from bench.runs import STAGES
 from bench.utils.errors import UserError, suggestion
-from bench.utils.files import sha256_file, sha256_listed, slug, write_text
+from bench.utils.files import sha256_listed, slug, write_text
+
+if TYPE_CHECKING:
+    from bench.runs.run import Run
 
 
 def run_folder(suite_dir: Path, run_id: str) -> Path:
@@ -81,8 +87,28 @@ def data_sums(folder: Path) -> dict[str, Any]:
     """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
     files = [*(folder / "downstream").rglob("*"), *(folder / "probing").rglob("*")]
     files = sorted(path for path in files if path.is_file())
-    sums = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+    sums = {path.relative_to(folder).as_posix(): file_sum(path) for path in files}
     return {"files": len(sums), "sha256": sha256_listed(sums)}
+
+
+def named_files(run: Run, suite_dir: Path) -> dict[str, str]:
+    """Checksums of files that a run reads by a name that does not identify them: of models of the
+    hub in BENCH_MODELS, and of the list of documents beside a corpus."""
+    names = {name for name, identified in run.models.items() if name == identified}
+    if run.pretrained.source == "hub":
+        names.add(run.reference)
+    sums: dict[str, str] = {}
+    for name in sorted(names):
+        location = BUILT_IN[name].location if name in BUILT_IN else name
+        copy = local_models().get(name) or local_model(location)
+        if copy and copy.is_file():  # a table of word vectors
+            sums[copy.name] = file_sum(copy)
+        elif copy:
+            sums |= {f"{name}/{file}": digest for file, digest in encoder_files(copy).items()}
+    if run.structure == "documents":
+        table = corpora.documents_table(corpus_file(run.corpus, suite_dir, run.data))
+        sums[table.name] = file_sum(table)
+    return sums
 
 
 def describe_input(
@@ -104,5 +130,5 @@ def describe_input(
     if used.source == "toy":
         world.check(TOY_FOLDER, f"{name}/")
     is_table = used.kind == "words"
-    table = {used.table().name: sha256_file(used.table())} if is_table else {}
+    table = {used.table().name: file_sum(used.table())} if is_table else {}
     return {"kind": kind, "name": name, "files": table or encoder_files(used.folder())}

@@ -19,12 +19,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PositiveInt, model_validator
 
 from bench.datasets.tasks import TASKS, is_task, task_of
+from bench.download.sums import file_sum
 from bench.models.packed_forward import POSITIONS
 from bench.registry.backbones import BACKBONE, NO_BACKBONE, Backbone, backbone, fingerprint
 from bench.registry.methods import method_class, method_origin
 from bench.runs import STAGES
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import sha256_file
 from bench.utils.validation import Document, Model
 from methods.base import HyperParameters, Method, Shape, Transform, compose
 
@@ -270,6 +270,14 @@ class Run(Document):
             corpora += cls.corpora(cls.Hyper(**hyper))
         return list(dict.fromkeys(corpora))
 
+    @property
+    def structure(self) -> str | None:
+        """What the training needs of its corpus besides sentences: "documents", "triples" or
+        nothing."""
+        name, _, hyper = self.parts[0]
+        cls = method_class(name)
+        return cls.reads(cls.Hyper(**hyper)) if self.trained else None
+
     @cached_property
     def models(self) -> dict[str, str]:
         """The other encoders that the run loads, by name, each with what identifies it."""
@@ -394,4 +402,4 @@ def corpus_fingerprint(name: str) -> str:
             f"corpus '{name}' is not a file; "
             "give a text file with one sentence a line, or a corpus by name"
         )
-    return sha256_file(Path(name))
+    return file_sum(Path(name))

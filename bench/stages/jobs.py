@@ -3,13 +3,12 @@
 import shutil
 import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bench.datasets import sts
 from bench.datasets.contamination import contamination
 from bench.datasets.corpora import corpus_identity, read_sentences
 from bench.datasets.labelled import task_sums
@@ -34,6 +33,7 @@ from bench.runs import STAGES, paths
 from bench.runs.plan import Plan
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
+from bench.stages.inputs import Inputs
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
 from bench.utils.files import write_json
@@ -176,10 +176,10 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
     its outcome. The corpora `read` are read now, the others by the training."""
     folder, ended = paths.data_folder(run.data), _ended(run, suite)
-    _check_dev(run, suite, folder, ended)
-    outcome = ended["outcome"]
-    trained_on = ended.get("provenance", {}).get("corpora", ())
-    corpora = dict(zip(run.corpora, trained_on, strict=False))
+    outcome, training = ended["outcome"], ended.get("provenance", {})
+    Inputs(suite, run.data, folder).check_made(run, training)
+    corpora = dict(zip(run.corpora, training.get("corpora", ()), strict=False))
+    named = training.get("files", {}) if run.trained else paths.named_files(run, suite)
     if outcome["status"] == "finished":
         files = {name: paths.corpus_file(name, suite, run.data) for name in read}
         corpora |= {name: corpus_identity(file) for name, file in files.items()}
@@ -189,23 +189,9 @@ def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[
         "data": {"name": manifest(folder).name, **paths.data_sums(folder)},
         "outcome": outcome,
         "corpora": list(corpora.values()),
+        **({"files": named} if named else {}),
         **provenance(device, torch.get_num_threads()),
     }
-
-
-def _check_dev(run: Run, suite: Path, data: Path, ended: Mapping[str, Any]) -> None:
-    """Refuse a training whose weights were selected on other dev sets than those in the data."""
-    selected = ended.get("provenance", {}).get("tasks")
-    if selected is None:  # of a run without a training
-        return
-    present = task_sums(sts.read(task, data, "dev") for task in run.recipe.selection)
-    changed = [task for task in present if selected.get(task) != present[task]]
-    if changed:
-        raise UserError(
-            f"the dev set of {changed[0]} in {data} is not the one that {run.id} was selected on; "
-            f"restore it, or delete {paths.run_folder(suite, run.id)} and "
-            f"{paths.result_file(suite, run.id, 'train')} to train again"
-        )
 
 
 def run_encoder(run: Run, suite: Path, device: str) -> Encoder:

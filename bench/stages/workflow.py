@@ -1,34 +1,12 @@
-"""Start the workflow of this project for a configuration, and let it keep copied results."""
+"""Start the workflow of this project for a configuration."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import product
 from pathlib import Path
 
-from bench.runs import paths
 from bench.runs.config import SNAKEFILE
-from bench.runs.run import Run
-from bench.utils.files import read_json
-
-
-def renew(runs: Iterable[Run], suite: Path) -> None:
-    """Give results that are older than their inputs a new time where they record the sums of these
-    inputs: files of a copied suite have times in any order."""
-    stamp = suite / "inputs" / "data.json"
-    data = read_json(stamp) if stamp.is_file() else None
-    stamps = sorted(stamp.parent.glob("*.json"))
-    for run, stage in product(runs, ("score", "analyse")):
-        trained = paths.result_file(suite, run.id, "train")
-        file = paths.result_file(suite, run.id, stage)
-        inputs = [path.stat().st_mtime for path in (*stamps, trained) if path.is_file()]
-        if not file.is_file() or file.stat().st_mtime >= max(inputs, default=0):
-            continue
-        origin = read_json(file)["provenance"]
-        ended = read_json(trained)["outcome"] if trained.is_file() else origin["outcome"]
-        if data == {"kind": "data", **origin["data"]} and ended == origin["outcome"]:
-            os.utime(file)
 
 
 def run_workflow(config: Path, options: Iterable[str]) -> int:

@@ -150,8 +150,8 @@ class Checkpoints:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
             if metadata["origin"] != self.origin:
                 raise UserError(
-                    f"{path} is of another training, or its corpus has changed; move its folder "
-                    "away, or name another suite"
+                    f"{path} is of another training, or its corpus or backbone has changed; "
+                    "move its folder away, or name another suite"
                 )
             # Copies: a mapped tensor may be slower to read, and is invalid without the file.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)

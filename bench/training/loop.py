@@ -26,6 +26,7 @@ from bench.evaluation.scoring import encoded, score_tasks, sentences
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance
+from bench.runs import paths
 from bench.runs.run import Recipe, Run
 from bench.training.checkpoint import Checkpoints, Log, TrainingState
 from bench.training.context import RunContext
@@ -107,7 +108,11 @@ def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict
     """Return `outcome` and `provenance` of a training, which starts at its newest checkpoint."""
     sums = [corpora.corpus_identity(context.corpus_file(name)) for name in run.corpora]
     described = provenance(context.device, run.recipe.threads) | {"corpora": sums}
-    checkpoints = Checkpoints(folder / "checkpoints", {"run": run.identity, "corpus": sums[0]})
+    identity = {"run": run.identity, "corpus": sums[0]}
+    files = paths.named_files(run, context.suite)
+    if files:
+        described["files"] = identity["files"] = files
+    checkpoints = Checkpoints(folder / "checkpoints", identity)
     origin = {key: value for key, value in described.items() if key != "date"}
     training = Training(run, context, origin)
     state, newest = training.state, checkpoints.newest()

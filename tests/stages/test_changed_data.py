@@ -5,6 +5,7 @@ path as the name of the data; no comparison of dev sets; analyses left out of th
 """
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -12,14 +13,18 @@ from pathlib import Path
 import pytest
 
 from bench.datasets.labelled import task_sums
+from bench.download import sums
+from bench.download.sums import file_sum
 from bench.evaluation.scoring import read_tasks
 from bench.results.suite_results import read_suite
 from bench.runs import paths
+from bench.runs.resolve import resolve
+from bench.stages.inputs import renew
 from bench.stages.jobs import score_run, train_run
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import read_json, sha256_file, write_json
 from tests.support.synthetic_suite import write_suite
-from tests.support.tiny_suite import tiny_run
+from tests.support.tiny_suite import SMALL, tiny_run
 
 pytestmark = pytest.mark.usefixtures("global_state")
 
@@ -56,7 +61,7 @@ def test_an_encoder_is_not_scored_if_its_dev_set_changed(tiny_bert, data, tiny_c
     change(data, "test")
     score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
     change(data, "dev")
-    with pytest.raises(UserError, match="was selected on; restore it"):
+    with pytest.raises(UserError, match=r"sts-dev.csv is not the one that .* was made with"):
         score_run(run, tmp_path, ["STS-B"], "test", out, "cpu")
 
 
@@ -81,14 +86,17 @@ def test_results_of_different_data_are_not_put_together(first, second, read, par
         path = suite / kind / f"run{number:03d}.json"
         content = read_json(path)
         content["provenance"] |= json.loads(json.dumps(read).replace("SUM", digest))
+        content["provenance"]["date"] = f"2026-01-0{2 - number}"
         write_json(path, content)
 
     record(first, 0, "0123")
     record(second, 1, "0123")
     assert len(read_suite(suite).runs) == 2
     record(second, 1, "4567")
-    told = f"the {first} of run000 and the {second} of run001 in suite paper are of different data "
-    told += rf"\({part} has the checksums 0123 and 4567\); make those with"
+    pair = rf"the {first} of run000 \(2026-01-02\) and the {second} of run001 \(2026-01-01\)"
+    told = (
+        rf"{pair} in suite paper are of different data \({part} has the checksums 0123 and 4567\)"
+    )
     with pytest.raises(UserError, match=told):
         read_suite(suite)
 
@@ -103,3 +111,94 @@ def test_corpora_of_one_name_at_different_paths_are_different_corpora(tmp_path):
         content["provenance"]["corpora"] = [{"name": "mine", "sha256": place}]
         write_json(path, content)
     assert len(read_suite(suite).runs) == 2
+
+
+# Names whose content changes between two starts of a suite
+
+
+@pytest.fixture
+def named(tiny_bert, tiny_data, tiny_corpus, tmp_path, monkeypatch):
+    """BENCH_DATA with a corpus `mine` and its documents, BENCH_MODELS with a copy of the hub's
+    `maker/encoder`; and a suite made with them, of a training and an encoder."""
+    folder, models, suite = tmp_path / "data", tmp_path / "models", tmp_path / "suite"
+    shutil.copytree(tiny_data, folder)
+    shutil.copy(tiny_corpus, folder / "mine.txt")
+    (folder / "mine.docs.tsv").write_text("first\tlines\n1\t20\n21\t24\n")
+    shutil.copytree(tiny_bert, models / "maker" / "encoder")
+    monkeypatch.setenv("BENCH_DATA", str(folder))
+    monkeypatch.setenv("BENCH_MODELS", str(models))
+    places = {"corpus": "mine", "data": "senteval", "seed": 1}
+    encoder = "published[model=maker/encoder,pooler=avg]@paper"
+    runs = [
+        resolve("cropping[unit=document]", backbone_name=str(tiny_bert), recipe=SMALL, **places),
+        resolve(encoder, backbone_name="none", **places),
+    ]
+    for run in runs:
+        if run.trained:
+            write_json(paths.result_file(suite, run.id, "train"), train_run(run, suite, "cpu"))
+        score_run(run, suite, ["STS-B"], "test", paths.result_file(suite, run.id, "score"), "cpu")
+    write_json(suite / "inputs" / "data.json", paths.describe_input("data", "senteval", suite))
+    return runs, suite, tmp_path
+
+
+def append(path):
+    path.write_text(path.read_text() + "\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("data/mine.txt", "corpus mine"),
+        ("data/mine.docs.tsv", "mine.docs.tsv"),
+        ("models/maker/encoder/tokenizer_config.json", "maker/encoder/tokenizer_config.json"),
+        ("data/downstream/STS/STSBenchmark/sts-dev.csv", ".*/sts-dev.csv"),
+    ],
+)
+def test_another_input_of_a_training_is_refused_before_the_next(file, told, named):
+    runs, suite, folder = named
+    assert renew(runs, suite) == []
+    if file.endswith("dev.csv"):
+        change(folder / "data", "dev")
+    else:
+        append(folder / file)
+    with pytest.raises(UserError, match=f"^{told} is not the one that .* was made with; restore"):
+        renew(runs, suite)
+
+
+def test_other_test_sets_are_scored_again_and_the_former_ones_are_not(named):
+    runs, suite, folder = named
+    stamp, gold = suite / "inputs" / "data.json", folder / "data/downstream/STS/STSBenchmark"
+    scores = [paths.result_file(suite, run.id, "score") for run in runs]
+    before = (gold / "sts-test.csv").read_text()
+
+    def outdated():
+        os.utime(stamp, (10, 10))
+        for file in scores:
+            os.utime(file, (5, 5))
+        changed = renew(runs, suite)
+        return changed, [file.stat().st_mtime < stamp.stat().st_mtime for file in scores]
+
+    append(folder / "data/downstream/STS/STS12-en-test/STS.gs.first.txt")  # which nothing reads
+    assert outdated() == ([], [False, False])
+    change(folder / "data", "test")
+    assert outdated() == ([str(gold / "sts-test.csv")], [True, True])
+    assert read_json(stamp)["sha256"] == paths.data_sums(folder / "data")["sha256"]
+    (gold / "sts-test.csv").write_text(before)
+    assert outdated() == ([], [False, False])
+
+
+def test_the_sum_of_a_large_file_is_kept_until_the_file_changes(tmp_path, monkeypatch):
+    """Content is read again where size and modification time are as before."""
+    monkeypatch.setenv("SENTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sums, "LARGE", 4)
+    file = tmp_path / "large"
+    file.write_text("first")
+    before = file.stat().st_mtime_ns
+    assert file_sum(file) == sha256_file(file)
+    (kept,) = (tmp_path / "cache" / "sums").iterdir()
+    kept.write_text("kept")
+    sums._large_sum.cache_clear()
+    assert file_sum(file) == "kept"
+    file.write_text("other")
+    os.utime(file, ns=(before, before))
+    assert file_sum(file) == sha256_file(file)

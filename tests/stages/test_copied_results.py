@@ -5,7 +5,7 @@ import os
 import pytest
 
 from bench.runs import paths
-from bench.stages.workflow import renew
+from bench.stages.inputs import renew
 from bench.utils.files import read_json, write_json
 from tests.support.tiny_suite import tiny_run
 
@@ -14,7 +14,8 @@ from tests.support.tiny_suite import tiny_run
 def copy(tiny_bert, tiny_data, tiny_corpus, tmp_path):
     """A run, and its score file, which is older than what it was made from."""
     run = tiny_run("simcse", tiny_bert, tiny_data, tiny_corpus)
-    data, outcome = {"name": "tiny", "sha256": "1"}, {"status": "finished", "best_dev": 1.0}
+    data = {"name": "tiny", **paths.data_sums(tiny_data)}
+    outcome = {"status": "finished", "best_dev": 1.0}
     write_json(tmp_path / "inputs" / "data.json", {"kind": "data", **data})
     write_json(paths.result_file(tmp_path, run.id, "train"), {"outcome": outcome})
     scores = paths.result_file(tmp_path, run.id, "score")

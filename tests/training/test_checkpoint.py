@@ -266,7 +266,11 @@ def lost_rows(folder, patch):
 @pytest.mark.parametrize(
     ("change", "seed", "problem"),
     [
-        (None, 2, "is of another training, or its corpus has changed; move its folder away"),
+        (
+            None,
+            2,
+            "of another training, or its corpus or backbone has changed; move its folder away",
+        ),
         (other_tensors, 1, "does not match the tensors of 'simcse' in this version"),
         (lost_rows, 1, "log.jsonl has lost rows since "),
     ],
