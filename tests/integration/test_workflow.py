@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,40 @@ def test_changed_data_are_scored_again_and_touched_data_are_not(suite, tiny_data
         assert jobs() == {rule: count for rule, count in scored.items() if rule != "plan"}
     finally:
         gold.write_text(before)
+
+
+def test_data_and_corpora_behind_a_name_are_compared_before_a_training(
+    tiny_bert, tiny_data, tiny_corpus, tmp_path
+):
+    """Another folder in BENCH_DATA is scored again; back in the first one nothing is to do. Another
+    corpus of one name is refused, also where only a new seed needs it."""
+    folders = [Path(shutil.copytree(tiny_data, tmp_path / name)) for name in "AB"]
+    for folder in folders:
+        shutil.copy(tiny_corpus, folder / "mine.txt")
+    gold = folders[1] / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    gold.write_text(re.sub(r"\t0\t[\d.]+", r"\t0\t0.123", gold.read_text()))
+    recipe = {"batch_size": 8, "select_every": 2}
+    content = {"data": "senteval", "corpus": "mine", "tasks": ["STS-B"], "methods": ["simcse"]}
+
+    def start(*words, data, **changes):
+        content_now = tiny_configuration(
+            tiny_bert, tiny_data, tiny_corpus, recipe=recipe, **content, **changes
+        )
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(content_now))
+        words = ("--configfile", "config.yaml", *words)
+        return snakemake(*words, cwd=tmp_path, BENCH_DATA=str(data))
+
+    done = start(data=folders[0])
+    assert done.returncode == 0, done.stderr
+    again = start("-n", data=folders[1])
+    assert f"{gold} has changed since results/tiny was scored" in again.stderr
+    assert planned(again.stdout) == {"score": 1} | RENDERED
+    assert planned(start("-n", data=folders[0]).stdout) in ({}, RENDERED)
+    (folders[1] / "mine.txt").write_text("another sentence\n")
+    refused = start(data=folders[1], seeds=[1, 2])
+    assert refused.returncode != 0
+    assert "corpus mine is not the one that simcse" in refused.stderr
+    assert len(list((tmp_path / "results" / "tiny" / "trained").iterdir())) == 1
 
 
 def test_a_failed_job_leaves_no_half_output_and_does_not_stop_the_others(
