@@ -32,6 +32,7 @@ class PairFile(Model):
     separator: str = Field("\t", min_length=1)
     header: bool = False
     quoted: bool = True  # whether fields may stand in double quotes, as in CSV
+    range: tuple[float, float] = (0, 5)  # of gold scores
 
 
 class Manifest(Model):
