@@ -32,8 +32,9 @@ def row_config(
     backbones: dict[tuple[str, str], str] = {}
     for number in compared:
         name = number.our_backbone
-        for text in filter(None, (number.run, number.minus)):
+        for text in (number.run, number.minus):
             backbones[text, name] = number.backbone if name == NO_BACKBONE.name else name
+        backbones[number.checkpoint, NO_BACKBONE.name] = number.backbone
     for path in config.PAPERS:
         paper_suite = config.load(path)
         planned = config.planned(paper_suite)

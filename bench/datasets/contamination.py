@@ -1,16 +1,34 @@
 """Contamination: test sentences that stand in a corpus (docs/protocol.md#contamination)."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import chain
 
 from bench.datasets.labelled import LabelledTask
 from bench.datasets.sts import StsTask
 
 
+@cache
+def _letter(char: str) -> str:
+    """What a character counts as: a letter, mark or number, nothing, or a space."""
+    kind = unicodedata.category(char)
+    if kind == "Cf" or char == "\u0640":  # joins, or stretches
+        return ""
+    # Letters, marks, numbers and the underscore; the latter letter is an apostrophe.
+    if not "L" < kind < "Pd" or char == "\u02bc":
+        return " "
+    # Ligatures and other forms, such as wide ones, are their letters.
+    return unicodedata.normalize("NFKC", char) if "\ufb00" <= char < "\uffdf" else char
+
+
 def normalised(sentence: str) -> str:
-    """The words of a sentence in lower case: punctuation, case and spaces make no difference."""
-    return " ".join(re.findall(r"\w+", sentence.lower()))
+    """The words of a sentence in lower case: punctuation, case, spaces and the spelling in Unicode
+    make no difference (docs/protocol.md#contamination)."""
+    text = unicodedata.normalize("NFC", "".join(map(_letter, sentence.lower())))
+    text = text.replace("i\u0307", "i")  # the small form of the dotted capital of Turkish
+    return " ".join(re.findall(r"\w\S*", text))  # marks without a letter count as nothing
 
 
 def in_corpora(sentences: Iterable[str], corpora: Iterable[Iterable[str]]) -> set[str]:

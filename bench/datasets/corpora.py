@@ -1,6 +1,7 @@
 """Training corpora: plain text, one sentence per line; documents are consecutive lines."""
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -9,14 +10,18 @@ from typing import Any
 from bench.datasets import sts
 from bench.datasets.manifest import bad, clean, listed_task, rows
 from bench.datasets.tasks import STS_TASKS
-from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus
+from bench.download import CORPORA, corpus_name, corpus_path, fetch_corpus, local_corpus
 from bench.download.hub import DATASET, local_folder, pin, pinned
 from bench.download.sums import file_sum
 from bench.utils.errors import UserError
 from bench.utils.files import read_lines
 
-# Header of nli_for_simcse.csv: premise, entailment, contradiction.
-NLI_COLUMNS = ["sent0", "sent1", "hard_neg"]
+NLI_HEADER = "sent0,sent1,hard_neg"  # of nli_for_simcse.csv: premise, entailment, contradiction
+# How names of other formats end. A name without such an end is a text's, such as wiki.en.
+OTHER_FORMATS = (
+    r"(?i)\.(jsonl?|ndjson|tsv|tab|xml|html?|ya?ml|conllu?|tmx|rtf|pdf|docx?|odt|epub|xlsx?|ods|"
+    r"parquet|arrow|feather|avro|pkl|np[yz]|h5|db|sqlite|zip|bz2|xz|zst|lz4|7z|rar|tar|tgz)(\.gz)?$"
+)
 
 
 def read_sentences(path: Path, limit: int | None = None, distinct: int | None = None) -> list[str]:
@@ -37,23 +42,33 @@ def read_sentences(path: Path, limit: int | None = None, distinct: int | None = 
 
 def _rows(path: Path) -> Iterator[str]:
     if _is_table(path):
-        return filter(None, dict.fromkeys(chain.from_iterable(_table_rows(path))))
-    return (line or " " for line in read_lines(path))
+        return filter(None, dict.fromkeys(chain.from_iterable(_lines(path))))
+    return (line or " " for line in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    """The lines of a text, or the rows of a table; `UserError` for the name of another format."""
+    if re.search(OTHER_FORMATS, path.name):
+        raise UserError(
+            f"{path} has a name of another format; write one sentence a line to a .txt file, or "
+            "the columns sent0,sent1,hard_neg to a .csv file"
+        )
+    return _table_rows(path) if _is_table(path) else read_lines(path)
 
 
 def _is_table(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".csv")
+    return path.name.lower().removesuffix(".gz").endswith(".csv")
 
 
 def _table_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a table: three sentences, or empty texts."""
     reader = csv.reader(read_lines(path), strict=True)
     try:
-        if next(reader, []) != NLI_COLUMNS:
-            raise csv.Error(f"the header is not {','.join(NLI_COLUMNS)}")
+        if ",".join(next(reader, [])) != NLI_HEADER:
+            raise csv.Error(f"the header is not {NLI_HEADER}")
         for row in reader:
-            if len(row) != len(NLI_COLUMNS):
-                raise csv.Error(f"{len(row)} columns, not {len(NLI_COLUMNS)}")
+            if len(row) != 3:
+                raise csv.Error(f"{len(row)} columns, not 3")
             yield [sentence.strip() for sentence in row]
     except csv.Error as error:
         raise UserError(
@@ -103,8 +118,12 @@ WORLDS = {"world": "world.txt", "world-nli": "world-nli.csv"}
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` if no corpus and no file in BENCH_DATA has this name; paths pass."""
-    if is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
+    """Raise `UserError` if no corpus and no file in BENCH_DATA has this name, or the file is here
+    and has another format."""
+    path = local_corpus(name, local_folder())
+    if path:
+        next(_lines(path), None)
+    elif is_fetched(name) and name not in CORPORA and not pin(name, "corpora"):
         fetch_corpus(name)
 
 
@@ -115,7 +134,7 @@ def check_structure(name: str, structure: str) -> None:
         if not is_table:
             raise UserError(
                 f"corpus {corpus_name(Path(name))} has no labelled triples; use the corpus nli, or "
-                f"a table with the columns {','.join(NLI_COLUMNS)}"
+                f"a table with the columns {NLI_HEADER}"
             )
         return
     folder = local_folder()

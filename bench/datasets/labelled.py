@@ -5,6 +5,7 @@
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -115,7 +116,7 @@ def task_sums(tasks: Iterable[StsTask | LabelledTask]) -> dict[str, dict[str, st
                 (split, split, [*samples.columns], samples.labels)
                 for split, samples in task.splits.items()
             ]
-        digests = {split: hashlib.sha256() for split, *_ in parts}
+        digests: dict[str, hashlib._Hash] = defaultdict(hashlib.sha256)
         for split, name, columns, numbers in parts:
             for column in columns:
                 digests[split].update("\n".join((name, *column)).encode())

@@ -32,6 +32,7 @@ class PairFile(Model):
     separator: str = Field("\t", min_length=1)
     header: bool = False
     quoted: bool = True  # whether fields may stand in double quotes, as in CSV
+    range: tuple[float, float] = (0, 5)  # of gold scores
 
 
 class Manifest(Model):
@@ -83,7 +84,7 @@ def manifest(data: Path) -> Manifest:
 
 def listed_task(name: str, data: Path) -> Task:
     """Return a task with the sizes and files of a data folder's manifest; `UserError` if the folder
-    lacks it."""
+    lacks it, or a file of it is no text."""
     listed, task = manifest(data), task_of(name)
     tasks: Sizes = getattr(listed, task.kind)
     if name not in tasks:
@@ -93,6 +94,10 @@ def listed_task(name: str, data: Path) -> Task:
     if form:
         fields = form.model_dump() | {"path": f"downstream/{form.path}", "names": {}, "even": True}
         task = replace(task, **fields)
+    for part in tasks[name]:
+        path = data / task.file(part)
+        if path.is_file():
+            next(read_lines(path, "latin-1"), None)  # whether it is a text
     return replace(task, sizes=tasks[name])
 
 

@@ -19,13 +19,14 @@ import numpy as np
 
 from bench.datasets.manifest import Line, Vectors, bad, listed_task, look_up, read_parts
 from bench.datasets.metrics import Metric, metrics_of
-from bench.datasets.tasks import PAIRS, SPLITS
+from bench.datasets.tasks import OWN_STS, PAIRS, SPLITS
 from bench.utils.errors import UserError
 
 
 @dataclass(frozen=True)
 class Subset:
-    """Pairs of sentences, and gold similarities from 0 or 1 to 5, float64 (n,)."""
+    """Pairs of sentences, and gold similarities from 0 or 1 to 5, float64 (n,); those of another
+    range are scaled to 0 to 5, which changes no rank."""
 
     name: str
     first: tuple[str, ...]
@@ -78,7 +79,10 @@ def read(name: str, data: Path, split: str = "test") -> StsTask:
             f"the manifest of {data} has no {name} {split}; choose another task or data set"
         )
     parts = read_parts(task, data, task.sizes if task.has_subsets else [split])
-    subsets = [_subset(part if task.has_subsets else name, lines) for part, lines in parts.items()]
+    subsets = [
+        _subset(part if task.has_subsets else name, lines, *task.range)
+        for part, lines in parts.items()
+    ]
     return StsTask(name, split, tuple(subsets), data)
 
 
@@ -87,18 +91,21 @@ def scored_splits(name: str, data: Path) -> list[str]:
     return [split for split in ("test", "dev") if split in listed_task(name, data).splits]
 
 
-def _subset(name: str, lines: Sequence[Line]) -> Subset:
-    golds = np.empty(len(lines))
-    for row, line in enumerate(lines):
+def _subset(name: str, lines: Sequence[Line], least: float, most: float) -> Subset:
+    golds = []
+    for line in lines:
         try:
-            golds[row] = float(line.answer)
+            gold = float(line.answer)
         except ValueError:
-            golds[row] = np.nan
-        if not 0 <= golds[row] <= 5:  # NaN is not, either
-            problem = f"gold score {line.answer!r} is not a number from 0 to 5"
+            gold = np.nan
+        if not least <= gold <= most:  # NaN is not, either
+            problem = f"gold score {line.answer!r} is not a number from {least:g} to {most:g}"
+            if name.startswith(OWN_STS):
+                problem += ", the 'range' of the set in manifest.json"
             raise bad(line.path, line.number, problem)
+        golds.append(gold)
     firsts, seconds = zip(*(line.texts for line in lines), strict=True)
-    return Subset(name, firsts, seconds, golds)
+    return Subset(name, firsts, seconds, np.interp(golds, (least, most), (0, 5)))
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -47,6 +47,7 @@ class Task:
     header: bool = False
     even: bool = False  # whether all rows have equally many fields
     quoted: bool = False  # whether fields may stand in double quotes
+    range: tuple[float, float] = (0, 5)  # of gold scores
     labels: Sequence[str] = ()  # in the order of their numbers; else those of training, sorted
     aliases: Sequence[str] = ()  # names in papers
     language: str = "eng-Latn"  # ISO 639-3 code and script

@@ -29,22 +29,28 @@ def corpus_name(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".txt").removesuffix(".csv")
 
 
-def corpus_path(name: str, folder: Path) -> Path:
-    """Return the file of a corpus: `NAME.txt` or `NAME.txt.gz` in a data folder, or a path with a
-    `/`. A corpus of the hub's data set has its file name there."""
+def local_corpus(name: str, folder: Path | None) -> Path | None:
+    """Return the file of a corpus, `NAME.txt` or `NAME.txt.gz` in a data folder or a path with a
+    `/`, None if it is not here. A corpus of the hub's data set has its file name there."""
     # A name without `/` is never a path: a run is identified by the name of its corpus, or by the
     # bytes at its path.
-    plain = Path(name) if "/" in name else folder / CORPORA.get(name, f"{name}.txt")
-    packed = plain.with_name(f"{plain.name}.gz")
-    for path in (plain,) if "/" in name else (plain, packed):
-        if path.is_file():
-            return path
-    files = {path.name.removesuffix(".gz") for path in folder.iterdir()}
-    # The file `nli.txt` is not the corpus `nli`.
-    present = {file.removesuffix(".txt") for file in files if file.endswith(".txt")} - {*CORPORA}
-    present |= {name for name in CORPORA if CORPORA[name] in files}
+    file = CORPORA.get(name, f"{name}.txt")
+    paths = [folder / file, folder / f"{file}.gz"] if folder else []
+    return next(filter(Path.is_file, [Path(name)] if "/" in name else paths), None)
+
+
+def corpus_path(name: str, folder: Path) -> Path:
+    """Return the `local_corpus` of a data folder; `UserError` if there is none."""
+    path = local_corpus(name, folder)
+    if path:
+        return path
+    present = [
+        other
+        for other in {*CORPORA, *map(corpus_name, folder.iterdir())}
+        if local_corpus(other, folder)
+    ]
     raise UserError(
-        f"corpus '{name}' is not in {folder} ({plain.name} or {packed.name})"
+        f"corpus '{name}' is not in {folder} ({CORPORA.get(name, f'{name}.txt')}, plain or .gz)"
         f"{did_you_mean(name, present)}; name another, or a text file by its path, as ./FILE.txt"
     )
 

@@ -273,16 +273,14 @@ def _record(task: str, split: str, metric: str, value: float, aggregation: str =
 
 def _items(task: Task, **columns: np.ndarray) -> np.ndarray:
     """The test items of a task with these columns; see `EncoderScores`."""
-    texts = ("\n".join(sorted(map(normalised, item))) for item in task.test_items())
-    fields = [
-        ("key", np.dtype(np.uint64)),
-        *((name, values.dtype) for name, values in columns.items()),
-    ]
-    items = np.empty(len(task.test_items()), fields)
-    items["key"] = [int.from_bytes(_key(text)[:8]) for text in texts]
-    for name, values in columns.items():
-        items[name] = values
-    return items
+    keys = []
+    for item in task.test_items():
+        # A text without words, such as an emoji, is itself.
+        text = "\n".join(sorted(normalised(text) or text for text in item))
+        keys.append(int.from_bytes(_key(text)[:8]))
+    return np.rec.fromarrays(  # type: ignore[call-overload]
+        [np.array(keys, np.uint64), *columns.values()], names=["key", *columns]
+    )
 
 
 def _on_unseen(task: Task, items: np.ndarray, seen: AbstractSet[str]) -> list[Record]:

@@ -12,7 +12,7 @@ from bench.download.hub import fetch_backbone, fetch_description, local_folder, 
 from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.files import read_json, sha256_listed
+from bench.utils.files import read_json, refuse_pointer, sha256_listed
 from methods.base import Shape
 
 # Increment when a change of the embedded world or the toy backbones changes measured numbers.
@@ -177,8 +177,10 @@ _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def refuse_unread(folder: Path) -> None:
-    """Raise `UserError` if a folder names code for its model or tokenizer, which is never run:
-    without it the vectors would be others."""
+    """Raise `UserError` if a folder holds pointers in place of files, or names code for its model
+    or tokenizer, which is never run: without it the vectors would be others."""
+    for path in filter(Path.is_file, folder.glob("*.[jst]*")):  # of the suffixes in `READ`
+        refuse_pointer(path)
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         if path.is_file() and read_json(path).get("auto_map"):
             raise UserError(

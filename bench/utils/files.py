@@ -151,8 +151,19 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
+def refuse_pointer(path: Path) -> None:
+    """Raise `UserError` if a file is a pointer of git-lfs or git-annex to its content."""
+    with open(path, "rb") as stream:
+        if stream.read(99).startswith((b"version https://git-lfs", b"/annex/objects/")):
+            raise UserError(
+                f"{path} is a pointer to a file that is not here; get it by git lfs pull, or git "
+                "annex get"
+            )
+
+
 def sha256_file(path: Path) -> str:
-    """Return the SHA-256 of a file as a hex string."""
+    """Return the SHA-256 of a file as a hex string; `UserError` if it is a pointer."""
+    refuse_pointer(path)
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -175,15 +186,30 @@ def slug(name: str) -> str:
     return text if is_whole else f"{text[:100]}-{sha256_text(name)[:10]}"
 
 
+# How the bytes of what is no text begin, and what to do.
+_NO_TEXT = {
+    rb"\W*<(?i:!doctype|html|\?xml)|(?i:404: not found|entry not found)": "XML or a web page, as "
+    "of a download that failed; fetch it again",
+    rb'(\xef\xbb\xbf)?\s*(\{\s*"|\[\s*[{"])': "JSON; write its texts to a file of lines",
+    rb"\x1f\x8b": "compressed; add .gz to its name",
+    rb"[^\0]*\0": "binary or UTF-16, since it has NUL bytes; fetch it again or convert it to UTF-8",
+    rb"[^\n]*\r[^\n]*\Z": "one line, since its lines end in CR alone; convert their ends to LF",
+}
+
+
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     """Yield the lines of a text file, plain or `.gz`, without line ends and byte-order mark.
 
     Lines end at LF or CRLF only. Other separators (form feed, U+2028) are text, so that line
-    numbers match those of an editor.
+    numbers match those of an editor. `UserError` if the file begins as no text does.
     """
     number = 0
     try:
+        refuse_pointer(path)
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
+            for pattern, problem in _NO_TEXT.items():
+                if re.match(pattern, stream.peek(1)):
+                    raise UserError(f"{path} is {problem}")
             for number, line in enumerate(stream, start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 if number == 1:

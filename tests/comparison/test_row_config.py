@@ -43,7 +43,8 @@ def test_each_row_plans_its_runs_as_the_papers_suites_do(source):
         planned = expand(made)
         assert {one.id for one in planned} <= known, label
         sides = {one.text for one in planned}
-        assert sides == {text for number in rows for text in (number.run, number.minus)} - {""}
+        texts = {(number.run, number.minus, number.checkpoint) for number in rows}
+        assert sides == set().union(*texts) - {""}
         scored = set.intersection(*(planned_scores(one) for one in planned))
         assert {number.key for number in rows if not number.aggregation} <= scored, label
 
@@ -56,6 +57,12 @@ def test_seeds_tasks_and_a_whole_method():
     assert len(made.methods) == len({number.variant for number in rows}) == 7
     assert len(expand(made)) == 70
     assert row_config(rows).suite == "gs-infonce-v2-table-3-gs-infonce-bert-base-uncased"
+
+
+def test_a_row_that_quotes_a_checkpoint_plans_it():
+    rows = find_rows("is-cse", "Table 8", "SimCSE", "roberta-base")
+    checkpoint = "published[model=princeton-nlp/unsup-simcse-roberta-base]@paper"
+    assert {one.text for one in expand(row_config(rows))} == {"simcse@official", checkpoint}
 
 
 def test_a_row_without_a_run_says_why():

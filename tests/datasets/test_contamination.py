@@ -1,6 +1,10 @@
 """Test sentences that stand in a training corpus: what counts as the same sentence, the counts of
 tasks, and the scores on the others."""
 
+import os
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -11,13 +15,82 @@ from bench.datasets import sts
 from bench.datasets.contamination import contamination, in_corpora, normalised
 from bench.datasets.corpora import read_sentences
 from bench.datasets.labelled import LabelledTask, Samples
-from bench.evaluation.scoring import score
+from bench.evaluation.scoring import _items, read_tasks, score
 
 
 def test_case_punctuation_and_spaces_make_no_difference():
     assert normalised("  A dog's   TAIL , 2 cats. ") == normalised("a dog s tail 2 cats") != ""
     assert normalised("Ein Café.") == "ein café"
     assert normalised("a dogs tail") != normalised("a dog's tail")
+
+
+# Pairs of texts that have the same words: composed or not, wide and narrow forms, ligatures, the
+# capitals of Turkish, Greek and German, kashida, joiners, apostrophes, selectors of glyphs.
+SAME = """
+Café|CAFE\u0301
+한글|\u1112\u1161\u11ab\u1100\u1173\u11af
+ａｂｃ１２、ｶﾞ|ABC12, ガ
+\ufb01nd|find
+İstanbul|istanbul
+ΟΔΟΣ|οδος
+STRAẞE|straße
+مـــحمد|محمد
+می\u200cخواهم|میخواهم
+क्\u200dष|क्ष
+co\u00adoperate|cooperate
+п'ять|п\u02bcять
+п’ять|п'ять
+I \u2764\ufe0f you|I you
+"""
+# Pairs that differ in a vowel or a tone: Hindi (the boy, the girl eats), Thai, Tamil, Arabic; in a
+# number, in spelling.
+OTHER = """
+लड़का खाता है|लड़की खाती है
+กา|กี
+ไม้|ไม่
+ஆண்|ஆணி
+كَتَبَ|كُتُب
+10²|102
+Straße|Strasse
+snake_case|snake case
+"""
+
+
+@pytest.mark.parametrize(("pairs", "are_same"), [(SAME, True), (OTHER, False)])
+def test_texts_have_the_same_words_in_any_script(pairs, are_same):
+    for pair in pairs.split("\n")[1:-1]:
+        first, second = map(normalised, pair.split("|"))
+        assert (first == second) == are_same, pair
+
+
+@pytest.mark.parametrize("text", ["😀", "👨\u200d👩\u200d👧", "❤️", "#️⃣", "...", "￣"])
+def test_some_texts_have_no_words(text):
+    assert normalised(text) == ""
+
+
+def plain_words(sentence):
+    """Words of English, without a look at Unicode."""
+    return " ".join(re.findall(r"\w+", sentence.lower()))
+
+
+def changed(data):
+    """The sentences of a data folder whose words are not those of `plain_words`."""
+    tasks = read_tasks(["sts", "transfer"], data)
+    sentences = {text for task in tasks for text in task.sentences()}
+    assert len(sentences) > 5000
+    return [text for text in sentences if normalised(text) != plain_words(text)]
+
+
+def test_words_of_english_are_those_between_spaces_and_punctuation():
+    assert changed(world.data_folder()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("BENCH_DATA" not in os.environ, reason="BENCH_DATA is not set")
+def test_words_of_real_english_are_those_between_spaces_and_punctuation():
+    """But for a Greek sentence of STS15 and of STS-B, whose accents have two codes."""
+    (greek,) = changed(Path(os.environ["BENCH_DATA"]))
+    assert "doulos" in greek
 
 
 def test_sentences_in_any_corpus_are_found():
@@ -71,6 +144,15 @@ def test_pairs_of_equal_words_have_equal_keys_in_all_tasks():
     assert others[:2] == keys[:2]
     assert others[2] not in keys
     assert len(set(keys)) == 5
+
+
+def test_texts_without_words_are_items_of_their_own():
+    texts = ("😀", "😡", "...", "😀")
+    samples = Samples((texts,), np.arange(4))
+    task = LabelledTask("MR", "nested", 4, {"all": samples})
+    smile, frown, dots, again = _items(task, right=np.ones(4))["key"]
+    assert smile == again
+    assert len({smile, frown, dots}) == 3
 
 
 def test_a_plan_shows_the_share_of_each_corpus(capsys):

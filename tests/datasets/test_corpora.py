@@ -12,6 +12,8 @@ import pytest
 
 from bench import download
 from bench.datasets import corpora
+from bench.datasets.manifest import listed_task
+from bench.registry.backbones import backbone, folder_kind
 from bench.utils.errors import UserError
 from tests.datasets.files import put
 
@@ -61,6 +63,71 @@ def test_wrong_corpora_are_named(name, content, problem, tmp_path):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=re.escape(problem)):
         corpora.read_sentences(path)
+
+
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+LINES = "A pilot is here.\nTwo dogs run.\n"
+JSON = '{"id": 0, "text": "A pilot is here."}\n{"id": 1, "text": "Two dogs run."}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.txt", JSON, "is JSON"),
+        ("a.txt.gz", JSON, "is JSON"),
+        ("a.txt", LFS, "is a pointer to a file that is not here; get it by git lfs pull"),
+        ("a.txt", "/annex/objects/SHA256E-s12--4d7a.txt\n", "is a pointer"),
+        ("a.txt", "\n<!DOCTYPE html>\n<html>\n", "is XML or a web page"),
+        ("a.txt", "404: Not Found", "is XML or a web page"),
+        ("a.txt", LINES.encode("utf-16"), "is binary or UTF-16"),
+        ("a.txt", b"PAR1\x15\0\x15", "is binary or UTF-16"),
+        ("a.txt", WHOLE, "is compressed; add .gz to its name"),
+        ("a.txt", LINES.replace("\n", "\r"), "its lines end in CR alone"),
+        ("a.CSV", "premise,b\na,b\n", "the header is not sent0,sent1,hard_neg"),
+    ],
+)
+def test_a_corpus_that_is_no_text_is_refused_in_the_plan(name, content, problem, tmp_path):
+    path = put(tmp_path, name, content)
+    with pytest.raises(UserError, match=f"{path}.*{problem}"):
+        corpora.check_name(str(path))
+    with pytest.raises(UserError, match=problem):
+        corpora.read_sentences(path)
+
+
+def test_names_of_other_formats_are_refused_and_no_other_names(tmp_path):
+    others = "a.jsonl,a.JSON,a.ndjson,a.tsv,a.parquet,a.arrow,a.xml,a.jsonl.gz,a.tar.gz,a.txt.bz2"
+    for name in others.split(","):
+        with pytest.raises(UserError, match=f"{name} has a name of another format"):
+            corpora.check_name(str(put(tmp_path, name, LINES)))
+    for name in ("a", "wiki.en", "a.v1.2.txt", "a.gz"):
+        path = put(tmp_path, name, LINES.replace("\n", "\r\n"))
+        assert corpora.check_name(str(path)) is None
+        assert corpora.read_sentences(path) == LINES.splitlines()
+
+
+def test_a_named_corpus_that_is_here_is_checked_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path))
+    corpora.check_name("wiki1m")  # may be fetched later
+    (tmp_path / "wiki1m_for_simcse.txt.gz").write_text(LFS)
+    with pytest.raises(UserError, match=r"wiki1m_for_simcse\.txt\.gz is a pointer"):
+        corpora.check_name("wiki1m")
+
+
+def test_an_evaluation_file_of_another_format_is_refused_in_the_plan(tmp_path):
+    put(tmp_path, "downstream/MR/rt-polarity.pos", "a film\n")
+    assert listed_task("MR", tmp_path).name == "MR"  # the other file may be fetched later
+    put(tmp_path, "downstream/MR/rt-polarity.neg", "<!DOCTYPE html>\n")
+    with pytest.raises(UserError, match=r"rt-polarity\.neg is XML or a web page"):
+        listed_task("MR", tmp_path)
+
+
+def test_a_pointer_is_no_model_and_no_table_of_words(tmp_path):
+    for file in ("model.safetensors", "tokenizer.json", "vocab.txt"):
+        folder = put(tmp_path, f"{file}-missing/{file}", LFS).parent
+        with pytest.raises(UserError, match=rf"{file} is a pointer to a file that is not here"):
+            folder_kind(folder)
+    with pytest.raises(UserError, match=r"glove\.txt is a pointer to a file that is not here"):
+        backbone(str(put(tmp_path, "glove.txt", LFS)))
 
 
 def test_a_corpus_is_found_by_name_or_path(tmp_path, monkeypatch):

@@ -99,6 +99,24 @@ def test_a_wrong_description_is_named(change, problem, folder):
         sts.read("sts:german", folder)
 
 
+def ranged(folder, *bounds):
+    """The German set, whose gold scores are 0.5 and 4, in a range."""
+    content = {"name": "own", "sts": {"sts:german": {"test": 2}}}
+    content["sts_files"] = {"sts:german": GERMAN | {"range": bounds}}
+    write_json(folder / "manifest.json", content)
+    return sts.read("sts:german", folder).subsets[0].gold.tolist()
+
+
+def test_gold_scores_of_any_range_are_scaled_to_that_of_all_sets(folder):
+    """Pairs above 4 of 5 are positive in alignment and figures; ranks stay."""
+    assert ranged(folder, 0, 5) == [0.5, 4]
+    assert ranged(folder, -3, 4) == [2.5, 5]
+    assert ranged(folder, 0.5, 10.5) == [0, 1.75]
+    said = "'0.5' is not a number from 1 to 10, the 'range' of the set in manifest.json"
+    with pytest.raises(UserError, match=said):
+        ranged(folder, 1, 10)
+
+
 def test_fields_may_stand_in_quotes(folder):
     quoted = ['"0.5"\t"ein ""Hund"", alt"\teine\u00a0Katze', '4\t"ein\tHaus"\t"das\nHaus"']
     put_rows(folder, "german/test/pairs.tsv", [GERMAN_ROWS[0], *quoted])
