@@ -63,6 +63,7 @@ from methods.base import Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
+SENTENCES = "SentenceTransformer"  # what a folder of sentence-transformers is, if it does not say
 LONG = 50  # repetitions of two sentences that more than fill most models
 USE_POOLER = "choose a pooler with --pooler to use only the transformer"
 
@@ -206,7 +207,12 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
-    """The entries of modules.json; none needs code of its own or is pickled."""
+    """The entries of modules.json; none needs code of its own or is pickled, and they are those of
+    an encoder of sentences."""
+    described = read_json(folder / PROMPTS) if (folder / PROMPTS).is_file() else {}
+    kind = described.get("model_type", SENTENCES)
+    if kind != SENTENCES:
+        raise UserError(f"{folder} is a {kind}, not a {SENTENCES}; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]

@@ -35,6 +35,9 @@ from bench.utils.files import read_json
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 ADAPTED = "adapter_model.safetensors"  # weights of an adapter
+MERGE = "merge it into the weights with peft's merge_and_unload, and save the model"
+# Keys of an adapter's configuration that add layers, or hold for a part of a text.
+UNMERGEABLE = ("layer_replication", "alora_invocation_tokens")
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
@@ -50,10 +53,11 @@ LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
 def _weights(folder: Path) -> list[str]:
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        return sorted(set(read_json(index)["weight_map"].values()))
-    return ["model.safetensors"]
+    """The files of weights, of which transformers prefers the single one."""
+    single, index = "model.safetensors", folder / "model.safetensors.index.json"
+    if (folder / single).is_file() or not index.is_file():
+        return [single]
+    return sorted(set(read_json(index)["weight_map"].values()))
 
 
 def check_folder(folder: Path) -> None:
@@ -151,7 +155,7 @@ def load_backbone(
         )
     _check_fit(folder, model, tokenizer, loading)
     if has_adapter:
-        with library_errors(f"cannot merge the adapter in {adapted}", "check its files"):
+        with library_errors(f"cannot merge the adapter in {adapted}", MERGE):
             model = merged(model, adapted).eval()
     _ask(words, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
@@ -177,38 +181,65 @@ def check_adapter(folder: Path) -> None:
             f"{folder} holds an adapter ({ADAPTER}) without {ADAPTED}; convert pickled weights to "
             "safetensors, or download it again"
         )
-    kind = read_json(folder / ADAPTER).get("peft_type")
+    described = read_json(folder / ADAPTER)
+    kind = described.get("peft_type")
     if kind != "LORA":
         raise UserError(
-            f"{folder} holds an adapter of the type {kind}, and only LORA is read; merge it into "
-            "the weights with peft's merge_and_unload"
+            f"{folder} holds an adapter of the type {kind}, and only LORA is read; {MERGE}"
         )
+    from peft import LoraConfig
+
+    known = set(inspect.signature(LoraConfig).parameters) - {*UNMERGEABLE}
+    unread = [key for key, value in described.items() if value and key not in known]
+    # This start changes the base by a draw that is not kept.
+    if str(described.get("init_lora_weights")).startswith("pissa_niter"):
+        unread.append("init_lora_weights")
+    if unread:
+        raise UserError(f"{folder / ADAPTER} sets '{unread[0]}', which is not read; {MERGE}")
 
 
 def merged(model: Any, folder: Path) -> Any:
-    """A transformer with the adapter of a folder merged into its weights; `UserError` if that has
-    other tensors than its configuration describes."""
+    """A transformer with the adapter of a folder merged into its weights.
+
+    Raises:
+        UserError: the adapter was trained on another class, or has other tensors than its
+            configuration describes.
+    """
     import peft
 
-    # Of an adapter for a model with a head, names have the attribute that holds the transformer.
-    prefix = re.compile(rf"^(base_model\.model\.){re.escape(model.base_model_prefix)}\.")
-    tensors = {
-        prefix.sub(r"\1", name): tensor for name, tensor in load_file(folder / ADAPTED).items()
+    described, tensors = read_json(folder / ADAPTER), load_file(folder / ADAPTED)
+    trained = described.get("auto_mapping") or {}
+    name = trained.get("base_model_class", type(model).__name__)
+    is_ours = trained.get("parent_library", "transformers.").startswith("transformers.")
+    trained_class = getattr(transformers, name, None) if is_ours else None
+    if getattr(trained_class, "config_class", None) is not type(model.config):
+        raise UserError(
+            f"{folder} holds an adapter that was trained on the class {name}, and "
+            f"{type(model).__name__} is loaded; {MERGE}. An adapter on top of another one needs "
+            "that to be merged first"
+        )
+    # Of a model with a head, an adapter names the transformer as its part. Vectors do not depend on
+    # the head.
+    whole, part = model, model.base_model_prefix
+    of_part = {
+        name: tensors[name] for name in tensors if name.startswith(f"base_model.model.{part}.")
     }
+    if of_part:
+        whole, tensors = torch.nn.Module(), of_part
+        whole.add_module(part, model)
     # By megatron_config peft would import a module that the file names.
     unused = {"base_model_name_or_path": None, "megatron_config": None}
-    described = read_json(folder / ADAPTER) | unused
-    config = peft.PeftConfig.from_peft_type(**described)
-    adapted = peft.get_peft_model(model, config)
-    peft.set_peft_model_state_dict(adapted, tensors)
-    expected = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
-    differing = sorted(expected.keys() ^ tensors.keys())
-    if differing:
-        raise UserError(
-            f"{folder / ADAPTED} does not fit the model: {differing[0]} is only in one of them; "
-            "merge the adapter with peft's merge_and_unload, and save the model"
-        )
-    return adapted.merge_and_unload()
+    config = peft.PeftConfig.from_peft_type(**described | unused)
+    adapted = peft.get_peft_model(whole, config)
+    unread = peft.set_peft_model_state_dict(adapted, tensors).unexpected_keys
+    if unread:
+        raise UserError(f"{folder / ADAPTED} changes {unread[0]}, which is not read; {MERGE}")
+    described_tensors = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    lacking = sorted(described_tensors.keys() - tensors.keys())
+    if lacking:
+        raise UserError(f"{folder / ADAPTED} lacks {lacking[0]}; save or download it again")
+    whole = adapted.merge_and_unload()
+    return whole.get_submodule(part if of_part else "")
 
 
 def find_model(model: str | Path) -> Path:
@@ -293,6 +324,11 @@ def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
                 "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
                 "PreTrainedTokenizerFast there, or else score a Python function"
             )
+    elif _is_guessed(folder, tokenizer):
+        raise UserError(
+            f"{folder} has words with capitals, which its tokenizer makes small by default; write "
+            '"do_lower_case": false, or true, in its tokenizer_config.json'
+        )
     other_end = [*short[:-1], short[0]]
     # It may not support these lengths, or be no encoder of text.
     with library_errors(f"{subject} cannot be run", "choose another model"):
@@ -311,6 +347,19 @@ def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
             f"the first token of {subject} sees no other token, or is not [CLS]; choose pooler "
             "avg, last or weighted_mean"
         )
+
+
+def _is_guessed(folder: Path, tokenizer: Any) -> bool:
+    """Whether a vocabulary has capitals, and its tokenizer lower-cases though no file says so."""
+    config = folder / "tokenizer_config.json"
+    if config.is_file() and "do_lower_case" in read_json(config):
+        return False
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if normalizer is None or normalizer.normalize_str("A") == "A":
+        return False
+    special = "|".join([r"\[unused\d+\]", *map(re.escape, tokenizer.all_special_tokens)])
+    words = (word for word in tokenizer.get_vocab() if not re.fullmatch(special, word))
+    return any(word != word.lower() for word in words)
 
 
 @contextmanager

@@ -253,15 +253,18 @@ def _transformer(folder: Path, name: str, source: str, location: str, fingerprin
 
 @cache
 def _is_cased(folder: Path, described: str) -> bool:
-    """Return whether the tokenizer keeps case: by `do_lower_case`, else by its normalizer."""
+    """Return whether the tokenizer keeps case: by `do_lower_case`, else by its normalizer, else by
+    the default of the classes that read vocab.txt, which lower-case."""
     # `described` is the sum of the folder: a large file is read again only where that is another.
     config = folder / "tokenizer_config.json"
     lower = read_json(config).get("do_lower_case") if config.is_file() else None
-    if lower is None and (folder / "tokenizer.json").is_file():
-        first = read_json(folder / "tokenizer.json").get("normalizer") or {}
-        steps = first.get("normalizers", [first])
-        lower = any(step.get("type") == "Lowercase" or step.get("lowercase") for step in steps)
-    return not lower
+    if lower is not None:
+        return not lower
+    if not (folder / "tokenizer.json").is_file():
+        return not (folder / "vocab.txt").is_file()
+    first = read_json(folder / "tokenizer.json").get("normalizer") or {}
+    steps = first.get("normalizers", [first])
+    return not any(step.get("type") == "Lowercase" or step.get("lowercase") for step in steps)
 
 
 def _table_backbone(path: Path) -> Backbone:
