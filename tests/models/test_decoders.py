@@ -220,15 +220,15 @@ def adapted(folders, tmp_path):
     """A base, the folder of an adapter of it, with a head or without, and peft's vectors."""
     peft = pytest.importorskip("peft")
 
-    def made(loader="AutoModel"):
+    def made(loader="AutoModel", **options):
         base, folder, vectors = folders("llama"), tmp_path / "adapter", []
-        config = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"])
+        config = peft.LoraConfig(**{"r": 4, "target_modules": ["q_proj", "v_proj"], **options})
         model = getattr(transformers, loader).from_pretrained(base)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(5)
             adapter = peft.get_peft_model(model, config).eval()
             for name, weight in adapter.named_parameters():
-                if "lora_B" in name:
+                if "lora_B" in name or "lora_embedding_B" in name:
                     torch.nn.init.normal_(weight, std=0.2)
         adapter.save_pretrained(folder)
         for text in SENTENCES:
@@ -251,6 +251,45 @@ def test_an_adapter_is_that_of_peft(adapted, loader, alone):
     assert np.abs(load_encoder(base, pooler="last").encode(SENTENCES) - wanted).max() > 0.1
     half = load_encoder(folder, pooler="last", dtype="bfloat16").encode(SENTENCES)
     check(half, wanted, close=0.05)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"alpha_pattern": {"model.layers.0.self_attn.q_proj": 64}},
+        {"layers_to_transform": [1]},
+        {"target_modules": r"model\.layers\.\d\.self_attn\.q_proj"},
+        {"target_modules": ["embed_tokens", "q_proj"]},
+        {"target_modules": ["lm_head", "q_proj"]},
+        {"modules_to_save": ["lm_head"]},
+        {"trainable_token_indices": [5, 6, 7]},
+    ],
+)
+def test_names_in_an_adapter_are_those_of_the_class_it_was_trained_on(adapted, options):
+    _, folder, wanted = adapted("AutoModelForCausalLM", **options)
+    check(load_encoder(folder, pooler="last").encode(SENTENCES), wanted)
+
+
+def class_of_its_own(name, library):
+    return {"auto_mapping": {"base_model_class": name, "parent_library": library}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (class_of_its_own("LlamaBiModel", "llm2vec.models"), "was trained on the class LlamaBiM"),
+        (class_of_its_own("LlamaModel", "__main__"), "another one needs that to be merged first"),
+        (class_of_its_own("MistralModel", "transformers.models"), "class MistralModel, and Llama"),
+        ({"layer_replication": [[0, 2], [1, 2]]}, "sets 'layer_replication', which is not read"),
+        ({"alora_invocation_tokens": [5]}, "sets 'alora_invocation_tokens', which is not read"),
+        ({"init_lora_weights": "pissa_niter_4"}, "sets 'init_lora_weights', which is not read"),
+        ({"use_later_idea": True}, "sets 'use_later_idea', which is not read; merge it into"),
+    ],
+)
+def test_an_adapter_of_another_model_or_of_more_than_weights_is_refused(adapted, changes, told):
+    _, folder, _ = adapted()
+    change(folder / "adapter_config.json", **changes)
+    refused(lambda: load_encoder(folder, pooler="last"), told)
 
 
 def test_the_base_of_an_adapter_is_part_of_its_identity_and_has_to_fit(adapted, tmp_path):

@@ -5,11 +5,15 @@ import json
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
+from bench.models.transformer import _weights
+from bench.registry.backbones import backbone
 from tests.methods.fixed import affine
 from tests.models.folders import change, change_weights, dense, pooling, refused, write
 
@@ -40,6 +44,15 @@ def shorter_table(folder):
     change(folder / "config.json", vocab_size=102)
 
 
+def words_of_a_cased_model(folder):
+    """Its vocabulary in vocab.txt, with a capital; nothing says whether text is lower-cased."""
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    words = sorted(vocabulary, key=vocabulary.get)
+    (folder / "vocab.txt").write_text("\n".join(words).replace("\nwoman\n", "\nWoman\n"))
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+
+
 # What is done to a folder of transformers, and what the message says.
 TRANSFORMERS = {
     "only pickled weights": (pickled, "holds only pickled weights (pytorch_model.bin), which can"),
@@ -59,6 +72,7 @@ TRANSFORMERS = {
         lambda folder: change(folder / "tokenizer_config.json", pad_token=None),
         "names no pad_token",
     ),
+    "a vocabulary with capitals": (words_of_a_cased_model, 'write "do_lower_case": false, or true'),
     "a short table": (shorter_table, "ids up to 102, but the weights embed only 102;"),
 }
 
@@ -70,6 +84,35 @@ def test_spoilt_transformers(copy, name):
     refused(lambda: load_encoder(copy, pooler="avg"), str(copy), words)
     write(copy, pooling())  # nor inside a folder of sentence-transformers
     refused(lambda: load_encoder(copy), str(copy))
+
+
+@pytest.mark.parametrize("is_cased", [False, True])
+def test_plan_and_tokenizer_agree_on_the_case_of_a_bare_vocabulary(copy, is_cased):
+    words_of_a_cased_model(copy)
+    if is_cased:
+        (copy / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    else:
+        (copy / "vocab.txt").write_text((copy / "vocab.txt").read_text().replace("Woman", "woman"))
+    vectors = load_encoder(copy, pooler="avg").encode(["a woman", "a Woman"])
+    assert bool(np.ptp(vectors, axis=0).any()) == is_cased == backbone(str(copy)).shape.cased
+
+
+def test_a_single_file_of_weights_goes_before_an_index(copy):
+    plain = load_encoder(copy, pooler="avg").encode(["a woman"])
+    weights = load_file(copy / "model.safetensors")
+    save_file({name: 2 * tensor for name, tensor in weights.items()}, copy / "old.safetensors")
+    index = {"weight_map": dict.fromkeys(weights, "old.safetensors")}
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert np.array_equal(load_encoder(copy, pooler="avg").encode(["a woman"]), plain)
+    assert _weights(copy) == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("kind", ["CrossEncoder", "SparseEncoder"])
+def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
+    write(copy, pooling())
+    (copy / "config_sentence_transformers.json").write_text(json.dumps({"model_type": kind}))
+    refused(lambda: load_encoder(copy), f"is a {kind}, not a SentenceTransformer; choose a pooler")
+    assert load_encoder(copy, pooler="avg").loaded["pooler"] == "avg"
 
 
 @pytest.mark.parametrize(
