@@ -37,7 +37,7 @@ def score(
         prompt: of a folder of sentence-transformers, one of its prompts, "" for none; by default
             its own.
         normalize: whether vectors are made of length 1, which SentEval's classifiers see.
-        template: text around `<sentence>`, of a transformer (docs/decoders.md).
+        template: text around `<sentence>`, of a transformer (docs/encoders.md).
         dims: how many first dimensions of the vectors are kept; by default all.
         dtype: of weights and states, "float32" or "bfloat16".
         mode: how classifiers are trained: "test", as papers report, or "dev", fast.

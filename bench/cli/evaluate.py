@@ -88,7 +88,7 @@ def evaluate(
         arg(
             "Hub id, folder (Hugging Face, sentence-transformers, or of a run), or "
             "module:function. Several may have options of their own: "
-            "MODEL[pooler=avg,prompt=query,normalize] (docs/exports.md).",
+            "MODEL[pooler=avg,prompt=query,normalize] (docs/encoders.md).",
             "MODEL",
         ),
     ],
@@ -99,7 +99,7 @@ def evaluate(
     pooler: Annotated[str | None, opt("Needed if the model stores no pooler.", "NAME")] = None,
     prompt: Annotated[str | None, opt("One of the model's; '' for none.", "NAME")] = None,
     normalize: Annotated[bool, opt("Scale vectors to length 1.", name="--normalize")] = False,
-    template: Annotated[str | None, opt("Text around '<sentence>' (docs/decoders.md).")] = None,
+    template: Annotated[str | None, opt("Text around '<sentence>' (docs/encoders.md).")] = None,
     dims: Annotated[int | None, opt("Keep only the first dimensions of vectors.", min=1)] = None,
     dtype: Annotated[
         str, opt("Of weights and states.", **one_of(["float32", "bfloat16"]))

@@ -212,7 +212,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     described = read_json(folder / PROMPTS) if (folder / PROMPTS).is_file() else {}
     kind = described.get("model_type", SENTENCES)
     if kind != SENTENCES:
-        raise UserError(f"{folder} is a {kind}, not a {SENTENCES}; {USE_POOLER}")
+        raise UserError(f"{folder} is a {kind}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]

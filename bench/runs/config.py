@@ -51,7 +51,7 @@ class EncoderEntry(Model):
         description="`true` scales vectors to length 1, which changes what classifiers see",
     )
     template: str | None = Field(
-        default=None, description="text around `<sentence>`, with a pooler (docs/decoders.md)"
+        default=None, description="text around `<sentence>`, with a pooler (docs/encoders.md)"
     )
     dims: PositiveInt | None = Field(
         default=None, description="first dimensions of vectors that are kept; by default all"

@@ -111,7 +111,7 @@ def test_a_single_file_of_weights_goes_before_an_index(copy):
 def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
     write(copy, pooling())
     (copy / "config_sentence_transformers.json").write_text(json.dumps({"model_type": kind}))
-    refused(lambda: load_encoder(copy), f"is a {kind}, not a SentenceTransformer; choose a pooler")
+    refused(lambda: load_encoder(copy), f"is a {kind}, not an encoder of sentences; choose a")
     assert load_encoder(copy, pooler="avg").loaded["pooler"] == "avg"
 
 
