@@ -199,17 +199,12 @@ def job(
         runs = [PlannedRun.model_validate(dict(resolved) | work)]
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
         plan = Plan.model_validate(common | {"runs": runs})
-    if not ids:  # the workflow has done so for its jobs
-        changed = renew(runs, suite)
-        if changed and run is None:
-            raise UserError(
-                f"{changed[0]} has changed since {suite} was scored; restore it, or move "
-                f"{suite / 'scores'} and {suite / 'analyses'} away to score again"
-            )
+    # The workflow has looked for changed inputs before it started a job.
+    changed = [] if ids else renew(runs, suite)
     if attempt > 1 and len(runs) == 1:  # before it waits for a device
         check_retry(suite, runs[0].id, stages)
     try:
-        _process(plan, runs, stages, suite, attempt, again=run is not None)
+        _process(plan, runs, stages, suite, attempt, again=bool(run or changed))
     except UserError:
         if ids and stages == ["train"]:
             # A training job of the workflow, which starts no scoring after it. Errors of the

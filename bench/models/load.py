@@ -209,8 +209,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 def read_modules(folder: Path) -> list[dict[str, Any]]:
     """The entries of modules.json; none needs code of its own or is pickled, and they are those of
     an encoder of sentences."""
-    described = read_json(folder / PROMPTS) if (folder / PROMPTS).is_file() else {}
-    kind = described.get("model_type", SENTENCES)
+    kind = _described(folder).get("model_type", SENTENCES)
     if kind != SENTENCES:
         raise UserError(f"{folder} is a {kind}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
@@ -232,10 +231,15 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def _described(folder: Path) -> dict[str, Any]:
+    """What a folder of sentence-transformers says of itself."""
+    path = folder / PROMPTS
+    return read_json(path) if path.is_file() else {}
+
+
 def read_prompt(folder: Path, name: str | None) -> str:
     """The text of a prompt, None for the folder's default one and "" for none."""
-    path = folder / PROMPTS
-    described = read_json(path) if path.is_file() else {}
+    described = _described(folder)
     prompts = described.get("prompts") or {}
     name = described.get("default_prompt_name") if name is None else name
     if not name:
