@@ -1,6 +1,6 @@
 """The contract of methods (methods/contract.py), as tests of the methods of a file:
 
-    pytest --pyargs bench.checks.method_contract --method mine.py
+    pytest -p bench.checks.pytest_option --pyargs bench.checks.method_contract --method FILE.py
 
 A test is a clause, and its docstring the claim. Trials are a few steps on the CPU. The corpus of
 the embedded world and a toy backbone stand in for all that a method asks for, so nothing is
@@ -546,9 +546,11 @@ class Lines:
 
 
 def check(path: Path) -> int:
-    """Check every method of a file, print a line per clause, and return the number of faults."""
-    path = path.resolve()
-    if not path.is_file() or path.suffix != ".py":
+    """Check every method of a file, or the method that `path` names; print a line per clause, and
+    return the number of faults."""
+    if path.is_file() and path.suffix == ".py":
+        path = path.resolve()
+    elif str(path) not in method_classes():
         raise UserError(f"{path} does not exist or is no .py file; give a file with a method")
     lines = Lines()
     # Neither the reports nor the settings and plugins of tests around the file.

@@ -22,8 +22,8 @@ from bench.utils.errors import UserError, counted
 
 
 @command("check-method")
-def check_method(file: Annotated[Path, arg("A file with methods.", "FILE.py")]) -> int:
-    """Check a file of methods against their contract.
+def check_method(file: Annotated[Path, arg("A file with methods, or a method.", "FILE.py")]) -> int:
+    """Check a file of methods, or an installed method, against the contract.
 
     Prints one line per clause. The exit status is 1 if one does not hold.
     """

@@ -1,9 +1,12 @@
 """Commands that present results: tables, figures, pages, comparisons, exports."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
+
+import typer
 
 from bench.cli.parameters import OptionalSuite, Suite, arg, command, one_of, opt, read_tasks
 from bench.export import EXPORT_FORMATS
@@ -50,6 +53,7 @@ def show(
 
 @command()
 def reproduce(
+    context: typer.Context,
     paper: Annotated[str, PAPER],
     table: Annotated[str, TABLE],
     row: Annotated[str, opt("A row, as printed, or a method.", "ROW")],
@@ -88,16 +92,24 @@ def reproduce(
         for stage in run.stages
         if stage != "analyse" and not run.skip
     ]
+    show_again = f"python -m bench show {shlex.join([source, name])} --suite {suite}"
     text = (
         f"# {source}, {name}: {row}. As {file} it runs with:\n"
         f"#   {command} --cores {cores}\n"
         "# and through SLURM (docs/cluster.md) with:\n"
-        f"#   {command} --profile {configurations.SLURM}\n"
+        "#   pip install snakemake-executor-plugin-slurm\n"
+        f"#   {command} --profile {shlex.quote(str(configurations.SLURM))}\n"
+        "# Afterwards, this shows the row:\n"
+        f"#   {show_again}\n"
         f"# Hours, estimated from the plan: {by_plan(work, content.mode)}\n"
         f"{configurations.dump(content)}"
     )
     if dry_run:
-        print(text, end="")
+        print(
+            f"# Write this file with:\n#   mkdir -p {suite} && "
+            f"python -m bench reproduce {shlex.join(context.obj)} > {file}\n{text}",
+            end="",
+        )
         return 0
     write_text(file, text)
     # A job asks for one GPU; without GPUs, cores are the limit.
@@ -106,7 +118,7 @@ def reproduce(
     if status:
         return status
     print(printed_table(source, name, suite, rows))
-    print(f"\nPage: {suite}/report/index.html")
+    print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,7 +85,7 @@ def run(
 
     if suite.startswith("-"):
         raise UserError(f"name the configuration before {suite}: run FILE.yaml {suite} ...")
-    file = Path(suite) if Path(suite).suffix else _shipped(suite)
+    file = Path(suite) if Path(suite).suffix or Path(suite).is_file() else _shipped(suite)
     with errors_of(f"configuration {file}"):  # to which Snakemake would add a traceback
         configurations.planned(configurations.validate(configurations.read(file)))
     return run_workflow(file, options or [])
@@ -113,7 +114,8 @@ def next_seeds(
     print(report(growth))
     if out:
         write_text(out, configurations.dump(growth.config))
-        print(f"Written to {out}; run it with: python -m bench run {out} --cores N")
+        command = f"python -m bench run {shlex.quote(str(out))} --cores N"
+        print(f"Written to {out}; run it with: {command}")
 
 
 def _shipped(suite: str) -> Path:

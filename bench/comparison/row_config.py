@@ -27,7 +27,9 @@ def row_config(
         first = numbers[0]
         why = first.reason or "hyper-parameter, not a score"
         where = f"{first.source}, {first.table}, {first.method}"
-        raise UserError(f"{where} cannot be run: {why}; python -m bench coverage lists all such")
+        raise UserError(
+            f"{where} cannot be run: {why}; list all such with: python -m bench coverage"
+        )
     # The backbone of a row whose method needs none is that of print.
     backbones: dict[tuple[str, str], str] = {}
     for number in compared:

@@ -119,7 +119,7 @@ def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> V
     if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
         return Verdict("not comparable", f"classifiers of mode {suite.plan.mode}")
     if row["identity"] != seedless_identity(run.plan):
-        reason = "the method or its settings changed since; make world-numbers measures again"
+        reason = "the method or its settings changed since; measure again with: make world-numbers"
         return Verdict("not comparable", reason)
     return None
 

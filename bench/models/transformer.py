@@ -173,8 +173,8 @@ def check_adapter(folder: Path) -> None:
     """Refuse the adapter of a folder without peft, or one that is not in safetensors."""
     if importlib.util.find_spec("peft") is None:
         raise UserError(
-            f"{folder} holds an adapter ({ADAPTER}), and peft is not installed; pip install "
-            '"sentbench[adapters]", or merge it into the weights with peft\'s merge_and_unload'
+            f"{folder} holds an adapter ({ADAPTER}), and peft is not installed; merge it into the "
+            "weights with peft's merge_and_unload, or install peft with: pip install peft"
         )
     if not (folder / ADAPTED).is_file():
         raise UserError(

@@ -1,5 +1,6 @@
 """The plan of a suite, `plan.json`: its runs and what they have in common; the runs of a text."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -93,8 +94,12 @@ def read_plan(path: Path) -> Plan:
             f"{path} does not exist; name another folder, or run the suite with: "
             "python -m bench run FILE.yaml --cores N"
         )
-    remedy = f"write it again with: python -m bench plan --config FILE --out {path}"
-    return read_document(path, Plan, "a plan", remedy)
+    return read_document(path, Plan, "a plan", f"write it again with: {plan_command(path)}")
+
+
+def plan_command(path: Path) -> str:
+    """The shell command that writes a plan."""
+    return f"python -m bench plan --config FILE.yaml --out {shlex.quote(str(path))}"
 
 
 def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:

@@ -1,5 +1,6 @@
 """Train, score and analyse runs of a suite; score any encoder."""
 
+import shlex
 import shutil
 import time
 import traceback
@@ -30,7 +31,7 @@ from bench.results.records import (
     write_scores,
 )
 from bench.runs import STAGES, paths
-from bench.runs.plan import Plan
+from bench.runs.plan import Plan, plan_command
 from bench.runs.run import PlannedRun, Run, identity_of
 from bench.stages.activity import check_retry, is_transient, working
 from bench.stages.inputs import Inputs
@@ -51,14 +52,16 @@ def train_run(run: Run, suite: Path, device: str) -> dict[str, Any]:
     except (UserError, OSError):
         raise
     except FAILURES as error:
-        external = list(filter(None, [method_origin(name) for name, _, _ in run.parts]))
-        if not external:
-            raise
-        kind = TransientError if is_transient(error) else UserError
-        raise kind(
-            f"training {run.method} failed ({describe_error(error)}); "
-            f"find the error with: python -m bench check-method {external[0].place}"
-        ) from error
+        for name, _, _ in run.parts:
+            origin = method_origin(name)
+            if origin:
+                word = shlex.quote(origin.place) if origin.place.endswith(".py") else name
+                kind = TransientError if is_transient(error) else UserError
+                raise kind(
+                    f"training {run.method} failed ({describe_error(error)}); "
+                    f"find the error with: python -m bench check-method {word}"
+                ) from error
+        raise
 
 
 def _after_needs(run: Run, suite: Path) -> Run:
@@ -253,7 +256,7 @@ def _run_stages(
     if identity_of(run) != run.identity:  # its results would be nobody's
         raise UserError(
             f"the plan's run {run.id} is another one now, since its method, backbone or corpus "
-            "has changed; write the plan again with: python -m bench plan"
+            f"has changed; write the plan again with: {plan_command(suite / 'plan.json')}"
         )
     for stage in run.stages:
         out = paths.result_file(suite, run.id, stage)

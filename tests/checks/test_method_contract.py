@@ -405,6 +405,16 @@ def test_an_entry_point_names_a_module_or_a_method(value, package):
     assert run_of("queue").id != before
 
 
+def test_a_method_of_a_package_is_checked_by_its_name(
+    package, tiny_bert, tiny_data, tiny_corpus, tmp_path, capsys
+):
+    package("queues_of_mine.core", changed((LOSS, "raise SystemExit(0)")))
+    with pytest.raises(UserError, match=r": python -m bench check-method queue$"):
+        train_run(tiny_run("queue", tiny_bert, tiny_data, tiny_corpus), tmp_path / "suite", "cpu")
+    assert main(["check-method", "queue"]) == 1
+    assert "FAIL   queue" in capsys.readouterr().out
+
+
 def test_a_package_without_a_method_is_one_sentence(package):
     package("queues_of_mine.core", "raise OSError('no net')")
     told = r"the package queues .* cannot be imported \(OSError in .*core.py, line 1: no net"

@@ -1,0 +1,337 @@
+"""Commands that documents and messages print: each is parsed by its own program, most are run."""
+
+import ast
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import snakemake.cli
+import yaml
+from packaging.requirements import Requirement
+from sentence_transformers import SentenceTransformer
+from transformers import BertConfig, BertModel
+
+from bench.cli import main
+from bench.cli.program import commands
+from bench.download.hub import pin
+from bench.models.load import Model
+from bench.runs import config as configurations
+from bench.runs.plan import plan_command
+from bench.utils.files import sha256_file
+from tests.comparison.test_next_seeds import CONFIG, suite_of
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    ROOT / name
+    for name in (
+        "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config/README.md", "examples/README.md",
+        "examples/results.ipynb", ".github/PULL_REQUEST_TEMPLATE.md",
+    )
+]  # fmt: skip
+DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CODE = sorted(path for top in ("bench", "methods") for path in (ROOT / top).rglob("*.py"))
+PROGRAMS = "python -m bench|sentbench|snakemake|make|pip install|pytest"
+PROGRAM = rf"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(?:{PROGRAMS}) "
+BLOCK = r"^```(\w*)\n(.*?)^```$"
+INDENTED = r"(?<=\n\n)(?: {4}.*\n(?:\n(?= {4}))?)+"
+# Words that a reader replaces, and files that a document tells its reader to write.
+PLACES = {"N": "1"} | dict.fromkeys(
+    ["FILE.yaml", "SUITE.yaml", "my-suite.yaml"], "examples/suite.yaml"
+)
+PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
+# Programs that are not the project's, and why their commands are not tried.
+OTHERS = {
+    **dict.fromkeys(["cd", "cp", "export", "source", "tail"], "every shell has them"),
+    "jupyter": "not part of the environment, as its line says",
+    "pre-commit": "not part of the environment, and fetches its hooks",
+    **dict.fromkeys(["pgrep", "pkill"], "they are about processes that are not there"),
+}
+# Commands that are parsed and not run, and why. Of the others, those on a suite of the tutorial are
+# run by test_your_method.py.
+PARSED = {
+    "check-method": "test_your_method.py and README's block run it",
+    "evaluate": "its models are on the hub; README's block runs it",
+    "export": "it needs encoders, as tests/export has them",
+    "job": "it trains published backbones; test_your_method.py runs another",
+    "reproduce": "it trains; README's block runs it",
+    "run": "it trains; README's block runs it",
+    "status": "it needs the times of trainings, as tests/stages/test_status.py has them",
+    "verify": "it needs encoders, as tests/checks/test_verify.py has them",
+}
+
+
+def in_document(path):
+    """Command lines of shell blocks, of blocks with a command, and in backticks."""
+    text = path.read_text(encoding="utf-8")
+    found, prose = [], re.sub(r"^```\w*$", "", text, flags=re.MULTILINE)
+    blocks = re.findall(BLOCK, text, re.DOTALL | re.MULTILINE)
+    for language, block in [*blocks, *(("", block) for block in re.findall(INDENTED, prose))]:
+        lines = [line.strip() for line in block.replace("\\\n", " ").splitlines()]
+        if language == "console":
+            found += [line[2:] for line in lines if line.startswith("$ ")]
+        elif language in ("shell", "bash") or any(re.match(PROGRAM, line) for line in lines):
+            found += lines
+    return found + [" ".join(text.split()) for text in re.findall(rf"`({PROGRAM}[^`]+)`", prose)]
+
+
+def texts(path):
+    """The texts of a Python file but for docstrings, with X in place of what is filled in."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [*ast.walk(tree)]
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if id(node) in parts:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                part.value if isinstance(part, ast.Constant) else "X" for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+# A command ends its line, but for a target of make in brackets.
+IN_TEXT = r"(?:python -m bench|pip install|snakemake --\S+) .*|(?:run|with:|\(or) make [\w./-]+"
+
+
+def in_code(path):
+    for text in texts(path):
+        for found in re.findall(IN_TEXT, text):
+            yield re.sub(r"^(run|with:|\(or) ", "", found)
+
+
+def simple_commands(line):
+    """The words of each command of a line, without variables before them and the file after `>`."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    commands = [[]]
+    for word in lexer:
+        if set(word) <= set("|&;"):
+            commands.append([])
+        elif word != ">" and not (not commands[-1] and re.match(r"[A-Z_]+=", word)):
+            commands[-1].append(word)
+    return [words for words in commands if words]
+
+
+def each(lines):
+    """The words of each command of some lines, once."""
+    return [*dict.fromkeys(tuple(words) for line in lines for words in simple_commands(line))]
+
+
+PRINTED = each(line for path in DOCUMENTS for line in in_document(path))
+IN_CODE = each(line for path in CODE for line in in_code(path))
+ALONE = {"audit", "coverage"}  # of others, one word names the command and is none
+RUN = [
+    words
+    for words in PRINTED
+    if words[:3] == ("python", "-m", "bench")
+    and words[3] not in PARSED
+    and (words[3] in ALONE or len(words) > 4)
+    and ("--suite" not in words or {"results/paper", "paper"} & {*words})
+]
+SUITES = {path.stem for path in configurations.SUITES.glob("*.yaml")}
+# Of Snakemake and pytest.
+OF_OTHERS = {"--cores", "--resources", "--profile", "--configfile", "--pyargs", "--help"}
+
+
+@pytest.fixture(autouse=True)
+def no_local_data_and_methods(monkeypatch):
+    for name in ("BENCH_DATA", "BENCH_MODELS", "BENCH_METHODS"):
+        monkeypatch.setenv(name, "")  # a suite sets the last
+
+
+def parsed(words):
+    """Parse a command of the project; its parameters."""
+    command, settings = commands().commands[words[0]], commands().context_settings
+    parameters = command.make_context(words[0], [*words[1:]], **settings).params
+    if words[0] == "run":
+        assert parameters["suite"] in SUITES or (ROOT / parameters["suite"]).is_file()
+        check_snakemake(parameters["options"] or [])
+    if words[0] == "evaluate":
+        for model in parameters["model"]:
+            Model.read(model, Model(""))
+    return parameters
+
+
+def check_snakemake(words):
+    if any("slurm" in word for word in words):
+        pytest.importorskip("snakemake_executor_plugin_slurm")
+    _, arguments = snakemake.cli.parse_args([*words])
+    assert all((ROOT / file).is_file() for file in arguments.configfile or ())
+
+
+def check_pip(words):
+    """What is installed is the project, or stands in the lock."""
+    assert words[0] == "install"
+    packages = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    locked = {package["name"] for package in packages if "registry" in package["source"]}
+    assert {Requirement(word).name for word in words[1:] if word != "."} <= locked | {"pre-commit"}
+
+
+def check_make(words, folder):
+    for file in ("Makefile", "pyproject.toml", *(path.name for path in ROOT.glob("*.lock"))):
+        shutil.copy(ROOT / file, folder)
+    done = subprocess.run(["make", "-n", *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def check(words, folder):
+    words = [PLACES.get(word, word) for word in words]
+    program, *words = words
+    if program == "python" and words[:2] == ["-m", "bench"]:
+        program, words = "sentbench", words[2:]
+    if program == "sentbench":
+        assert words[0] in commands().commands
+        if len(words) > 1:  # one word names the command
+            parsed(words)
+    elif Path(program).name == "snakemake":
+        check_snakemake(words)
+    elif program == "pip":
+        check_pip(words)
+    elif program == "make":
+        check_make(words, folder)
+    elif program == "pytest" and words[0] == "-m":
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+        markers = settings["tool"]["pytest"]["ini_options"]["markers"]
+        assert words[1] in {marker.partition(":")[0] for marker in markers}
+    elif program == "pytest":
+        command = [sys.executable, "-m", "pytest", *words, "--collect-only", "-q"]
+        command[command.index("--method") + 1] = "examples/spread_out.py"
+        subprocess.run(command, cwd=ROOT, check=True)
+    else:
+        assert program in OTHERS, f"{program} is unknown; teach this test to try it"
+
+
+@pytest.mark.parametrize("words", PRINTED, ids=" ".join)
+def test_a_printed_command_is_one(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    check(words, tmp_path)
+
+
+@pytest.mark.parametrize("words", IN_CODE, ids=" ".join)
+def test_a_command_in_a_message_is_one(words, tmp_path, monkeypatch):
+    """Where a part is filled in, its options are asked for alone; the tests below fill some in."""
+    monkeypatch.chdir(ROOT)
+    if words[:3] == ("python", "-m", "bench") and "X" in words:
+        known = {name for option in commands().commands[words[3]].params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= known | OF_OTHERS
+    else:
+        check(words, tmp_path)
+
+
+def test_options_that_messages_name_exist():
+    known = {
+        name
+        for command in commands().commands.values()
+        for option in command.params
+        for name in option.opts
+    }
+    named = {
+        name
+        for path in CODE
+        for text in texts(path)
+        if " " in text
+        for name in re.findall(r"--[a-z-]{2,}", text)
+    }
+    assert len(named) > 10
+    assert named <= known | OF_OTHERS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", RUN, ids=" ".join)
+def test_a_command_on_a_suite_does_its_work(words, suite, monkeypatch):
+    """In a folder with results/paper, whose scores are made up."""
+    monkeypatch.chdir(suite.parents[1])
+    assert main([PLACES.get(word, word) for word in words[3:]]) == 0
+
+
+@pytest.fixture
+def suite(tmp_path):
+    folder = tmp_path / "with paper"
+    for name in ("config", "docs", "examples"):
+        shutil.copytree(ROOT / name, folder / name)
+    return suite_of(folder / "results", CONFIG.changed(methods=[*CONFIG.methods, "sscl"]))
+
+
+def test_a_path_in_a_message_is_quoted():
+    path = Path("a suite's folder [1]") / "plan.json"
+    assert parsed(shlex.split(plan_command(path))[3:])["out"] == path
+
+
+# --- Block by block, in a copy of the project ---
+
+
+@pytest.fixture
+def project(tiny_bert, tiny_data, tiny_corpus, tmp_path):
+    """A copy whose folder needs quotes; a shell in it. The paper suite is replaced by a tiny one:
+    one seed, four steps, one layer, a tiny corpus. BENCH_MODELS has the models of the hub, random
+    and pinned as they are."""
+    folder, models = tmp_path / "a copy [1]", tmp_path / "models"
+    for name in ("bench", "methods", "config", "rules", "profiles", "examples"):
+        ignored = shutil.ignore_patterns("__pycache__", "wiki*")
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+    shutil.copy(ROOT / "Snakefile", folder)
+    tiny = {"suite": "paper", "data": "senteval", "corpus": str(tiny_corpus), "tasks": ["sts"]}
+    tiny |= {
+        "seeds": [1],
+        "backbones": {"bert-base-uncased": None},
+        "methods": ["simcse", "gs-infonce"],
+    }
+    tiny["recipe"] = {"batch_size": 8, "sentences": 28, "select_every": 2}
+    (folder / "config" / "paper.yaml").write_text(yaml.safe_dump(tiny), encoding="utf-8")
+    shutil.copytree(tiny_bert, models / "bert-base-uncased")
+    shape = {"hidden_size": 768, "num_hidden_layers": 1, "num_attention_heads": 12}
+    BertModel(BertConfig.from_pretrained(tiny_bert, **shape)).save_pretrained(
+        models / "bert-base-uncased"
+    )
+    pins = folder / "bench" / "download" / "pins.json"
+    known = pin("google-bert/bert-base-uncased")["files"]["model.safetensors"]["sha256"]
+    pins.write_text(
+        pins.read_text().replace(
+            known, sha256_file(models / "bert-base-uncased" / "model.safetensors")
+        )
+    )
+    SentenceTransformer(str(tiny_bert)).save(str(models / "sentence-transformers/all-MiniLM-L6-v2"))
+    told = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    told |= {"BENCH_DATA": str(tiny_data), "BENCH_MODELS": str(models), "OMP_NUM_THREADS": "1"}
+    told["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def shell(script):
+        words = ["bash", "-e", "-o", "pipefail", "-c", script]
+        done = subprocess.run(words, cwd=folder, env=told, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return shell
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_readme_and_of_a_dry_run_work_in_order(project):
+    """But for the installation, and SLURM, whose jobs are only planned."""
+    (block,) = re.findall(
+        r"^```shell\n(make .venv/.ready && .*?)^```$", README, re.DOTALL | re.MULTILINE
+    )
+    reproduce, show, *rest = [line for line in block.splitlines() if not line.startswith("#")][1:]
+    made, shown = project(reproduce), project(show)
+    (ours,) = [line.split() for line in made.splitlines() if "ours, official, n = 1 " in line]
+    assert ours in [line.split() for line in shown.splitlines()]
+    again = made.splitlines()[-1].removeprefix("Show the table again: ")
+    assert project(again) == shown
+    outputs = [project(line) for line in rest]
+    assert "Spread-out" in outputs[-2]
+    assert outputs[-1].startswith("| sentence-transformers/all-MiniLM-L6-v2 ")
+    dry = project(f"{reproduce} --dry-run")
+    write, run, *cluster, show_again = re.findall(r"^#   (.*)$", dry, re.MULTILINE)
+    project("rm -r results/gs-*")
+    for line in (write, f"{run} -n", f"{cluster[1]} -n", run):
+        project(line)
+    assert project(show_again) == shown
+    project("cp examples/suite.yaml mine && python -m bench run mine --cores 2 -n")
