@@ -269,13 +269,12 @@ def _sides(suite: SuiteResults, cell: Cell) -> list[Json]:
 def commands(suite: str) -> Json:
     """What a reader types before the id of a run, to make it alone, and before the scores of
     several, which the workflow makes; and the folder of these scores. Configurations that are not
-    of the project are called FILE."""
+    of the project are called FILE.yaml."""
     of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
-    file = f"config/{suite}.yaml" if suite in of_project else "FILE"
+    file = suite if suite in of_project else "FILE.yaml"
     return {
         "run": f"python -m bench job --suite {shlex.quote(f'results/{suite}')}",
-        # A --configfile takes several files; another option ends the list.
-        "workflow": f"snakemake --configfile {file} --cores 4",
+        "workflow": f"python -m bench run {file} --cores 4",
         "scores": shlex.quote(f"results/{suite}/scores/"),
     }
 

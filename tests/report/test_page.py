@@ -213,10 +213,10 @@ def test_each_side_has_the_commands_that_make_it(page):
     commands = {name: shlex.split(text) for name, text in outline.data["commands"].items()}
     suite = f"results/s {NASTY}"
     assert commands["run"] == ["python", "-m", "bench", "job", "--suite", suite]
-    assert commands["workflow"] == ["snakemake", "--configfile", "FILE", "--cores", "4"]
+    assert " ".join(commands["workflow"]) == "python -m bench run FILE.yaml --cores 4"
     assert commands["scores"] == [f"{suite}/scores/"]
     assert all(re.fullmatch(r"[a-z0-9.+_-]+", run["id"]) for run in outline.data["runs"])
-    assert commands_of("smoke")["workflow"] == "snakemake --configfile config/smoke.yaml --cores 4"
+    assert commands_of("smoke")["workflow"] == "python -m bench run smoke --cores 4"
 
 
 def test_leaderboards_hold_means_spreads_and_their_runs(page):
