@@ -25,13 +25,15 @@ BACKBONE_FILES = [
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("added_tokens.json", "vocab.json", "vocab.txt", "merges.txt"),
     *("model.safetensors", "model-*.safetensors", "model.safetensors.index.json"),
-    *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
+    *("modules.json", "sentence_*_config.json", "config_sentence_transformers.json"),
     *("[0-9]*_*/config.json", "[0-9]*_*/model.safetensors", "[0-9]*_*/tokenizer.json"),
-    *("[0-9]*_*/sentence_bert_config.json", "[0-9]*_*/adapter_config.json"),
+    *("[0-9]*_*/sentence_*_config.json", "[0-9]*_*/adapter_config.json"),
     *("adapter_config.json", "adapter_model.safetensors"),
 ]
 # What describes an encoder without its weights.
-DESCRIPTION = ["config.json", "tokenizer.json", "tokenizer_config.json", "adapter_config.json"]
+DESCRIPTION = [
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "adapter_config.json"),
+]
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection

@@ -36,8 +36,10 @@ from bench.utils.files import read_json
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 ADAPTED = "adapter_model.safetensors"  # weights of an adapter
 MERGE = "merge it into the weights with peft's merge_and_unload, and save the model"
-# Keys of an adapter's configuration that add layers, or hold for a part of a text.
-UNMERGEABLE = ("layer_replication", "alora_invocation_tokens")
+# Keys of an adapter's configuration that add layers, or depend on the text; and starts of an
+# adapter that change the base by data or by a draw that is not kept.
+UNMERGEABLE = ("layer_replication", "alora_invocation_tokens", "arrow_config")
+UNREPEATABLE = ("pissa_niter", "corda", "lora_ga", "loftq")
 # A folder has one of these files of a tokenizer.
 VOCABULARIES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model",
@@ -191,8 +193,7 @@ def check_adapter(folder: Path) -> None:
 
     known = set(inspect.signature(LoraConfig).parameters) - {*UNMERGEABLE}
     unread = [key for key, value in described.items() if value and key not in known]
-    # This start changes the base by a draw that is not kept.
-    if str(described.get("init_lora_weights")).startswith("pissa_niter"):
+    if str(described.get("init_lora_weights")).startswith(UNREPEATABLE):
         unread.append("init_lora_weights")
     if unread:
         raise UserError(f"{folder / ADAPTER} sets '{unread[0]}', which is not read; {MERGE}")
@@ -231,7 +232,8 @@ def merged(model: Any, folder: Path) -> Any:
     unused = {"base_model_name_or_path": None, "megatron_config": None}
     config = peft.PeftConfig.from_peft_type(**described | unused)
     adapted = peft.get_peft_model(whole, config)
-    unread = peft.set_peft_model_state_dict(adapted, tensors).unexpected_keys
+    surplus = peft.set_peft_model_state_dict(adapted, tensors).unexpected_keys
+    unread = [name for name in surplus if ".pooler." not in name]  # one that is not used
     if unread:
         raise UserError(f"{folder / ADAPTED} changes {unread[0]}, which is not read; {MERGE}")
     described_tensors = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
@@ -300,6 +302,8 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
         problems.append(
             f"the tokenizer gives token ids up to {largest}, but the weights embed only {rows}"
         )
+    if 2 * largest < rows:  # transformers makes such a tokenizer where it finds no vocabulary
+        problems.append(f"the tokenizer has {largest + 1} tokens, and the weights embed {rows}")
     if problems:
         raise UserError(
             f"the files in {folder} do not fit together: {problems[0]}; correct that, or save or "

@@ -44,6 +44,13 @@ def shorter_table(folder):
     change(folder / "config.json", vocab_size=102)
 
 
+def grown(folder, weights):
+    """Three times as many rows as the tokenizer has tokens."""
+    change(folder / "config.json", vocab_size=309)
+    name = "embeddings.word_embeddings.weight"
+    return weights | {name: weights[name].repeat(3, 1)}
+
+
 def words_of_a_cased_model(folder):
     """Its vocabulary in vocab.txt, with a capital; nothing says whether text is lower-cased."""
     vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
@@ -73,6 +80,10 @@ TRANSFORMERS = {
         "names no pad_token",
     ),
     "a vocabulary with capitals": (words_of_a_cased_model, 'write "do_lower_case": false, or true'),
+    "hardly a vocabulary": (
+        lambda folder: change_weights(folder, lambda weights: grown(folder, weights)),
+        "the tokenizer has 103 tokens, and the weights embed 309",
+    ),
     "a short table": (shorter_table, "ids up to 102, but the weights embed only 102;"),
 }
 
