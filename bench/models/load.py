@@ -58,7 +58,7 @@ from bench.registry.backbones import (
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_folder, read_json, sha256_text, slug, write_json
+from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
 from methods.base import Mapped, in_chunks
 
 ARRAYS = "arrays.safetensors"
@@ -209,7 +209,7 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 def read_modules(folder: Path) -> list[dict[str, Any]]:
     """The entries of modules.json; none needs code of its own or is pickled, and they are those of
     an encoder of sentences."""
-    kind = _described(folder).get("model_type", SENTENCES)
+    kind = read_settings(folder / PROMPTS).get("model_type", SENTENCES)
     if kind != SENTENCES:
         raise UserError(f"{folder} is a {kind}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
@@ -218,10 +218,10 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
         refuse_unread(module)
         refuse_adapter(module)
         refuse_pickled(module)
-        config = module / "config.json"
         # The library would take tanh for a Dense layer's activation that is not torch's.
-        has_activation = config.is_file() and not entry["type"].endswith(".Transformer")
-        activation = read_json(config).get("activation_function") if has_activation else None
+        settings = read_settings(module / "config.json")
+        is_transformer = entry["type"].endswith(".Transformer")
+        activation = None if is_transformer else settings.get("activation_function")
         for name, package in ((entry["type"], "sentence_transformers."), (activation, "torch.")):
             if name and not name.startswith(package):
                 raise UserError(
@@ -231,15 +231,9 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _described(folder: Path) -> dict[str, Any]:
-    """What a folder of sentence-transformers says of itself."""
-    path = folder / PROMPTS
-    return read_json(path) if path.is_file() else {}
-
-
 def read_prompt(folder: Path, name: str | None) -> str:
     """The text of a prompt, None for the folder's default one and "" for none."""
-    described = _described(folder)
+    described = read_settings(folder / PROMPTS)
     prompts = described.get("prompts") or {}
     name = described.get("default_prompt_name") if name is None else name
     if not name:

@@ -31,7 +31,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.utils.errors import UserError, is_memory_full
-from bench.utils.files import read_json
+from bench.utils.files import read_json, read_settings
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  # ends of the names of weights that can run code
 ADAPTED = "adapter_model.safetensors"  # weights of an adapter
@@ -355,11 +355,9 @@ def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
 
 def _is_guessed(folder: Path, tokenizer: Any) -> bool:
     """Whether a vocabulary has capitals, and its tokenizer lower-cases though no file says so."""
-    config = folder / "tokenizer_config.json"
-    if config.is_file() and "do_lower_case" in read_json(config):
-        return False
     normalizer = tokenizer.backend_tokenizer.normalizer
-    if normalizer is None or normalizer.normalize_str("A") == "A":
+    is_said = "do_lower_case" in read_settings(folder / "tokenizer_config.json")
+    if is_said or normalizer is None or normalizer.normalize_str("A") == "A":
         return False
     special = "|".join([r"\[unused\d+\]", *map(re.escape, tokenizer.all_special_tokens)])
     words = (word for word in tokenizer.get_vocab() if not re.fullmatch(special, word))

@@ -12,7 +12,7 @@ from bench.download.hub import fetch_backbone, fetch_description, local_folder, 
 from bench.download.sums import file_sum
 from bench.registry.methods import method_classes
 from bench.utils.errors import UserError, did_you_mean, errors_of
-from bench.utils.files import read_json, refuse_pointer, sha256_listed
+from bench.utils.files import read_json, read_settings, refuse_pointer, sha256_listed
 from methods.base import Shape
 
 # Increment when a change of the embedded world or the toy backbones changes measured numbers.
@@ -182,7 +182,7 @@ def refuse_unread(folder: Path) -> None:
     for path in filter(Path.is_file, folder.glob("*.[jst]*")):  # of the suffixes in `READ`
         refuse_pointer(path)
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        if path.is_file() and read_json(path).get("auto_map"):
+        if read_settings(path).get("auto_map"):
             raise UserError(
                 f"{path} names code of the model's own (auto_map), which is not run; "
                 "choose a model without code"
@@ -256,8 +256,7 @@ def _is_cased(folder: Path, described: str) -> bool:
     """Return whether the tokenizer keeps case: by `do_lower_case`, else by its normalizer, else by
     the default of the classes that read vocab.txt, which lower-case."""
     # `described` is the sum of the folder: a large file is read again only where that is another.
-    config = folder / "tokenizer_config.json"
-    lower = read_json(config).get("do_lower_case") if config.is_file() else None
+    lower = read_settings(folder / "tokenizer_config.json").get("do_lower_case")
     if lower is not None:
         return not lower
     if not (folder / "tokenizer.json").is_file():

@@ -22,7 +22,7 @@ from bench.download.sums import file_sum
 from bench.runs import STAGES, paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import read_json, read_settings, write_json
 
 
 def local_data(name: str) -> Path | None:
@@ -103,7 +103,7 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
     data_name, changed = runs[0].data, set[str]()
     inputs = Inputs(suite, data_name, local_data(data_name))
     stamp = suite / "inputs" / "data.json"
-    data = read_json(stamp) if stamp.is_file() else {}
+    data = read_settings(stamp)
     if data and inputs.stamp not in ({}, data):
         data = inputs.stamp
         write_json(stamp, data)

@@ -151,6 +151,11 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a JSON file of settings; without the file none are set."""
+    return read_json(path) if path.is_file() else {}
+
+
 def refuse_pointer(path: Path) -> None:
     """Raise `UserError` if a file is a pointer of git-lfs or git-annex to its content."""
     with open(path, "rb") as stream:
