@@ -30,8 +30,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from bench import world
-from bench.checks.verify import computing
 from bench.evaluation.scoring import encoded, read_tasks, score_tasks
+from bench.models.defaults import computing
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import backbone

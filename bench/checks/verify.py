@@ -8,7 +8,6 @@ items (`tolerances`). Files are written only to a temporary folder.
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -24,6 +23,7 @@ from bench.datasets.metrics import UNSEEN
 from bench.datasets.sts import StsTask
 from bench.datasets.tasks import AVERAGED, NESTED
 from bench.evaluation.scoring import Task, read_tasks, score_encoder
+from bench.models.defaults import computing
 from bench.models.encoder import Encoder
 from bench.models.load import Model, load_encoder
 from bench.results.provenance import provenance
@@ -255,17 +255,3 @@ def _encoder(
         )
     work.mkdir()  # corpora are created again, outside the suite
     return run_encoder(run, work, device)
-
-
-@contextmanager
-def computing(threads: int, kernels: str) -> Iterator[None]:
-    """Set torch's threads and its mode of kernels that are not deterministic ("default", "warn" or
-    "error"), and restore them afterwards."""
-    before, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    torch.set_num_threads(threads)
-    torch.set_deterministic_debug_mode(kernels)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        torch.set_deterministic_debug_mode(mode)

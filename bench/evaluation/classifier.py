@@ -244,9 +244,8 @@ class Fitted:
     def predict(self, features: Tensor) -> np.ndarray:
         """Labels, int64 (n,), for features (n, d); ties go to the lowest."""
         layers = [layer.unsqueeze(0) for layer in self.weights]
-        with torch.inference_mode():
-            logits, _ = forward(layers, with_ones(features).unsqueeze(0), None)
-            return logits.argmax(1)[0].cpu().numpy()
+        logits, _ = forward(layers, with_ones(features).unsqueeze(0), None)
+        return logits.argmax(1)[0].cpu().numpy()
 
 
 def fit(
@@ -348,7 +347,6 @@ class _Cohort:
         }
         self.dropout = Dropout(self.inputs, self.heads, generators) if hidden else None
 
-    @torch.no_grad()
     def train(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[_Part, list[Fitted]]]:
         """Yield the heads of each fold as it finishes; end early once `is_stopped`."""
         heads = len(self.heads)

@@ -20,7 +20,6 @@ def unit(vectors: Tensor) -> Tensor:
     return vectors / lengths.where(lengths > 0, 1)
 
 
-@torch.no_grad()
 def alignment(
     first: Tensor, second: Tensor, gold: Tensor, *, with_four: bool = False
 ) -> float | None:
@@ -32,7 +31,6 @@ def alignment(
     return float((unit(first[positive]) - unit(second[positive])).square().sum(1).mean())
 
 
-@torch.no_grad()
 def uniformity(vectors: Tensor) -> float:
     """Log of the mean of exp(-2 |x - y|²) over all pairs of n >= 2 rows (n, d), as unit vectors: 0
     (all equal) down to -8."""
@@ -56,7 +54,6 @@ def in_batches(first: Tensor, second: Tensor, gold: Tensor) -> tuple[float | Non
     return fmean(aligned) if aligned else None, uniform
 
 
-@torch.no_grad()
 def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[float]:
     """Means of the largest, second largest, ... cosine of each row with all `others` but its own;
     all are unit vectors (n, d)."""
@@ -64,7 +61,6 @@ def largest_similarities(vectors: Tensor, others: Tensor, ranks: int) -> list[fl
     return cosines.topk(ranks).values.double().mean(0).tolist()
 
 
-@torch.no_grad()
 def token_similarity(states: Tensor, mask: Tensor) -> Tensor:
     """TokSim of each sentence, (n,): the mean cosine of pairs of different tokens of the mask; 0
     for fewer than two. States are (n, length, d)."""
@@ -74,7 +70,6 @@ def token_similarity(states: Tensor, mask: Tensor) -> Tensor:
     return total / (count * (count - 1)).clamp(min=1)
 
 
-@torch.no_grad()
 def layer_similarities(states: Sequence[Tensor], mask: Tensor) -> Tensor:
     """SetSim and TokSim of each sentence, for the embeddings and L layers, each (n, length, d),
     padded on the right.

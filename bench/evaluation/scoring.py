@@ -30,6 +30,7 @@ from bench.datasets.tasks import (
 )
 from bench.evaluation import protocols
 from bench.evaluation.classifier import BLOCK, FIXED, MODES, Settings
+from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.utils.errors import UserError, counted
@@ -190,6 +191,7 @@ def score_encoder(
         )
 
 
+@torch_defaults()
 def score(
     tasks: Sequence[Task],
     vectors: Vectors,

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from bench.datasets.manifest import Vectors
+from bench.models.defaults import torch_defaults
 from bench.models.packed_forward import (
     FIRST_ONLY,
     LAST_ONLY,
@@ -211,7 +212,7 @@ class TransformerEncoder:
         tokens, spans = templated_ids(self.tokenizer, sentences, self.template, self._limit)
         return tokens, None if self.pooler == "last" else spans
 
-    @torch.inference_mode()
+    @torch_defaults()
     def encode_tokens(
         self,
         tokens: Sequence[Sequence[int]],

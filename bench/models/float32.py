@@ -19,13 +19,17 @@ ELSEWHERE = "ieee"
 @contextmanager
 def float32_products(kind: str) -> Iterator[None]:
     """Products and convolutions of float32 on a GPU are "ieee" or "tf32" within the block, whatever
-    was set before; on a processor nothing changes."""
-    settings: Any = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
-    before = [setting.fp32_precision for setting in settings]
-    for setting in settings:
-        setting.fp32_precision = kind
+    was set before. On a processor they are always "ieee"."""
+    settings: dict[Any, str] = {
+        torch.backends.cuda.matmul: kind,
+        torch.backends.cudnn.conv: kind,  # type: ignore[attr-defined]
+        torch.backends.mkldnn.matmul: ELSEWHERE,  # type: ignore[attr-defined]
+    }
+    before = {setting: setting.fp32_precision for setting in settings}
+    for setting, value in settings.items():
+        setting.fp32_precision = value
     try:
         yield
     finally:
-        for setting, kept in zip(settings, before, strict=True):
-            setting.fp32_precision = kept
+        for setting, value in before.items():
+            setting.fp32_precision = value

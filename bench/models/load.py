@@ -22,15 +22,19 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.torch import load_file, save_file
+from torch import nn
 from torch.nn import functional as F
 
+from bench.datasets.sts import cosine
 from bench.download.hub import retrying
+from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.packed_forward import POOLER_NAMES, POSITIONS, SYNONYMS, check_pooler
@@ -57,7 +61,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
 from methods.base import Mapped, in_chunks
 
@@ -81,6 +85,7 @@ def save_encoder(encoder: Any, folder: Path) -> None:
         write_json(temporary / SAVED, {"kind": encoder.kind, **stored})
 
 
+@torch_defaults()
 def load_encoder(
     model: str | Path,
     *,
@@ -303,6 +308,7 @@ class ModularEncoder:
         described = f"{encoder_sum(folder)}\n{prompt}{kind}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
+    @torch_defaults()
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         options = {"prompt": self._prompt, "show_progress_bar": False}
         texts = [sentence or self._blank for sentence in sentences]
@@ -446,21 +452,29 @@ class Model:
             encoder_folder(str(self.source))
         check_options(self.pooler, self.template, self.dtype)
 
-    def _function(self) -> Function:
-        """The function; one that is named is imported from Python's path or the present folder."""
-        if not isinstance(self.source, str):
-            return self.source
-        module, _, path = self.source.partition(":")
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            function: Function = operator.attrgetter(path)(importlib.import_module(module))
-        except FAILURES as error:
+    def _function(self) -> Any:
+        """The function, or the method `encode` of an object, as of a SentenceTransformer. What is
+        named is imported from Python's path or the present folder."""
+        found: Any = self.source
+        if isinstance(found, str):
+            module, _, path = found.partition(":")
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            try:
+                found = operator.attrgetter(path)(importlib.import_module(module))
+            except FAILURES as error:
+                raise UserError(
+                    f"'{found}' cannot be imported ({describe_error(error)}); "
+                    "run in its folder, or install what it needs"
+                ) from error
+        if isinstance(found, nn.Module) or not callable(found):
+            found = getattr(found, "encode", None)
+        if found is None:
             raise UserError(
-                f"'{self.source}' cannot be imported ({describe_error(error)}); "
-                "run in its folder, or install what it needs"
-            ) from error
-        return function
+                f"'{self.name}' is no function of texts and has no method encode; "
+                "pass a function from a list of texts to their vectors"
+            )
+        return found
 
     def load(self, device: str) -> Encoder:
         if not self.is_function:
@@ -496,6 +510,7 @@ class FunctionEncoder:
     """
 
     kind = "function"
+    asked = False  # whether it was asked twice for some texts
 
     def __init__(self, function: Function, name: str) -> None:
         self.function, self.name = function, name
@@ -516,4 +531,20 @@ class FunctionEncoder:
             raise UserError(
                 f"'{self.name}' failed on {len(sentences)} texts{blank} ({reason}); mend it"
             ) from error
+        if self.asked or len(sentences) < 2:
+            return vectors
+        self.asked = True
+        with suppress(ValueError, IndexError):  # of shapes that are refused later
+            # Up to eight of the texts, in another order and batch. Zero vectors have no direction.
+            step = -len(sentences) // 8
+            first, again = vectors[::step], self.encode(sentences[::step])
+            apart = 1 - cosine(first, again)[first.any(1)].min(initial=1)
+            told = f"'{self.name}' gives a text different vectors (a cosine of 1 - {apart:.1g})"
+            if apart > 1e-3:
+                raise UserError(
+                    f"{told}; call model.eval(), fix the random state, and let no vector depend "
+                    "on the order, the padding or the size of a batch"
+                )
+            if apart > 1e-9:  # more than float32 rounds
+                warn(told)
         return vectors

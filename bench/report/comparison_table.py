@@ -133,14 +133,13 @@ def render_versus(
         texts.append(plain(table, text))
         if out is None:
             continue
-        import matplotlib  # takes half a second, and tables alone need none
-
+        # matplotlib takes half a second, and tables alone need none.
         from bench.report.figures import compared
-        from bench.report.figures.style import STYLE, save
+        from bench.report.figures.style import drawing, save
 
         write_table(out, suite.plan.suite, stem, rows, table, text)
         if len(printed):
             write_text(out / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
-        with matplotlib.rc_context(STYLE):
+        with drawing():
             save(compared.versus_figure(suite, decisive, printed), (figures or out) / stem, rows)
     return "\n\n".join(texts)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
 import pandas as pd
 
 from bench.comparison.against_baseline import with_baseline
@@ -13,7 +12,7 @@ from bench.report import audit, coverage
 from bench.report.comparison_table import render_versus
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems
 from bench.report.figures.papers import draw, paper_figures
-from bench.report.figures.style import STYLE, save
+from bench.report.figures.style import drawing, save
 from bench.report.leaderboard import leaderboards, write_leaderboards
 from bench.report.page import render_page
 from bench.report.summary import summary
@@ -50,7 +49,7 @@ def render_figures(
 ) -> None:
     """Write the leaderboards, `<paper>_<table>` where a number of ours can be compared with print,
     and `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         for name, board in boards.items():
             save(board_figure(suite, board, name), out / board_stem(name), board)
         for stem, averages in figure_stems(cells).items():

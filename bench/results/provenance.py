@@ -55,7 +55,7 @@ def _arithmetic(device: str) -> dict[str, Any]:
     """Settings of torch that affect the last bits of results, besides versions and device."""
     settings: dict[str, Any] = {
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "matmul_precision": torch.get_float32_matmul_precision(),
+        "matmul_precision": "highest",  # see `float32_products`
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
     if device.startswith("cuda"):

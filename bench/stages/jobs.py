@@ -16,6 +16,7 @@ from bench.datasets.labelled import task_sums
 from bench.datasets.manifest import manifest
 from bench.download.hub import pinned
 from bench.evaluation.scoring import Task, read_tasks, score_encoder, sentences
+from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.load import Model, files, load_encoder
@@ -249,6 +250,7 @@ def run_plan(
         raise UserError(f"{len(errors)} of {len(runs)} runs failed; the last is {errors[-1]}")
 
 
+@torch_defaults()
 def _run_stages(
     suite: Path, plan: Plan, run: PlannedRun, device: str, stages: Collection[str], again: bool
 ) -> None:

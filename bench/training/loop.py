@@ -23,6 +23,7 @@ from bench.datasets import corpora, sts
 from bench.datasets.labelled import task_sums
 from bench.evaluation.geometry import alignment, uniformity
 from bench.evaluation.scoring import encoded, score_tasks, sentences
+from bench.models.defaults import computing, torch_defaults
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance
@@ -53,6 +54,7 @@ class Diverged(Exception):
         self.step, self.batch = step, list(batch)
 
 
+@torch_defaults()
 def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str, Any]:
     """Train one run. It writes `log.jsonl`, `encoder/` and, last, `outcome.json` to `folder`.
 
@@ -77,7 +79,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         with closing(Log(folder / "log.jsonl")) as log:
             if not file.is_file():  # another process may have finished it in the meantime
                 remove_partial(folder)
-                with training_settings(run):
+                with training_settings(run, device):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
                 write_json(file, {"run": run.describe()} | result)
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -85,23 +87,24 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
 
 
 @contextmanager
-def training_settings(run: Run) -> Iterator[None]:
-    """Refuse kernels that are not deterministic, within the block, and set the number of threads,
-    which stays after it."""
-    mode, cudnn = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
-    # Equals `use_deterministic_algorithms`, which also imports torch's compiler: 2 s per process.
-    torch.set_deterministic_debug_mode("error")
-    # The attention of cuDNN has no deterministic backward pass.
+def training_settings(run: Run, device: str) -> Iterator[None]:
+    """Refuse kernels that are not deterministic, within the block, and set the number of threads.
+    Afterwards all is as before, the states of torch's generators, too."""
+    deterministic: Any = torch.utils.deterministic
+    filled = deterministic.fill_uninitialized_memory
+    # The attention of cuDNN has no deterministic backward pass; `torch_defaults` restores it.
     torch.backends.cuda.enable_cudnn_sdp(False)
     # Not filled with NaN, which has an effect in that mode alone.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.set_num_threads(run.recipe.threads)
+    deterministic.fill_uninitialized_memory = False
     try:
-        with float32_products(ELSEWHERE):
+        with (
+            computing(run.recipe.threads, "error"),
+            float32_products(ELSEWHERE),
+            torch.random.fork_rng([] if device == "cpu" else [device]),
+        ):
             yield
     finally:
-        torch.set_deterministic_debug_mode(mode)
-        torch.backends.cuda.enable_cudnn_sdp(cudnn)
+        deterministic.fill_uninitialized_memory = filled
 
 
 def _run_training(run: Run, context: RunContext, folder: Path, log: Log) -> dict[str, Any]:

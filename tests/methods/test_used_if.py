@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bench.checks.method_contract import STEPS, Trial
-from bench.checks.verify import computing
+from bench.models.defaults import computing
 from bench.registry.methods import method_class, method_classes
 from tests.methods.outside import of_methods
 

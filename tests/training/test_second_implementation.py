@@ -73,12 +73,10 @@ def in_float64(monkeypatch, global_state):
 
     def load(*arguments, **options):
         model, tokenizer = load_backbone(*arguments, **options)
+        torch.set_default_dtype(torch.float64)
         return model.double(), tokenizer
 
     monkeypatch.setattr("bench.training.context.load_backbone", load)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.usefixtures("in_float64")

@@ -8,7 +8,6 @@ from itertools import chain, product
 from math import inf
 from pathlib import Path
 
-import matplotlib
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
@@ -368,5 +367,5 @@ def gains_figure() -> Figure:
 
 def write_gains(path: Path) -> None:
     """Write the figure in the format that the extension names."""
-    with matplotlib.rc_context(style.STYLE):
+    with style.drawing():
         style.save_picture(gains_figure(), path)

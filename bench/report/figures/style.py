@@ -4,6 +4,7 @@ matplotlib's constrained layout makes room for labels, title, legend and note.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
@@ -15,6 +16,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.style import context
 
 from bench.report.formats import csv
 from bench.utils.files import atomic_file, write_text
@@ -34,6 +36,8 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "text.parse_math": False,  # labels may contain "$"
 }
+# matplotlib's own style, whatever the user's matplotlibrc says, under ours.
+drawing = partial(context, ["default", STYLE])
 # Metadata of each file format, without dates.
 UNDATED: dict[str, Any] = {
     "png": {"Software": None},
