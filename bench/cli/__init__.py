@@ -61,7 +61,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except UserError as error:
         message = str(error)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        # Of a rename, the new name.
+        where = f"{error.filename2 or error.filename}: " if error.filename else ""
         is_full = error.errno in DISK_FULL
         remedy = f"free some space and {again}" if is_full else "name another file or folder"
         message = f"{where}{error.strerror or error}; {remedy}"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.download.hub import cache_folder, fetch_file, local_folder, locked
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import atomic_file, atomic_folder, remove_partial, sha256_file
+from bench.utils.files import atomic_file, atomic_folder, is_complete, sha256_file
 
 # Name of a corpus -> its file in the hub's data set.
 CORPORA = {
@@ -73,7 +73,7 @@ def fetch_words(archive: str, repository: str, member: str) -> Path:
     place = Path(os.environ.get("BENCH_MODELS") or "BENCH_MODELS", member)
     packed = fetch_file(archive, f"copy the table to {place}", repository)
     table = cache_folder() / f"{sha256_file(packed)[:12]}-{member}"
-    if not table.is_file():
+    if not is_complete(table):
         with (
             zipfile.ZipFile(packed) as files,
             files.open(member) as source,
@@ -97,11 +97,10 @@ def fetch_senteval() -> Path:
     archive = fetch_file("senteval.tar", "set BENCH_DATA to a folder with downstream/")
     # The name holds the archive's digest, so another archive is unpacked elsewhere.
     folder = cache_folder() / f"senteval-{sha256_file(archive)[:12]}"
-    if folder.is_dir():
+    if is_complete(folder):
         return folder
     with locked():
         if not folder.is_dir():
-            remove_partial(cache_folder())
             with atomic_folder(folder) as temporary, tarfile.open(archive) as tar:
                 unpacked = temporary / "unpacked"
                 tar.extractall(unpacked, filter="data")

@@ -40,6 +40,8 @@ UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
 # message -> the sentence.
 _LASTING = {
+    "socksio": "a SOCKS proxy needs another package; pip install socksio, set HTTPS_PROXY and "
+    "ALL_PROXY to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
     "Consistency check failed": "the download has another size than announced; fetch it again",
     "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
@@ -48,6 +50,8 @@ _LASTING = {
     f"{_TOKEN}",
     "RevisionNotFoundError": "the repository has no such revision; name another",
     "HFValidationError": "this is not a repository name; write owner/name",
+    # InvalidURL, or "Unknown scheme for proxy URL".
+    "URL": "HTTPS_PROXY, ALL_PROXY or HF_ENDPOINT is not of the form http://HOST:PORT; correct it",
 }
 
 
@@ -133,7 +137,7 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
     except Exception as error:
         cause, status, kind = _cause(error), _status(error), UserError
         names = {base.__name__ for base in type(cause).__mro__}
-        marks = (mark for mark in _LASTING if mark in names or mark in str(cause))
+        marks = (mark for mark in _LASTING if mark in f"{names} {cause}")
         reason = _LASTING.get(next(marks, ""), "")
         # The hub's cache lacks everything, or a file, to whose address no connection was made.
         lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]

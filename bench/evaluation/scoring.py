@@ -34,7 +34,7 @@ from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, TransformerEncoder, adaptation, innermost
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.utils.errors import UserError, counted
-from bench.utils.files import read_json, sha256_text, write_json
+from bench.utils.files import disk_errors, read_json, sha256_text, write_json
 from bench.utils.progress import Progress
 
 # Sentences between two writes, the most that an interruption loses. A GPU, which waits for each
@@ -183,7 +183,7 @@ def score_encoder(
 ) -> EncoderScores:
     """Score an encoder on tasks, as `score`; an interrupted call is resumed by the next one with
     the same `work`, of vectors and finished tasks. Scorings of a suite share `tokens`."""
-    with closing(VectorStore(work / "vectors", encoder)) as store:
+    with disk_errors(work), closing(VectorStore(work / "vectors", encoder)) as store:
         adapt, finished = adaptation(encoder), work / store.identity
         store.add(sentences(tasks, adapt), device, tokens)
         return score(

@@ -42,7 +42,7 @@ from bench.models.transformer import (
     templated_ids,
     token_ids,
 )
-from bench.utils.files import atomic_file
+from bench.utils.files import atomic_file, is_complete
 from bench.utils.progress import Progress
 from methods.base import Tokens, seed_torch, to_device, training_mode
 
@@ -125,7 +125,7 @@ def tokenized(sentences: Sequence[str], tokenizer: Any, longest: int, folder: Pa
         digest.update(sentence.encode())
         digest.update(b"\n")
     path = folder / f"{digest.hexdigest()[:16]}.npy"
-    if not path.is_file():
+    if not is_complete(path):
         rows: list[np.ndarray] = []
         progress = Progress(len(sentences), "tokenize")
         for start in range(0, len(sentences), CHUNK):

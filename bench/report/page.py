@@ -37,7 +37,7 @@ from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.paths import comparison_stem
 from bench.utils.errors import counted
-from bench.utils.files import write_text
+from bench.utils.files import atomic_file, write_text
 
 RULE = Path(__file__).parents[2] / "docs" / "statistics.md"  # only in a checkout
 CURVE = {
@@ -83,7 +83,9 @@ def render_page(
     if RULE.is_file():  # a copy, so that the page is the same in every folder
         content["statistics"] = RULE.name
         write_text(out / RULE.name, RULE.read_text(encoding="utf-8"))
-    shutil.copytree(figures, out / "figures", dirs_exist_ok=True)
+    for file in figures.glob("[!.]*"):
+        with atomic_file(out / "figures" / file.name) as copy:
+            shutil.copyfile(file, copy)  # without times and modes, which some file systems refuse
     for name in ("page.css", "page.js"):
         write_text(out / name, (TEMPLATES / name).read_text(encoding="utf-8"))
     write_text(out / "index.html", templates().get_template("page.html").render(content))

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout, lock_descriptor
 from bench.results.records import FAILURE
 from bench.runs import paths
 from bench.utils.errors import TransientError, UserError, counted, is_memory_full
-from bench.utils.files import read_json, write_json
+from bench.utils.files import disk_errors, read_json, write_json
 
 LOCK = "run.lock"
 LOOK = 5.0  # seconds; who looks whether a run is at work holds its lock for a moment
@@ -61,15 +61,17 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
     lock = folder / LOCK
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        held = FileLock(lock).acquire(timeout=LOOK)
+        with disk_errors(lock, "its file system cannot lock it ({})"):
+            held = FileLock(lock, fallback_to_soft=False).acquire(timeout=LOOK)
     except Timeout:
         raise TransientError(f"another process is at work on {run_id}; wait for it") from None
     with held:
         before = _recorded(folder)
-        lock.write_text(stage)
-        (folder / FAILURE).unlink(missing_ok=True)
         try:
-            yield
+            with disk_errors(folder):
+                lock.write_text(stage)
+                (folder / FAILURE).unlink(missing_ok=True)
+                yield
         except Exception as error:
             is_user = isinstance(error, UserError)
             failure = Failure(

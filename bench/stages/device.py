@@ -16,6 +16,7 @@ from tempfile import gettempdir
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from bench.utils.errors import warn
+from bench.utils.files import disk_errors
 
 POLL = 0.5  # seconds between two attempts to lock
 
@@ -33,7 +34,8 @@ def lease() -> Iterator[str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     locks = [FileLock(folder / str(gpu.uuid), is_singleton=True) for gpu in properties]
-    index, held = _acquire(locks)
+    with disk_errors(folder):
+        index, held = _acquire(locks)
     with held, torch.cuda.device(index):
         yield f"cuda:{index}"
 

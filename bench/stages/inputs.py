@@ -6,7 +6,6 @@ read. Where test sets have changed, runs are scored again. Where anything else h
 refused before a run is trained.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -22,7 +21,7 @@ from bench.download.sums import file_sum
 from bench.runs import STAGES, paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, read_settings, write_json
+from bench.utils.files import read_json, read_settings, write_json, write_text
 
 
 def local_data(name: str) -> Path | None:
@@ -127,5 +126,5 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         is_same = has_sets or data == {"kind": "data", **origin["data"]}
         ended = read_json(trained)["outcome"] if trained.is_file() else origin["outcome"]
         if is_same and ended == origin["outcome"]:
-            os.utime(file)
+            write_text(file, file.read_text(encoding="utf-8"))  # newly, and also if others own it
     return sorted(changed)

@@ -38,7 +38,7 @@ from bench.stages.activity import check_retry, is_transient, working
 from bench.stages.inputs import Inputs
 from bench.training.context import RunContext
 from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import write_json
+from bench.utils.files import is_complete, write_json
 from methods.base import Refusal
 
 
@@ -114,7 +114,7 @@ def score_run(
     if run.seed is None:
         write_items(paths.items_file(suite, run.id), items)
     write_scores(out, described, [common | record for record in records])
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 @float32_products(ELSEWHERE)
@@ -262,7 +262,7 @@ def _run_stages(
         )
     for stage in run.stages:
         out = paths.result_file(suite, run.id, stage)
-        if stage not in stages or (out.exists() and (stage == "train" or not again)):
+        if stage not in stages or (is_complete(out) and (stage == "train" or not again)):
             continue
         with working(suite, run.id, stage):
             if stage == "train":
@@ -361,5 +361,5 @@ def evaluate(
     described["seconds"] = round(time.monotonic() - started, 2)
     records = [common | record for record in scored]
     write_scores(out, described, records)
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)
     return records

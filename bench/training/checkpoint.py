@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from bench.models.packed_forward import Work
 from bench.utils.errors import TransientError, UserError, warn
-from bench.utils.files import disk_errors, fsync, remove_partial, sha256_file, staging_folder
+from bench.utils.files import fsync, sha256_file, staging_folder
 
 # Seconds between checkpoints, the most that a kill costs. A checkpoint of BERT-base is 1.7 GB, and
 # short runs need none. SENTBENCH_CHECKPOINT_SECONDS sets another number, 0 for after every step.
@@ -112,7 +112,6 @@ class Checkpoints:
         self.folder, self.origin = folder, json.loads(json.dumps(origin))
         self._last = time.monotonic()
         self._interval = float(os.environ.get("SENTBENCH_CHECKPOINT_SECONDS", INTERVAL))
-        remove_partial(folder)
 
     def due(self) -> bool:
         return time.monotonic() - self._last >= self._interval
@@ -123,7 +122,7 @@ class Checkpoints:
         tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
         facts = {name: value for name, value in state.items() if name not in tensors}
         metadata = {"origin": json.dumps(self.origin), "facts": json.dumps(facts)}
-        with staging_folder(self.folder / f"{step:08d}") as staging:
+        with staging_folder(self.folder / "checkpoint") as staging:
             file = staging / "checkpoint"
             save_file(tensors, file, metadata)
             fsync(file)
@@ -164,9 +163,8 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (kept open for its lock)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (kept open for its lock)
         if not lock_descriptor(self._file.fileno(), blocking=False):
             self._file.close()
             raise TransientError(
@@ -185,13 +183,11 @@ class Log:
 
     def write(self, row: dict[str, Any]) -> None:
         line = json.dumps(row).encode() + b"\n"
-        with disk_errors(self.path):
-            # Unbuffered, so a full disk is noticed at once. Of a line that fitted in part, the next
-            # write fails, and the next attempt cuts it.
-            self._file.write(line)
+        # Unbuffered, so a full disk is noticed at once. Of a line that fitted in part, the next
+        # write fails, and the next attempt cuts it.
+        self._file.write(line)
 
     def sync(self) -> int:
         """Flush all rows to disk and return the size in bytes."""
-        with disk_errors(self.path):
-            os.fsync(self._file.fileno())
-            return os.fstat(self._file.fileno()).st_size
+        fsync(self.path)
+        return os.fstat(self._file.fileno()).st_size

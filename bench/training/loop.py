@@ -34,7 +34,7 @@ from bench.training.context import RunContext
 from bench.training.optimiser import clip_and_step, learning_rate, make_optimiser, set_learning_rate
 from bench.utils import interrupts
 from bench.utils.errors import TransientError, UserError, is_memory_full, warn
-from bench.utils.files import read_json, remove_partial, write_json
+from bench.utils.files import atomic_folder, is_complete, read_json, write_json
 from bench.utils.progress import Progress
 from methods.base import Refusal, Step, seed_torch, stream, stream_seed
 
@@ -64,7 +64,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     Returns the content of `outcome.json`: `run`, `outcome` and `provenance`.
     """
     file = folder / "outcome.json"
-    finished = file.is_file() and read_json(file)["outcome"]["status"] == "finished"
+    finished = is_complete(file) and read_json(file)["outcome"]["status"] == "finished"
     if finished and not (folder / "encoder").is_dir():
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
         file.unlink()
@@ -78,7 +78,9 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     if not file.is_file():
         with closing(Log(folder / "log.jsonl")) as log:
             if not file.is_file():  # another process may have finished it in the meantime
-                remove_partial(folder)
+                # A file system that refuses to rename folders does so before the training.
+                with atomic_folder(folder / "checkpoints" / "trial") as trial:
+                    (trial / "file").touch()
                 with training_settings(run, device):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
                 write_json(file, {"run": run.describe()} | result)

@@ -7,16 +7,20 @@ import json
 import os
 import re
 import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from bench.utils.errors import TransientError, UserError
+from filelock import FileLock
+
+from bench.utils.errors import TransientError, UserError, warn
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_refused: set[str] = set()  # calls that the file system refused this process
 
 
 def write_error(path: Path, number: int | None) -> UserError:
@@ -26,13 +30,15 @@ def write_error(path: Path, number: int | None) -> UserError:
             f"no space left on the device for {path}; "
             "free some and start again, finished work is kept"
         )
-    reason = os.strerror(number or errno.EIO)
-    return UserError(f"cannot write {path}: {reason}; choose a writable folder")
+    return UserError(
+        f"cannot write {path}: {os.strerror(number or errno.EIO)}; choose a writable folder"
+    )
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn errors of a full or read-only disk, raised while `path` is written, into `UserError`."""
+def disk_errors(path: Path, cause: str = "{}") -> Iterator[None]:
+    """Let errors of the system in the block name `path` and `cause` if they name no path; those of
+    a full or read-only disk become `UserError`."""
     try:
         yield
     except Exception as error:
@@ -41,24 +47,62 @@ def disk_errors(path: Path) -> Iterator[None]:
         number = int(match[1]) if match else getattr(error, "errno", None)
         if number in (*DISK_FULL, errno.EROFS):
             raise write_error(path, number) from error
+        if number and not getattr(error, "filename", None):
+            raise OSError(number, cause.format(os.strerror(number)), str(path)) from error
         raise
 
 
-def fsync(path: Path) -> None:
-    """Flush a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+@contextmanager
+def improving(path: Path, call: str) -> Iterator[None]:
+    """Go on without a call that the file system refuses, and say so once; `path` is whole without
+    it. Errors that lose content are raised."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except OSError as error:
+        if error.errno in (*DISK_FULL, errno.EIO):
+            raise
+        if call not in _refused:
+            _refused.add(call)
+            warn(f"{path}: no {call} on this file system ({error.strerror}); the work goes on")
+
+
+def fsync(path: Path) -> None:
+    """Flush a file or a folder to the disk, where the file system can."""
+    with improving(path, "fsync"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def is_complete(path: Path) -> bool:
+    """Whether a file or folder is there. What killed processes left beside it is removed; what a
+    living one writes is locked."""
+    for lock in path.parent.glob(f".{escape(path.name)}.*.lock"):
+        with suppress(OSError), FileLock(lock, 0, fallback_to_soft=False):
+            _remove(lock)
+    return path.exists()
+
+
+def _remove(lock: Path) -> None:
+    shutil.rmtree(lock.with_suffix(".part"), ignore_errors=True)
+    lock.unlink()
 
 
 @contextmanager
 def staging_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, from which finished files are moved."""
+    # The lock is a file of its own: on some file systems nobody can write to a locked one.
+    lock = path.parent / f".{path.name}.{token_hex(4)}.lock"
+    staging = lock.with_suffix(".part")
+    held = FileLock(lock, 1, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(".part", f".{path.name}.", path.parent))
+        is_complete(path)
+        with suppress(OSError):  # without locks, what a killed process leaves is not removed
+            held.acquire()
+        staging.mkdir()
     except OSError as error:
         raise write_error(path, error.errno) from error
     try:
@@ -66,7 +110,9 @@ def staging_folder(path: Path) -> Iterator[Path]:
             yield staging
             fsync(path.parent)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        with suppress(OSError):
+            _remove(lock)
+        held.release()
 
 
 @contextmanager
@@ -90,7 +136,8 @@ def atomic_folder(path: Path, *, keep_others: bool = False) -> Iterator[Path]:
         yield made
         for file in _files(made):
             # safetensors writes files that only their owner may read.
-            os.chmod(made / file, made.stat().st_mode & 0o666)
+            with improving(path, "chmod"):
+                os.chmod(made / file, made.stat().st_mode & 0o666)
             fsync(made / file)
         lost = _files(path) - _files(made) if keep_others else set()
         if lost:
@@ -113,12 +160,6 @@ def files_together(path: Path) -> Iterator[Path]:
         for file in sorted(_files(staging)):
             (path / file).parent.mkdir(parents=True, exist_ok=True)
             os.replace(staging / file, path / file)
-
-
-def remove_partial(folder: Path) -> None:
-    """Remove the staging folders of killed processes; no other process may be writing there."""
-    for staging in folder.glob(".*.part"):
-        shutil.rmtree(staging)
 
 
 def _files(folder: Path) -> set[Path]:
@@ -169,7 +210,7 @@ def refuse_pointer(path: Path) -> None:
 def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a file as a hex string; `UserError` if it is a pointer."""
     refuse_pointer(path)
-    with open(path, "rb") as stream:
+    with disk_errors(path), open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

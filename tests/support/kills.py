@@ -79,11 +79,13 @@ def _train(request: dict[str, Any], seen: mmap.mmap, report: int) -> int:
     from bench.__main__ import main
 
     os.environ["SENTBENCH_CHECKPOINT_SECONDS"] = str(request["interval"])
+    os.environ["REFUSE"] = request["refuse"]
     output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
     watch = Watch(request["phase"], request["event"], seen, report)
-    sys.setprofile(watch)
+    if not request["refuse"]:
+        sys.setprofile(watch)
     status = main(request["words"])
     sys.setprofile(None)
     watch.tell()
@@ -143,14 +145,22 @@ class Trainings:
         print(json.dumps(content), file=self._process.stdin, flush=True)
 
     def run(
-        self, words: list[str], interval: float, phase: str = "", event: int = 0, delay: float = -1
+        self,
+        words: list[str],
+        interval: float,
+        phase: str = "",
+        event: int = 0,
+        delay: float = -1,
+        refuse: str = "",
     ) -> Sitting:
         """Run a command to its end, to an event of a phase, or for some seconds (`delay` >= 0).
 
         Args:
             interval: seconds between checkpoints.
+            refuse: the call that fails, where refuse.c is loaded.
         """
         request = {"words": words, "interval": interval, "phase": phase, "event": event}
+        request["refuse"] = refuse
         self._tell(request | {"delay": delay, "output": self.output})
         answer = json.loads(self._process.stdout.readline())
         return Sitting(**answer | {"counts": Counter(answer["counts"])})
