@@ -19,6 +19,7 @@ ALLOWED = {
     r"this processor has no products in bfloat16": "a property of the processor",
     r"no right to mount a disk": "containers and users other than root may not mount",
     r"needs /proc": "Linux alone has it",
+    r"needs Linux and a C compiler": "a library in C, loaded by Linux, makes calls fail",
     r"neither podman nor docker works here": "containers cannot build images",
     r"no GPU is here": "`make test-gpu` runs on a machine with one",
 }

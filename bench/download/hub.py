@@ -40,8 +40,8 @@ UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection
 # Errors that another attempt meets again: class of an error of huggingface_hub, or a part of its
 # message -> the sentence.
 _LASTING = {
-    "socksio": "a SOCKS proxy needs another package; pip install socksio, set HTTPS_PROXY and "
-    "ALL_PROXY to an http proxy",
+    "socksio": "a SOCKS proxy needs the package socksio; install it, set HTTPS_PROXY and ALL_PROXY "
+    "to an http proxy",
     UNTRUSTED: "its certificate is not trusted; set SSL_CERT_FILE to one of your institute",
     "Consistency check failed": "the download has another size than announced; fetch it again",
     "OfflineModeIsEnabled": "{cache} lacks {lacking}, and HF_HUB_OFFLINE is set; unset it",
@@ -143,7 +143,10 @@ def one_sentence(wanted: str, alternative: str) -> Iterator[None]:
         lacking = re.findall(r"/resolve/[^/]+/(\S+):", str(cause)) or [wanted]
         reason = reason.format(cache=constants.HF_HUB_CACHE, lacking=lacking[0])
         if _is_transient(error):
-            reason = f"no answer from {constants.ENDPOINT} ({cause}); try again later"
+            reason = (
+                f"no answer from {constants.ENDPOINT} ({cause}); "
+                "check the connection and the proxy, if there is one, or try again later"
+            )
             kind = TransientError
         elif status and not reason:
             reason = f"the server answers with status {status}; check HF_ENDPOINT, {_TOKEN}"

@@ -21,7 +21,7 @@ from bench.download.sums import file_sum
 from bench.runs import STAGES, paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, read_settings, write_json, write_text
+from bench.utils.files import read_json, read_settings, write_json
 
 
 def local_data(name: str) -> Path | None:
@@ -126,5 +126,5 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         is_same = has_sets or data == {"kind": "data", **origin["data"]}
         ended = read_json(trained)["outcome"] if trained.is_file() else origin["outcome"]
         if is_same and ended == origin["outcome"]:
-            write_text(file, file.read_text(encoding="utf-8"))  # newly, and also if others own it
+            write_json(file, content)  # newly, also if somebody else owns it
     return sorted(changed)

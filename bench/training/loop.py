@@ -79,8 +79,9 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
         with closing(Log(folder / "log.jsonl")) as log:
             if not file.is_file():  # another process may have finished it in the meantime
                 # A file system that refuses to rename folders does so before the training.
-                with atomic_folder(folder / "checkpoints" / "trial") as trial:
-                    (trial / "file").touch()
+                with atomic_folder(folder / "trial"):
+                    pass
+                (folder / "trial").rmdir()
                 with training_settings(run, device):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
                 write_json(file, {"run": run.describe()} | result)

@@ -10,7 +10,6 @@ import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from glob import escape
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -79,7 +78,7 @@ def fsync(path: Path) -> None:
 def is_complete(path: Path) -> bool:
     """Whether a file or folder is there. What killed processes left beside it is removed; what a
     living one writes is locked."""
-    for lock in path.parent.glob(f".{escape(path.name)}.*.lock"):
+    for lock in path.parent.glob(f".{slug(path.name)}.*.lock"):
         with suppress(OSError), FileLock(lock, 0, fallback_to_soft=False):
             _remove(lock)
     return path.exists()
@@ -94,7 +93,7 @@ def _remove(lock: Path) -> None:
 def staging_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, from which finished files are moved."""
     # The lock is a file of its own: on some file systems nobody can write to a locked one.
-    lock = path.parent / f".{path.name}.{token_hex(4)}.lock"
+    lock = path.parent / f".{slug(path.name)}.{token_hex(4)}.lock"
     staging = lock.with_suffix(".part")
     held = FileLock(lock, 1, fallback_to_soft=False)
     try:

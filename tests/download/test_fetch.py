@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import close_session, constants
 
 from bench import download
 from bench.download import hub as downloads
@@ -118,6 +118,28 @@ def test_faults_are_one_sentence(name, values, message, transient, hub, monkeypa
 
 
 @pytest.mark.parametrize(
+    ("proxy", "message"),
+    [
+        ("socks5://127.0.0.1:9", "a SOCKS proxy needs the package socksio; install it"),
+        ("socks4://127.0.0.1:9", "ALL_PROXY or HF_ENDPOINT is not of the form http://HOST:PORT"),
+        ("http://[::1", "ALL_PROXY or HF_ENDPOINT is not of the form http://HOST:PORT"),
+        ("http://127.0.0.1:9", "no answer from .*refused.*; check the connection and the proxy"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_one_sentence(hub, monkeypatch, proxy, message):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    monkeypatch.setenv("NO_PROXY", "")
+    close_session()  # its next request reads the proxies
+    try:
+        with pytest.raises(UserError) as caught:
+            download.fetch_corpus("wiki1m")
+    finally:
+        close_session()
+    assert re.match(f"cannot fetch {CORPUS} of {downloads.DATASET}: .*{message}", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("name", "values"),
     [("listing", {"status": 503, "times": 4}), (CORPUS, {"sent": 400, "times": 1})],
 )
@@ -147,14 +169,15 @@ def test_concurrent_processes_download_once(hub):
 def test_archive_becomes_a_data_folder(prefix, hub, cache):
     packed = {f"{prefix}{name}": content for name, content in DATA.items()}
     hub.repositories[downloads.DATASET]["senteval.tar"] = tar(packed)
-    left = cache / ".senteval-0.part"  # of a killed process
-    left.mkdir(parents=True)
     folder = download.fetch_senteval()
+    left = cache / f".{folder.name}.x.lock"  # of a killed process
+    left.touch()
+    left.with_suffix(".part").mkdir()
     files = [path for path in folder.rglob("*") if path.is_file()]
     read = {path.relative_to(folder / "downstream").as_posix(): path.read_bytes() for path in files}
     assert read == DATA
-    assert not left.exists()
     assert download.fetch_senteval() == folder
+    assert not list(cache.glob(".*.x.*"))
 
 
 def test_table_of_an_archive(hub):

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -23,7 +24,7 @@ class Ended(NamedTuple):
 
     status: int
     said: list[str]  # lines of output that name the suite
-    suite: str
+    suite: Path
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +118,8 @@ NO_LOCK = "/run.lock: its file system cannot lock it ({})"
         ("job", "flock", errno.ENOSYS, NO_LOCK),
         ("job", "flock", errno.EOPNOTSUPP, NO_LOCK),
         ("job", "mkdir", errno.EPERM, ": {}"),
-        ("job", "rename", errno.EXDEV, "/checkpoints/trial: {}"),
-        ("job", "rename-folder", errno.ENOTSUP, "/checkpoints/trial: {}"),
+        ("job", "rename", errno.EXDEV, "/trial: {}"),
+        ("job", "rename-folder", errno.ENOTSUP, "/trial: {}"),
         ("job", "mmap", errno.ENODEV, ": {}"),
         ("job", "truncate", errno.EPERM, ": {}"),
         ("job", "append", errno.EPERM, "/log.jsonl: {}"),

@@ -245,9 +245,10 @@ def test_of_a_broken_checkpoint_the_one_before_is_taken(
 def test_what_a_killed_process_left_is_removed(make, unstopped, tmp_path):
     run, folder = make(), tmp_path / "run"
     assert stop(run, folder)
-    (folder / ".encoder.x.part" / "encoder").mkdir(parents=True)
+    for name in (".encoder", ".outcome.json", "checkpoints/.checkpoint"):
+        (folder / f"{name}.x.part" / "encoder").mkdir(parents=True)
+        (folder / f"{name}.x.lock").touch()
     (folder / "log.jsonl").open("a").write('{"step": 2, "lo')
-    (folder / "checkpoints" / ".00000002.x.part").mkdir()
     assert stop(run, folder)
     assert steps_of(folder) == [1, 2]
     fit(run, folder)
@@ -419,7 +420,7 @@ def disk(tmp_path):
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@pytest.mark.parametrize(("room", "named"), [(200_000, "00000002"), (100_000, "encoder")])
+@pytest.mark.parametrize(("room", "named"), [(200_000, "checkpoints"), (100_000, "encoder")])
 def test_a_full_disk_is_a_sentence_and_what_is_there_goes_on(
     make, unstopped, disk, monkeypatch, capsys, room, named
 ):

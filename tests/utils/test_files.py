@@ -1,14 +1,23 @@
 """Atomic writes, JSON and checksums."""
 
+import errno
 import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from bench.utils.errors import UserError
+from bench.utils import files
+from bench.utils.errors import TransientError, UserError
 from bench.utils.files import (
     atomic_file,
     atomic_folder,
+    disk_errors,
+    is_complete,
     read_json,
+    sha256_file,
     slug,
     write_json,
     write_text,
@@ -90,6 +99,115 @@ def test_others_may_read_what_is_written(tmp_path):
         os.umask(umask)
     modes = {"file": 0o644, "folder": 0o755, "folder/a": 0o644}
     assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in modes} == modes
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bench.utils import files
+writer, path, before, after = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+replace, count = os.replace, 0
+def killed(*paths):
+    global count
+    count += 1
+    if count == before:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*paths)
+    if count == after:
+        os.kill(os.getpid(), signal.SIGKILL)
+os.replace = killed
+with getattr(files, writer)(path) as temporary:
+    (temporary if writer == "atomic_file" else temporary / "a").write_text("new")
+"""
+
+
+@pytest.mark.parametrize(
+    ("writer", "before", "after", "is_there"),
+    [
+        ("atomic_file", 1, 0, True),
+        ("atomic_file", 0, 1, True),
+        ("atomic_folder", 1, 0, True),
+        ("atomic_folder", 0, 1, False),  # the old one is away
+        ("atomic_folder", 2, 0, False),
+        ("atomic_folder", 0, 2, True),
+        ("files_together", 1, 0, True),
+        ("files_together", 0, 1, True),
+    ],
+)
+@pytest.mark.parametrize("again", ["write", "look"])
+def test_what_a_kill_leaves_is_removed(tmp_path, writer, before, after, is_there, again):
+    """The kill comes right before or after a rename; the next process writes, or finds, `path`."""
+
+    def write(text):
+        with getattr(files, writer)(path) as temporary:
+            (temporary if writer == "atomic_file" else temporary / "a").write_text(text)
+
+    path = tmp_path / "x[1]"
+    write("old")
+    numbers = [str(before), str(after)]
+    process = subprocess.run([sys.executable, "-c", KILLED, writer, str(path), *numbers])
+    assert process.returncode == -signal.SIGKILL
+    place = path / "files" if writer == "files_together" else path
+    assert len([*place.parent.glob(".*")]) == 2
+    if again == "write":
+        write("newer")
+        is_there = writer != "files_together"
+    assert is_complete(place) == (is_there and writer != "files_together")
+    assert list(tmp_path.rglob(".*")) == []
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path):
+    path = tmp_path / "x"
+    with atomic_file(path) as first:
+        first.write_text("first")
+        write_text(path, "second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def refusing(number):
+    def call(*_):
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+def test_a_refused_call_is_told_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(files, "_refused", set())
+    for call in ("chmod", "fsync"):
+        monkeypatch.setattr(os, call, refusing(errno.EPERM))
+    for name in "ab":
+        with atomic_folder(tmp_path / name) as folder:
+            (folder / "file").touch()
+    chmod, fsync = capsys.readouterr().err.splitlines()
+    reason = "on this file system (Operation not permitted); the work goes on"
+    assert chmod == f"{tmp_path / 'a'}: no chmod {reason}"
+    assert fsync.startswith(str(tmp_path))
+    assert fsync.endswith(f": no fsync {reason}")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_refusal_that_loses_content_is_an_error(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(os, "fsync", refusing(number))
+    with pytest.raises((OSError, TransientError), match=f"{tmp_path}/x"):
+        write_text(tmp_path / "x", "")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ESTALE, "Stale"), RuntimeError("mapping failed: Stale (os error 116)")],
+)
+def test_an_error_without_a_path_gets_one(error):
+    with pytest.raises(OSError, match="file handle: 'log'") as caught, disk_errors(Path("log")):
+        raise error
+    assert caught.value.filename == "log"
+
+
+def test_an_error_names_its_own_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match="gone"), disk_errors(Path("other")):
+        sha256_file(tmp_path / "gone")
 
 
 def test_json_round_trip_and_no_nan(tmp_path):
