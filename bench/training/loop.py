@@ -81,7 +81,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
                 # A file system that refuses to rename folders does so before the training.
                 with atomic_folder(folder / "trial"):
                     pass
-                (folder / "trial").rmdir()
+                shutil.rmtree(folder / "trial", ignore_errors=True)
                 with training_settings(run, device):
                     result = _run_training(run, RunContext(run, suite, device), folder, log)
                 write_json(file, {"run": run.describe()} | result)

@@ -61,7 +61,7 @@ changed = [pair for pair in zip(before, state(), strict=True) if pair[0] != pair
 if failed or changed:  # no assert, which PYTHONOPTIMIZE leaves out
     sys.exit(f"{failed} {changed}")
 """
-TIMES = re.compile(rb'\d{4}-\d\d-\d\dT[\d:]+\+00:00|"seconds": [\d.]+')
+TIMES = re.compile(rb'\d{4}-\d\d-\d\dT[\d:]+\+00:00|"seconds": [\d.]+|[\d.]+ minutes of computing')
 
 
 def made(folder, code="", **environment):

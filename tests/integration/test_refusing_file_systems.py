@@ -91,7 +91,7 @@ NO_CHMOD, NO_FSYNC = "no chmod on this file system", "no fsync on this file syst
         ("job", "utime", errno.EPERM, []),
         ("job", "link", errno.EPERM, []),
         ("job", "rmdir", errno.ENOTEMPTY, []),
-        ("job", ALL, errno.ENOSYS, [NO_CHMOD, NO_FSYNC]),
+        ("job", ALL, errno.ENOSYS, [NO_FSYNC, NO_CHMOD]),
         ("render", ALL, errno.EPERM, [NO_FSYNC]),
         ("render", "flock", errno.ENOLCK, []),
         ("evaluate", ALL, errno.EPERM, [NO_FSYNC]),

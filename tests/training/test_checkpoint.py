@@ -253,6 +253,9 @@ def test_what_a_killed_process_left_is_removed(make, unstopped, tmp_path):
     assert steps_of(folder) == [1, 2]
     fit(run, folder)
     assert_left(folder, unstopped(run))
+    (folder / ".outcome.json.x.lock").touch()  # of a kill after the outcome was in place
+    fit(run, folder)
+    assert_left(folder, unstopped(run))
 
 
 def other_tensors(folder, patch):
