@@ -1,6 +1,6 @@
 """The machinery of sentbench: from text to table. See docs/architecture.md."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["__version__", "score"]
 
 
 def score(
-    model: str | Callable[[list[str]], Any],
+    model: Any,
     tasks: Sequence[str] = ("sts",),
     data: str = "senteval",
     *,
@@ -29,8 +29,9 @@ def score(
     >>> records = sentbench.score(model.encode, tasks=["STS-B"])  # doctest: +SKIP
 
     Args:
-        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch; or
-            a hub id, or a folder.
+        model: a function that takes a list of texts and gives an array (n, d) of numpy or torch, or
+            an object with such a method `encode`, as a SentenceTransformer; or a hub id, or a
+            folder.
         tasks: names of tasks and groups.
         data: "senteval" (the folder BENCH_DATA, else the hub), or a folder that holds downstream/.
         pooler: of a transformer that names none.
@@ -52,7 +53,8 @@ def score(
         the seven transfer tasks, where all of them are scored.
 
     Raises:
-        UserError: the model, a task or a data file is not as it should be.
+        UserError: the model, a task or a data file is not as it should be; or a function gives a
+            text other vectors in another order or batch.
     """
     import tempfile
 

@@ -426,7 +426,10 @@ class Model:
         source = self.source
         if isinstance(source, str):
             return source
-        return f"{source.__module__}:{getattr(source, '__qualname__', type(source).__name__)}"
+        return (
+            f"{getattr(source, '__module__', 'builtins')}:"
+            f"{getattr(source, '__qualname__', type(source).__name__)}"
+        )
 
     @property
     def options(self) -> list[str]:
@@ -538,8 +541,8 @@ class FunctionEncoder:
             # Up to eight of the texts, in another order and batch. Zero vectors have no direction.
             step = -len(sentences) // 8
             first, again = vectors[::step], self.encode(sentences[::step])
-            apart = 1 - cosine(first, again)[first.any(1)].min(initial=1)
-            told = f"'{self.name}' gives a text different vectors (a cosine of 1 - {apart:.1g})"
+            apart = 1 - cosine(first, again)[cosine(first, first) > 0].min(initial=1)
+            told = f"the function gives a text different vectors (a cosine of 1 - {apart:.1g})"
             if apart > 1e-3:
                 raise UserError(
                     f"{told}; call model.eval(), fix the random state, and let no vector depend "

@@ -1,6 +1,7 @@
 """Models by name: functions, options, and several models in one table."""
 
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -39,6 +40,11 @@ class Held:
         return letters(texts)
 
 held = Held()
+
+class Callable(torch.nn.Module):
+    encode = Held.encode
+
+model, bare = Callable(), torch.nn.Linear(2, 2)
 """
 
 
@@ -95,6 +101,8 @@ def test_scores_of_a_function_equal_plain_loops(mine, name, evaluate, tiny_data,
         ("my_encoders_of_a_test:few", "the encoder gave an array of shape ("),
         ("my_encoders_of_a_test:broken", "my_encoders_of_a_test.py, line 15: 0"),
         ("my_encoders_of_a_test:leters", "has no attribute 'leters'"),
+        ("my_encoders_of_a_test:bare", "'my_encoders_of_a_test:bare' is no function of texts and"),
+        ("my_encoders_of_a_test:np.pi", "has no method encode; pass a function from a list of"),
         ("nowhere_of_a_test:encode", "No module named 'nowhere_of_a_test'); run in its folder"),
         ("raises_of_a_test:encode", "RuntimeError in raises_of_a_test.py, line 2: no luck"),
     ],
@@ -109,6 +117,8 @@ def test_errors_of_functions_are_one_sentence(mine, name, sentence, evaluate, tm
 
 
 def test_a_function_has_no_pooler_and_no_prompt(mine):
+    with pytest.raises(UserError, match="'builtins:int' is no function of texts"):
+        Model(42).load("cpu")
     for options in ({"pooler": "avg"}, {"prompt": "query"}):
         with pytest.raises(UserError, match="takes only dims and normalize, omit p"):
             Model(f"{mine}:letters", **options).load("cpu")
@@ -146,6 +156,56 @@ def test_a_call_that_may_succeed_later_is_repeated(error, calls, monkeypatch):
     assert len(seen) == calls
 
 
+TEXTS = [f"text {'again ' * number}" for number in range(9)]
+
+
+def drawn(size):
+    """Vectors of a length of 1 and noise of a size, another one at each call."""
+    draw = np.random.default_rng(0)
+    return lambda texts: np.eye(1, 400) + size * draw.normal(size=(len(texts), 400)) / 20
+
+
+@pytest.mark.parametrize(
+    ("encode", "told"),
+    [
+        (torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.1)), "call model.eval"),
+        (drawn(0.05), "a cosine of 1 - 0.00"),
+        (
+            lambda texts: np.eye(len(texts), 9),
+            "a cosine of 1 - 1); call",
+        ),
+        (lambda texts: np.ones((len(texts), 2)) - np.eye(1, 2) * len(texts), "size of a batch"),
+    ],
+    ids=["dropout", "random", "order", "batch"],
+)
+def test_what_is_no_function_of_the_text_is_refused(encode, told):
+    if isinstance(encode, torch.nn.Module):
+        module = encode
+        encode = lambda texts: module(torch.ones(len(texts), 64))  # noqa: E731
+    with pytest.raises(UserError, match=re.escape(told)):
+        FunctionEncoder(encode, "m:f").encode(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("encode", "said"),
+    [
+        (
+            drawn(1e-3),
+            r"the function gives .* \(a cosine of 1 - \de-0[67]\)\n",
+        ),
+        (drawn(1e-7), ""),  # rounding
+        (lambda texts: np.zeros((len(texts), 2)), ""),
+        (lambda texts: np.full((len(texts), 2), np.nan), ""),  # refused where vectors are stored
+        (lambda texts: np.ones(len(texts)), ""),
+    ],
+)
+def test_smaller_differences_of_a_function_are_said(encode, said, capsys):
+    encoder = FunctionEncoder(encode, "m:f")
+    encoder.encode(TEXTS)
+    encoder.encode(TEXTS)  # asked once
+    assert re.fullmatch(said, capsys.readouterr().err)
+
+
 def test_the_identity_of_a_function_is_its_attribute():
     def own(texts):
         return np.ones((len(texts), 2))
@@ -179,6 +239,9 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
     provenance, written = read_scores(out)
     assert written == records
     assert provenance["model"].endswith(":BagOfWords.encode")
+    assert bench.score(own, ["STS-B"], str(tiny_data), out=out, normalize=True) == [
+        record | {"backbone": "methods.word_overlap:BagOfWords"} for record in records
+    ]
     assert evaluate(out, str(tiny_bert), "--pooler", "avg_top2") == 0
     records = bench.score(str(tiny_bert), ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
     assert records == read_scores(out)[1]
