@@ -202,7 +202,7 @@ def job(
         common = {"suite": suite.name, "data": data, "corpus": corpus, "mode": mode}
         plan = Plan.model_validate(common | {"runs": runs})
     # The workflow has looked for changed inputs before it started a job.
-    changed = [] if ids else renew(runs, suite)
+    changed = renew(runs, suite) if runs and not ids else []
     if attempt > 1 and len(runs) == 1:  # before it waits for a device
         check_retry(suite, runs[0].id, stages)
     try:
