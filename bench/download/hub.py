@@ -32,8 +32,8 @@ BACKBONE_FILES = [
 ]
 # What describes an encoder without its weights.
 DESCRIPTION = [
-    *("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "adapter_config.json"),
-]
+    "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "adapter_config.json",
+]  # fmt: skip
 
 _TOKEN = "set HF_TOKEN to a token that may read it"  # noqa: S105 (not a password)
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"  # in the error of a connection

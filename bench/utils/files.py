@@ -29,9 +29,8 @@ def write_error(path: Path, number: int | None) -> UserError:
             f"no space left on the device for {path}; "
             "free some and start again, finished work is kept"
         )
-    return UserError(
-        f"cannot write {path}: {os.strerror(number or errno.EIO)}; choose a writable folder"
-    )
+    reason = os.strerror(number or errno.EIO)
+    return UserError(f"cannot write {path}: {reason}; choose a writable folder")
 
 
 @contextmanager
