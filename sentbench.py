@@ -22,8 +22,8 @@ from bench import __version__, score
 # Loaded at first use, because some load torch, which takes seconds.
 _MODULES = {
     "UserError": "bench.utils.errors",
-    "against": "bench.comparison.against_baseline",
-    "leaderboard": "bench.comparison.reproduction",
+    "against": "bench.judge.against_baseline",
+    "leaderboard": "bench.judge.reproduction",
     "load_encoder": "bench.models.load",
     "read_suite": "bench.results.suite_results",
 }
@@ -57,6 +57,6 @@ def verdicts(suite: Any) -> Any:
     Args:
         suite: as `read_suite` returns it.
     """
-    from bench.comparison.reproduction import frame, judge
+    from bench.judge.reproduction import frame, judge
 
     return frame(judge(suite))

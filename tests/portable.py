@@ -22,7 +22,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.world import (
+from bench.datasets.metrics import METRICS
+from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.judge.world import (
     RUN,
     RUNS,
     SAME_SEED,
@@ -32,8 +34,6 @@ from bench.comparison.world import (
     judge_world,
     seedless_identity,
 )
-from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import expand_tasks, scored_cells
 from bench.results import provenance
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite

@@ -23,11 +23,11 @@ import pandas as pd
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from bench.comparison.against_baseline import against, seeds_to_show
-from bench.comparison.reproduction import leaderboard
-from bench.comparison.statistics import LEVEL, mean_and_sd
-from bench.comparison.world import RUN, SCORES, SEEDS
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.against_baseline import against, seeds_to_show
+from bench.judge.reproduction import leaderboard
+from bench.judge.statistics import LEVEL, mean_and_sd
+from bench.judge.world import RUN, SCORES, SEEDS
 from bench.registry.methods import format_value, method_classes
 from bench.report.formats import score_text
 from bench.reported import FOLDER, prior_sd

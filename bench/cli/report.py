@@ -71,7 +71,7 @@ def reproduce(
     """
     import torch
 
-    from bench.comparison.row_config import row_config
+    from bench.judge.row_config import row_config
     from bench.report.printed_table import printed_table
     from bench.reported.address import find_paper, find_rows, find_table
     from bench.runs import config as configurations
@@ -135,7 +135,7 @@ def compare(
     Gains printed in papers are shown beside those measured, if the suite can be compared with
     papers.
     """
-    from bench.comparison.against_baseline import against
+    from bench.judge.against_baseline import against
     from bench.report.comparison_table import render_versus
     from bench.results.suite_results import read_suite
 

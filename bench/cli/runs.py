@@ -104,7 +104,7 @@ def next_seeds(
     Open are verdicts `inconclusive`. With --out, a configuration is written that plans the suite
     with these seeds; its tables say that the suite was grown (docs/statistics.md).
     """
-    from bench.comparison.next_seeds import grow, report
+    from bench.judge.next_seeds import grow, report
     from bench.runs import config as configurations
     from bench.runs.plan import read_plan
     from bench.utils.files import write_text

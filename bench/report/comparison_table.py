@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.against_baseline import COMPARISON_SYMBOLS, IDENTITY, by_items, find
+from bench.judge.against_baseline import COMPARISON_SYMBOLS, IDENTITY, by_items, find
 from bench.report.formats import (
     csv,
     difference_text,

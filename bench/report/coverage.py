@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.comparison.reproduction import Cell, judge, select
-from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
+from bench.judge.reproduction import Cell, judge, select
+from bench.judge.verdict import VERDICT_SYMBOLS
 from bench.report.formats import markdown, templates
 from bench.reported import LABEL, SOURCES
 from bench.reported.address import row_name

@@ -7,10 +7,10 @@ from textwrap import fill
 
 import pandas as pd
 
-from bench.comparison.against_baseline import COMPARISON_SYMBOLS, find, with_baseline
-from bench.comparison.reproduction import leaderboard
-from bench.comparison.statistics import FEWEST_SEEDS
 from bench.datasets.metrics import METRICS, SHARE
+from bench.judge.against_baseline import COMPARISON_SYMBOLS, find, with_baseline
+from bench.judge.reproduction import leaderboard
+from bench.judge.statistics import FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.formats import (
     Bold,

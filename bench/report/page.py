@@ -17,11 +17,11 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from bench.comparison.reproduction import Cell, select
-from bench.comparison.statistics import LEVEL
-from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
-from bench.comparison.world import WorldCell
 from bench.datasets.metrics import AGGREGATIONS
+from bench.judge.reproduction import Cell, select
+from bench.judge.statistics import LEVEL
+from bench.judge.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.judge.world import WorldCell
 from bench.registry.backbones import NO_BACKBONE
 from bench.report import leaderboard, printed_table, tables
 from bench.report.coverage import STAGES, coverage, coverage_of_numbers, without_recipe

@@ -11,10 +11,10 @@ from typing import Literal
 
 import pandas as pd
 
-from bench.comparison.reproduction import Cell, grouped, judge
-from bench.comparison.statistics import FEWEST_SEEDS
-from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.datasets.metrics import AGGREGATIONS, PRINTED
+from bench.judge.reproduction import Cell, grouped, judge
+from bench.judge.statistics import FEWEST_SEEDS
+from bench.judge.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
 from bench.report.formats import Bold, plain, score_text, seeds_text, templates
 from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
 from bench.reported import SOURCES

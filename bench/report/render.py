@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.comparison.against_baseline import with_baseline
-from bench.comparison.reproduction import Cell, frame, judge
-from bench.comparison.world import judge_world
+from bench.judge.against_baseline import with_baseline
+from bench.judge.reproduction import Cell, frame, judge
+from bench.judge.world import judge_world
 from bench.report import audit, coverage
 from bench.report.comparison_table import render_versus
 from bench.report.figures.compared import board_figure, board_stem, comparison, figure_stems

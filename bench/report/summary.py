@@ -7,9 +7,9 @@ from textwrap import TextWrapper, wrap
 
 import pandas as pd
 
-from bench.comparison.against_baseline import by_items, find
-from bench.comparison.reproduction import Cell
-from bench.comparison.world import WorldCell
+from bench.judge.against_baseline import by_items, find
+from bench.judge.reproduction import Cell
+from bench.judge.world import WorldCell
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.formats import difference_text
 from bench.report.leaderboard import on_overall, overall

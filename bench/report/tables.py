@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from bench.comparison.order import orders, row_averages
-from bench.comparison.reproduction import Cell, deviations_from_print, frame, points, select
-from bench.comparison.statistics import mean_and_sd
-from bench.comparison.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
-from bench.comparison.world import WORDS, WorldCell
 from bench.datasets.tasks import Board
+from bench.judge.order import orders, row_averages
+from bench.judge.reproduction import Cell, deviations_from_print, frame, points, select
+from bench.judge.statistics import mean_and_sd
+from bench.judge.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
+from bench.judge.world import WORDS, WorldCell
 from bench.report.formats import csv, score_text, with_interval, write_table
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.reported import paper_name, quoted
@@ -62,7 +62,7 @@ AVERAGES_CAPTION = (
 
 
 def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
-    """`bench.comparison.order.orders` as texts."""
+    """`bench.judge.order.orders` as texts."""
     return pd.DataFrame({
         "Table": f"{paper_name(row.source)}, {row.table}"
         if row.source

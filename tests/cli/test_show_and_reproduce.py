@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
-from bench.comparison.reproduction import judge
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.reproduction import judge
 from bench.report import printed_table
 from bench.reported import SOURCES
 from bench.reported.address import find_paper, find_table

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.world import SCORES, SEEDS
 from bench.datasets.metrics import PRINTED
+from bench.judge.world import SCORES, SEEDS
 from bench.registry.methods import method_class
 from bench.reported.audit import findings
 from bench.runs import config

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import leaderboard
+from bench.judge.reproduction import leaderboard
 from bench.results.suite_results import read_suite
 from tests.support.browser import MISSING, chromium
 from tests.support.cells import cells

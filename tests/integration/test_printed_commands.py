@@ -24,7 +24,7 @@ from bench.models.load import Model
 from bench.runs import config as configurations
 from bench.runs.plan import plan_command
 from bench.utils.files import sha256_file
-from tests.comparison.test_next_seeds import CONFIG, suite_of
+from tests.judge.test_next_seeds import CONFIG, suite_of
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

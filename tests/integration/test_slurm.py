@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.comparison.world import judge_world
+from bench.judge.world import judge_world
 from bench.results.suite_results import read_suite
 from tests.integration.cluster import CPUS, Cluster, missing, until
 from tests.support.tiny_suite import tiny_configuration

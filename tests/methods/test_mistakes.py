@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.comparison.world import judge_world
 from bench.evaluation.classifier import MODES
+from bench.judge.world import judge_world
 from bench.models.packed_forward import POOLERS
 from bench.results.suite_results import read_suite
 from bench.runs import config

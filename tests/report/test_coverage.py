@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import judge, select
-from bench.comparison.statistics import FEWEST_SEEDS
-from bench.comparison.verdict import VERDICT_SYMBOLS
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import STS_TASKS
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.judge.reproduction import judge, select
+from bench.judge.statistics import FEWEST_SEEDS
+from bench.judge.verdict import VERDICT_SYMBOLS
 from bench.report.coverage import (
     coverage,
     coverage_of_numbers,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.comparison.against_baseline import against
-from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.against_baseline import against
+from bench.judge.reproduction import judge, leaderboard
 from bench.report.figures.compared import (
     board_figure,
     comparison,

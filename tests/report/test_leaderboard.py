@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from bench.cli import main
-from bench.comparison.against_baseline import against, with_baseline
-from bench.comparison.reproduction import leaderboard
+from bench.judge.against_baseline import against, with_baseline
+from bench.judge.reproduction import leaderboard
 from bench.report.formats import Bold
 from bench.report.leaderboard import caption, leaderboards, shown_leaderboard
 from bench.report.summary import summary

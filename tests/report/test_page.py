@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import pytest
 
 import bench.report.page
-from bench.comparison.against_baseline import with_baseline
-from bench.comparison.reproduction import judge, leaderboard
-from bench.comparison.verdict import VERDICT_SYMBOLS
+from bench.judge.against_baseline import with_baseline
+from bench.judge.reproduction import judge, leaderboard
+from bench.judge.verdict import VERDICT_SYMBOLS
 from bench.report.leaderboard import leaderboards
 from bench.report.page import CURVE_POINTS, curve_columns, page_content
 from bench.report.page import commands as commands_of

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bench.cli import main
-from bench.comparison.reproduction import judge
+from bench.judge.reproduction import judge
 from bench.report.figures.compared import figure_stems
 from bench.report.figures.papers import paper_figures
 from bench.report.render import render

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.comparison.against_baseline import with_baseline
-from bench.comparison.reproduction import judge
-from bench.comparison.world import judge_world
+from bench.judge.against_baseline import with_baseline
+from bench.judge.reproduction import judge
+from bench.judge.world import judge_world
 from bench.report.summary import summary
 from bench.results.suite_results import read_suite
 from tests.support.synthetic_suite import seeds, with_plan, write_suite

@@ -1,6 +1,6 @@
 """Tables: as they were when somebody last read them (`rendered/`), as in print, in four formats.
 
-Numbers in `rendered/` are held by tests of `bench.comparison`; they hold words, marks, order and
+Numbers in `rendered/` are held by tests of `bench.judge`; they hold words, marks, order and
 escaping. After a change that is meant, copy what the failure names.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.comparison.against_baseline import against
-from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.against_baseline import against
+from bench.judge.reproduction import judge, leaderboard
 from bench.report.comparison_table import render_versus, shown
 from bench.report.figures.compared import board_figure
 from bench.report.formats import Bold

@@ -96,7 +96,7 @@ def _world_cells():
     """The cells of the world's own numbers; none without a suite of it."""
     if _suite() is None:
         return []
-    from bench.comparison.world import judge_world
+    from bench.judge.world import judge_world
 
     cells = judge_world(_suite())
     return [pytest.param(cell, id=f"{cell.run.id}-{cell.task}-{cell.metric}") for cell in cells]

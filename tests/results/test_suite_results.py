@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import leaderboard
 from bench.datasets.tasks import STS_TASKS
+from bench.judge.reproduction import leaderboard
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json

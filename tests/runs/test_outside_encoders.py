@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bench.comparison.against_baseline import against, find
-from bench.comparison.reproduction import leaderboard
+from bench.judge.against_baseline import against, find
+from bench.judge.reproduction import leaderboard
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import encoder_sum, fingerprint
 from bench.report.leaderboard import shown_leaderboard

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from bench.comparison.reproduction import frame, judge
+from bench.judge.reproduction import frame, judge
 from bench.results.suite_results import SuiteResults
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from PIL import Image
 
-from bench.comparison.reproduction import judge
+from bench.judge.reproduction import judge
 from bench.report.leaderboard import leaderboards, write_leaderboards
 from bench.report.page import render_page
 from bench.report.tables import write_tables

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from bench import world as world_files
-from bench.comparison.world import SCORES, SEEDS
 from bench.datasets import corpora, labelled, sts
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TASKS, TRANSFER_TASKS
+from bench.judge.world import SCORES, SEEDS
 from bench.models.load import load_encoder
 from bench.registry.backbones import TOY_FOLDER, TOY_VERSION, backbone
 from bench.utils.errors import UserError

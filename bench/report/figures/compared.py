@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bench.comparison.against_baseline import COMPARISON_SYMBOLS, by_items, find
-from bench.comparison.reproduction import Cell, Line, grouped
-from bench.comparison.statistics import mean_and_sd
 from bench.datasets.tasks import AVERAGED
+from bench.judge.against_baseline import COMPARISON_SYMBOLS, by_items, find
+from bench.judge.reproduction import Cell, Line, grouped
+from bench.judge.statistics import mean_and_sd
 from bench.registry.backbones import NO_BACKBONE
 from bench.report.comparison_table import claims_of, line_of, names_of
 from bench.report.figures import style

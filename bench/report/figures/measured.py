@@ -11,8 +11,8 @@ import pandas as pd
 import yaml
 from pydantic import BeforeValidator, field_validator
 
-from bench.comparison.reproduction import select
 from bench.datasets.metrics import BOUNDS
+from bench.judge.reproduction import select
 from bench.reported import FOLDER, curves, paper_name
 from bench.reported.address import slug
 from bench.reported.number import numbers

@@ -11,8 +11,8 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.comparison.reproduction import Cell, judge, select
-from bench.comparison.statistics import FEWEST_SEEDS, MOST_SEEDS
+from bench.judge.reproduction import Cell, judge, select
+from bench.judge.statistics import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations

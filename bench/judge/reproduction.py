@@ -10,17 +10,17 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.against_baseline import pairs
-from bench.comparison.statistics import (
+from bench.datasets.metrics import SHARE, Tolerance, metric_of
+from bench.datasets.tasks import Board, Key, expand_tasks
+from bench.judge.against_baseline import pairs
+from bench.judge.statistics import (
     AT_LEAST,
     FEWEST_SEEDS,
     coefficient_of_variation,
     expected_best,
     mean_and_sd,
 )
-from bench.comparison.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
-from bench.datasets.metrics import SHARE, Tolerance, metric_of
-from bench.datasets.tasks import Board, Key, expand_tasks
+from bench.judge.verdict import TOLERANCES, Verdict, VerdictInput, tolerance, verdicts
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers

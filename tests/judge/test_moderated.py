@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from bench.comparison.against_baseline import PairedDifferences, against, decide, seeds_to_show
-from bench.comparison.statistics import FEWEST_SPREADS, MOST_ESTIMATED_DF, estimated_prior
+from bench.judge.against_baseline import PairedDifferences, against, decide, seeds_to_show
+from bench.judge.statistics import FEWEST_SPREADS, MOST_ESTIMATED_DF, estimated_prior
 from tests.oracles.verdict_rule import check_documented, holm_rejects, public_seeds
 from tests.support.compared_runs import BASE, row_of, scored, suite
 

@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from bench.comparison import row_config as module
-from bench.comparison.row_config import row_config
+from bench.judge import row_config as module
+from bench.judge.row_config import row_config
 from bench.report.coverage import planned_scores
 from bench.reported import SOURCES
 from bench.reported.address import find_rows

@@ -9,7 +9,8 @@ from typing import Literal
 
 from scipy.stats import false_discovery_control
 
-from bench.comparison.statistics import (
+from bench.datasets.metrics import Tolerance
+from bench.judge.statistics import (
     AT_LEAST,
     FEWEST_SEEDS,
     LEVEL,
@@ -21,7 +22,6 @@ from bench.comparison.statistics import (
     mean_half_width,
     standard_deviation,
 )
-from bench.datasets.metrics import Tolerance
 
 Kind = Literal[
     "reproduced",

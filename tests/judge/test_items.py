@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from bench.comparison import items
-from bench.comparison.against_baseline import against
-from bench.comparison.items import _ranks, compare_items
+from bench.judge import items
+from bench.judge.against_baseline import against
+from bench.judge.items import _ranks, compare_items
 from tests.oracles.verdict_rule import DOCUMENT
 from tests.support.compared_runs import row_of, scored, suite
 

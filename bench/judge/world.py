@@ -20,10 +20,10 @@ from typing import Any
 
 import pandas as pd
 
-from bench.comparison.statistics import Prediction
-from bench.comparison.verdict import Kind, Verdict, VerdictInput, verdicts
 from bench.datasets.metrics import METRICS, SHARE
 from bench.datasets.tasks import expand_tasks, scored_cells
+from bench.judge.statistics import Prediction
+from bench.judge.verdict import Kind, Verdict, VerdictInput, verdicts
 from bench.reported import FOLDER
 from bench.results.suite_results import NEUTRAL_CHANGES, RunResults, SuiteResults
 from bench.runs.run import PlannedRun

@@ -15,9 +15,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from bench.comparison import statistics
-from bench.comparison.items import ItemDifference, compare_items
-from bench.comparison.statistics import (
+from bench.datasets.metrics import METRICS
+from bench.datasets.tasks import Board
+from bench.judge import statistics
+from bench.judge.items import ItemDifference, compare_items
+from bench.judge.statistics import (
     AT_LEAST,
     FEWEST_SEEDS,
     LEVEL,
@@ -27,9 +29,7 @@ from bench.comparison.statistics import (
     estimated_prior,
     mean_and_sd,
 )
-from bench.comparison.verdict import TOLERANCES, tolerance
-from bench.datasets.metrics import METRICS
-from bench.datasets.tasks import Board
+from bench.judge.verdict import TOLERANCES, tolerance
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
 from bench.results.suite_results import RunResults, SuiteResults, diverged

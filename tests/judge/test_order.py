@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from bench.comparison.order import (
+from bench.judge.order import (
     expected_tau,
     kendall,
     orders,
@@ -17,7 +17,7 @@ from bench.comparison.order import (
     row_averages,
     tau_interval,
 )
-from bench.comparison.reproduction import grouped, judge
+from bench.judge.reproduction import grouped, judge
 from bench.report.printed_table import NOTHING_RUN
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from bench.comparison.reproduction import Cell, grouped
-from bench.comparison.statistics import FEWEST_SEEDS, LEVEL
+from bench.judge.reproduction import Cell, grouped
+from bench.judge.statistics import FEWEST_SEEDS, LEVEL
 from bench.results.suite_results import SuiteResults
 
 FEWEST_ROWS = 3  # two rows have one order or the other

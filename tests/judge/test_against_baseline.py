@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bench.comparison.against_baseline import against, find
 from bench.datasets.tasks import PROBING_TASKS, STS_TASKS, TRANSFER_TASKS
+from bench.judge.against_baseline import against, find
 from bench.reported import prior_sd
 from bench.utils.errors import UserError
 from tests.support.compared_runs import BASE, each, row_of, scored, suite

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.comparison.world import SCORES, SEEDS, judge_world, seedless_identity
+from bench.judge.world import SCORES, SEEDS, judge_world, seedless_identity
 from bench.results.records import write_scores
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config

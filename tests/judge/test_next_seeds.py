@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.__main__ import main
-from bench.comparison.next_seeds import greedy, grow, open_questions, report, runs_to_decide
-from bench.comparison.reproduction import judge
+from bench.judge.next_seeds import greedy, grow, open_questions, report, runs_to_decide
+from bench.judge.reproduction import judge
 from bench.report.tables import write_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations

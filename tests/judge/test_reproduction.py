@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bench.comparison.reproduction import judge, leaderboard
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
+from bench.judge.reproduction import judge, leaderboard
 from bench.report.page import facts
 from bench.results.suite_results import read_suite
 from bench.utils.files import read_json, write_json
