@@ -1,0 +1,453 @@
+"""The rows of a judged suite. Scores are in points; None is a number that does not exist.
+
+A row holds what a table, a figure or the page needs of it, so that nothing is looked up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bench.datasets.metrics import METRICS, PRINTED, Metric, Printed
+from bench.datasets.tasks import Board
+from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
+from bench.utils.errors import listed
+from bench.utils.validation import Model
+
+NO_BACKBONE = "none"  # the name of the backbone of a system without one
+OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
+
+# --- numbers.json ---
+
+
+class Verdict(Model):
+    """The verdict on a printed number, and what it is based on where that was judged (tolerance) or
+    tested (the rest)."""
+
+    kind: Kind
+    reason: str = ""  # as a clause
+    seeds: int | None = None  # that decide what is inconclusive, if mean and spread stay
+    one_in: int | None = None  # for `consistent`, the runs of ours of which one reaches print
+    spread_known: bool = False  # whether `seeds` is estimated from a spread
+    tolerance: float | None = None  # in points
+    within: bool | None = None  # whether our mean is within the tolerance; None while undecided
+    half_width: float | None = None  # of the 95 % prediction interval
+    mean_half_width: float | None = None  # of the interval of our mean that decides `within`
+    mean_coverage: float | None = None  # of that interval, in percent
+    p: float | None = None  # that one run of ours differs from our mean as much as print does
+    p_adjusted: float | None = None
+
+    @property
+    def mark(self) -> str:
+        """The symbol with the number that belongs to it: `? 8`, 8 seeds; `≈ 1/12`, one in 12."""
+        number = f"1/{self.one_in}" if self.one_in else str(self.seeds or "")
+        return f"{VERDICT_SYMBOLS[self.kind]} {number}".strip()
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether it stands beside print: on scores that can be compared, or on a training that
+        diverged."""
+        return self.kind not in ("not comparable", "not run")
+
+
+class Measured(Model):
+    """Our side of a printed number: the runs that it is compared with, and the verdict on them."""
+
+    run: str  # their text, such as simcse@official
+    setting: str
+    measured_on: str  # their backbone; empty without runs
+    deterministic: bool  # whether they have no seed
+    scores: tuple[float, ...]  # one per seed; of a printed difference, paired differences
+    mean: float | None
+    sd: float | None
+    verdict: Verdict
+
+    @property
+    def n(self) -> int:
+        return len(self.scores)
+
+
+class Scored(Model):
+    """Runs behind a printed number, with the score of each."""
+
+    name: str
+    runs: tuple[str, ...]  # ids
+    scores: tuple[float | None, ...]
+
+
+class NumberRow(Model):
+    """A printed number that measures something, with our scores."""
+
+    place: int  # in the order of print
+    address: str
+    paper: str  # short name
+    paper_title: str  # with its arXiv number
+    source: str
+    table: str
+    row: str  # its name as printed
+    label: str  # method and variant
+    method: str
+    backbone: str
+    variant: str
+    line: str  # of a sweep, the line that the row belongs to; empty in other tables
+    task: str
+    split: str
+    metric: str  # as printed
+    aggregation: str  # how the subsets of a task are joined; empty for tasks without subsets
+    value: float
+    text: str  # `value` with the decimals that are printed, such as `46.70`
+    quoted_from: str
+    note: str  # a sentence for the caption of the table
+    reason: str  # why there is no run; else empty
+    run: str  # that it is compared with
+    minus: str  # the run whose scores are subtracted
+    our_split: str
+    command: str  # runs the row; empty without a run
+    planned: bool  # whether every side is scored by a planned run
+    ours: Measured
+    other: Measured | None = None  # of the method's other setting
+    published: str = ""  # the run of the checkpoint that print quotes
+    checkpoint: Measured | None = None  # its scores
+    difference: float | None  # our mean - print
+    rank: int | None  # of print among our scores, 1 if none is higher
+    best_of_five: float | None  # the expected best of five of our scores
+    cv: float | None  # CV* of print and our scores in percent
+    sides: tuple[Scored, ...] = ()
+
+    @property
+    def our_metric(self) -> Metric:
+        return METRICS[PRINTED[self.metric][0]]
+
+    @property
+    def form(self) -> Printed:
+        """How its metric is printed."""
+        return PRINTED[self.metric][1]
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it is a score, of which more is better: no difference, and no step."""
+        return self.metric in METRICS and METRICS[self.metric].is_main
+
+    @property
+    def measured(self) -> list[Measured]:
+        return [side for side in (self.ours, self.other, self.checkpoint) if side]
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether any of ours is."""
+        return any(side.verdict.is_comparable for side in self.measured)
+
+
+class SettingRow(Model):
+    """A printed hyper-parameter beside ours, as texts."""
+
+    place: int  # in the order of print
+    paper: str
+    paper_title: str
+    source: str
+    table: str
+    label: str  # method and variant
+    method: str
+    backbone: str
+    name: str
+    printed: str
+    ours_paper: str  # in the setting "paper"
+    ours_official: str
+    remark: str  # why one of ours is another than print
+    reason: str  # why there is no run
+
+
+class OrderRow(Model):
+    """Whether the order of the rows of a printed table holds, or of all papers on a board."""
+
+    title: str  # of the table or board
+    source: str  # empty for a board, as is the table
+    table: str
+    board: str
+    backbone: str
+    split: str
+    metric: str
+    rows: int  # how many are ranked
+    tau: float | None
+    low: float | None  # ends of its 95 % interval
+    high: float | None
+    expected: float | None  # that 95 % of tables would reach if print were one run of ours a row
+    seeds: int | None  # the fewest of a trained row
+
+
+class QuotedRow(Model):
+    """Scores of a method of another paper, as printed, and ours, which are not judged."""
+
+    board: str
+    backbone: str
+    name: str
+    quoted_from: str
+    printed: dict[str, str]  # by task
+    setting: str = ""  # of ours, which are comparable; empty without
+    n: int = 0
+    ours: tuple[Score, ...] = ()
+
+
+class WorldRow(Model):
+    """A score of a run of the embedded world beside that of the reference machine."""
+
+    run: str
+    backbone: str
+    seed: int | None
+    task: str
+    metric: str
+    number: float  # of the reference machine
+    score: float | None
+    tolerance: float
+    verdict: Verdict
+
+
+# --- systems.json ---
+
+
+class Score(Model):
+    """The points of a system on a task, or their average."""
+
+    task: str
+    values: tuple[float, ...]  # one per run that has all scores
+    mean: float | None
+    sd: float | None
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+
+class SystemRow(Model):
+    """A system on a board, with its difference from the baseline of the suite."""
+
+    board: str
+    backbone: str
+    label: str
+    method: str
+    setting: str
+    corpus: str  # empty if it is not trained
+    name: str  # label and setting, and whether it has seen test sentences
+    labelled: bool  # whether it is trained with labels
+    outside: bool  # whether the suite has not trained it
+    own: bool  # whether it is a user's own method, which has no setting
+    n: int  # finished seeds
+    diverged: bool  # whether a seed diverged
+    remark: str  # why runs have no scores, and what share of test sentences stands in the corpus
+    seen: float | None  # that share in percent, of all tasks
+    on_unseen: float | None  # mean of `averages` on the other items
+    runs: tuple[str, ...]  # ids
+    averages: tuple[float, ...]  # one per run: over the planned tasks
+    scores: tuple[Score, ...]  # of each task of the board, and their average
+    is_baseline: bool = False
+    difference: float | None = None
+    half_width: float | None = None  # of its 95 % interval
+    word: Word | None = None
+
+    @property
+    def plain_label(self) -> str:
+        """The label as tables show it where no setting stands beside it."""
+        return f"{self.label}{OUTSIDE}" if self.outside else self.label
+
+    def score(self, task: str) -> Score:
+        return next(score for score in self.scores if score.task == task)
+
+
+# --- pairs.json ---
+
+
+class Claim(Model):
+    """A printed number of a method, with that of the baseline from the same table."""
+
+    source: str
+    table: str
+    printed_on: str  # backbone
+    printed_a: float
+    printed_b: float | None
+    claimed: float | None  # their difference
+    part: float | None  # our difference / `claimed`
+    part_low: float | None  # ends of its 95 % interval
+    part_high: float | None
+    seeds_claimed: int | None  # that would show `claimed`
+
+
+class PairRow(Model):
+    """A method (A) against a baseline (B) on one task of a board, or its `Avg`."""
+
+    board: str
+    backbone: str
+    method: str
+    setting: str
+    task: str
+    label: str
+    name: str
+    outside: bool
+    labelled: bool
+    runs: tuple[str, ...]  # ids of A
+    baseline: str
+    kind: Pairing
+    n: int  # pairs
+    n_a: int
+    n_b: int
+    items: int | None  # of the test sets, where they decide
+    mean_a: float | None
+    sd_a: float | None
+    mean_b: float | None
+    sd_b: float | None
+    differences: tuple[float, ...]  # one per pair
+    difference: float | None
+    prior_sd: float | None  # of the other comparisons of the suite
+    prior_df: float  # its weight in degrees of freedom
+    half_width: float | None  # of the 95 % interval
+    p: float | None
+    p_adjusted: float | None  # by Holm's method
+    verdict: Word
+    reason: str  # as a clause
+    seeds: int | None  # that would decide it
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def plain_label(self) -> str:
+        return f"{self.label}{OUTSIDE}" if self.outside else self.label
+
+
+# --- series.json ---
+
+
+class Series(Model):
+    """A line of a figure, or one kind of mark."""
+
+    label: str
+    backbone: str
+
+
+class FigureRow(Model):
+    """A figure of a paper with our data."""
+
+    stem: str  # of its file names
+    heading: str
+    kind: str  # as in figures.yaml
+    x: str  # label of the axis of a sweep
+    note: str  # how it was measured
+    remarks: tuple[str, ...]  # sentences on what is missing or differs from print
+    series: tuple[Series, ...]
+    # A column per name: `series`, `run`, `backbone` (as printed), `measured_on`, `seed`, `origin`
+    # ("ours", "printed", "released log"), `x` in a sweep, and the values that the kind shows.
+    columns: dict[str, list[Any]]
+
+
+# --- runs.json ---
+
+
+class Analysis(Model):
+    """A result of an analysis that the page shows as a table."""
+
+    name: str
+    result: dict[str, Any]
+    missing: str = ""  # why there is no result
+
+
+class RunRow(Model):
+    """A planned run, where its results come from, and how its training went."""
+
+    id: str
+    title: str  # name, backbone and seed
+    text: str
+    backbone: str
+    setting: str
+    seed: int | None
+    trained: bool
+    status: str  # "finished", "diverged", "skipped", or "missing"
+    reason: str  # why it did not finish
+    scored: bool
+    date: str | None
+    steps: int | None
+    best_step: int | None
+    best_dev: float | None
+    seconds: float | None  # of its training
+    scoring_seconds: float | None
+    origin: dict[str, Any]  # code, data, corpora, device, arithmetic and versions of its scores
+    curve: dict[str, list[Any]]  # by name of a column, a value per selection; `step` is one
+    analyses: tuple[Analysis, ...]
+
+
+# --- suite.json ---
+
+
+class BoardRow(Model):
+    """A result table of the suite."""
+
+    whole: Board
+    planned: Board  # with only the tasks that a run is planned for
+
+    @property
+    def name(self) -> str:
+        return self.whole.name
+
+    @property
+    def columns(self) -> list[str]:
+        """The planned tasks, and their average if all tasks that it is of are planned and there are
+        several."""
+        tasks = self.planned.tasks
+        return [*tasks, "Avg"] if tasks == self.whole.tasks and len(tasks) > 1 else [*tasks]
+
+    @property
+    def overall(self) -> str:
+        """The column that sums it up: the average, else the first task."""
+        return "Avg" if "Avg" in self.columns else self.columns[0]
+
+
+class Heading(Model):
+    """A suite as a whole."""
+
+    suite: str  # its name
+    mode: str  # of the classifiers
+    config: str  # what `python -m bench run` takes for it
+    baseline: str  # empty if nothing is compared with it
+    baseline_name: str
+    baseline_has_seeds: bool
+    uncompared: str  # why there are no pairs although there is a baseline
+    boards: tuple[BoardRow, ...]
+    stand_ins: tuple[str, ...]  # backbones that stand in for printed ones
+    differs: tuple[str, ...]  # how data, corpora and recipes differ from those of papers, as clauses
+    partial: str  # how many runs have been made; empty if all
+    growth: str  # what to know about the verdicts of a grown suite; else empty
+    recipe: str  # the values that the suite sets instead of those of the methods; else empty
+    orders: tuple[OrderRow, ...]
+
+    def board(self, name: str) -> BoardRow:
+        return next(board for board in self.boards if board.name == name)
+
+    def incomparable(self, backbones: Iterable[str]) -> str:
+        """Why scores on some backbones are not comparable with papers; empty if they are."""
+        measured = sorted(set(self.stand_ins) & set(backbones))
+        parts = [f"measured on {listed(measured)}"] if measured else []
+        text = ", ".join([*parts, *self.differs])
+        end = ". Do not compare these numbers with any paper."
+        return f"{text[0].upper()}{text[1:]}{end}" if text else ""
+
+    @property
+    def remark(self) -> str:
+        """`incomparable` for all backbones."""
+        return self.incomparable(self.stand_ins)
+
+    def remark_on(self, backbones: Iterable[str]) -> str:
+        """`partial`, and `incomparable` for some backbones."""
+        return f"{self.partial} {self.incomparable(backbones)}".strip()
+
+
+class Judged(Model):
+    """A judged suite. Each field is a file of its own."""
+
+    suite: Heading
+    numbers: tuple[NumberRow, ...] = ()  # in the order of print
+    settings: tuple[SettingRow, ...] = ()  # in the order of print
+    quoted: tuple[QuotedRow, ...] = ()
+    world: tuple[WorldRow, ...] = ()
+    systems: tuple[SystemRow, ...] = ()  # by board, the best average of a backbone first
+    pairs: tuple[PairRow, ...] = ()
+    series: tuple[FigureRow, ...] = ()
+    runs: tuple[RunRow, ...] = ()  # in the order of the plan
+
+    def board_systems(self, name: str) -> list[SystemRow]:
+        return [row for row in self.systems if row.board == name]
