@@ -7,7 +7,7 @@ items (`tolerances`). Files are written only to a temporary folder.
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from bench.models.defaults import computing
 from bench.models.encoder import Encoder
 from bench.models.load import Model, load_encoder
 from bench.results.provenance import provenance
-from bench.results.records import Record, read_scores, read_trained
+from bench.results.records import Provenance, Record, Scores, read_scores, read_trained
 from bench.runs import paths
 from bench.runs.run import Run, identity_of
 from bench.stages.jobs import run_encoder
@@ -116,41 +116,43 @@ def verify(
         data: as `paths.data_folder` takes it; by default what the result names.
         device: torch device.
     """
-    described, records = read_scores(result)
-    outcome = described.get("outcome", {"status": "finished"})
-    if outcome["status"] != "finished" or not records:
+    read = read_scores(result)
+    described, outcome = read.provenance, read.provenance.outcome
+    if outcome.status != "finished" or not read.records:
         raise UserError(
-            f"{result} holds no scores to verify, since its run was {outcome['status']} "
-            f"({outcome.get('reason')}); name a result that has some"
+            f"{result} holds no scores to verify, since its run was {outcome.status} "
+            f"({outcome.reason}); name a result that has some"
         )
     suite = suite or result.absolute().parent.parent
-    scored_on = described["run"]["data"] if "run" in described else described["data"]["folder"]
     with errors_of(f"the data of {result}"):
-        folder = paths.data_folder(data or scored_on)
-    names = dict.fromkeys(record["task"] for record in records) | described["tasks"]
+        folder = paths.data_folder(data or described.run.data or described.data.folder)
+    names = dict.fromkeys(record.task for record in read.records) | dict.fromkeys(described.tasks)
     names.pop("Avg", None)
     # As in the result, at most the machine's CPUs.
-    threads = min(described["device"]["threads"], os.cpu_count() or 1)
-    as_then = computing(threads, "warn" if described["arithmetic"]["deterministic"] else "default")
+    threads = min(described.device.threads or 1, os.cpu_count() or 1)
+    as_then = computing(threads, "warn" if described.arithmetic.deterministic else "default")
     with tempfile.TemporaryDirectory(prefix="sentbench-verify-") as work, as_then:
         tasks = read_tasks(list(names), folder)
         encoder = _encoder(described, result, suite, Path(work) / "suite", device)
-        scored, _ = score_encoder(encoder, tasks, described["mode"], device, Path(work) / "scoring")
-        present = provenance(device, torch.get_num_threads())
+        scored, _ = score_encoder(
+            encoder, tasks, described.mode or "test", device, Path(work) / "scoring"
+        )
+        now = provenance(device, torch.get_num_threads())
+    then = described.as_written()
     differences = [
-        (f"{part}, {name}", described[part].get(name), present[part].get(name))
+        (f"{part}, {name}", then[part].get(name), now[part].get(name))
         for part in ("code", "versions", "device", "arithmetic")
-        for name in described[part] | present[part]
-        if described[part].get(name) != present[part].get(name)
+        for name in then[part] | now[part]
+        if then[part].get(name) != now[part].get(name)
     ]
     # Another commit alone changes no last bits.
     is_same = all(name.startswith("code, ") for name, *_ in differences)
     allowed = {} if is_same else tolerances(tasks)
     # Which items are unseen depends on corpora, which may not be here.
-    records = [record for record in records if record["aggregation"] != UNSEEN]
-    scores = pd.concat({"stored": _points(records), "recomputed": _points(scored)}, axis=1)
+    stored = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
+    scores = pd.concat({"stored": _points(stored), "recomputed": _points(scored)}, axis=1)
     scores["tolerance"] = [allowed.get(cell, 0.0) for cell in scores.index]
-    faults = _faults(described, records, suite, folder, tasks, encoder)
+    faults = _faults(read, suite, folder, tasks, encoder)
     return Verification(result, scores, differences, list(faults))
 
 
@@ -195,51 +197,44 @@ def tolerances(tasks: Sequence[Task]) -> dict[Cell, float]:
 
 
 def _faults(
-    described: Mapping[str, Any],
-    records: Sequence[Record],
-    suite: Path,
-    folder: Path,
-    tasks: Sequence[Task],
-    encoder: Encoder,
+    read: Scores, suite: Path, folder: Path, tasks: Sequence[Task], encoder: Encoder
 ) -> Iterator[str]:
     """Why equal scores would confirm nothing, as clauses."""
+    described = read.provenance
     # The run: is it the one that the records name, and the one that was trained?
-    run = described.get("run")
-    if run:
+    run = described.run
+    if run.id:
         for name in ("method", "backbone", "setting", "seed"):
-            others = {record.get(name) for record in records} - {run[name]}
+            named = getattr(run, name)
+            others = {getattr(record, name) for record in read.records} - {named}
             if others:
-                yield f"its records name {name} {min(others, key=str)}, its provenance {run[name]}"
-        outcome = paths.run_folder(suite, run["id"]) / "outcome.json"
-        trained = read_trained(outcome) if run["trained"] and outcome.is_file() else {}
+                yield f"its records name {name} {min(others, key=str)}, its provenance {named}"
+        outcome = paths.run_folder(suite, run.id) / "outcome.json"
+        trained = read_trained(outcome) if run.trained and outcome.is_file() else None
         for name in ("run", "outcome") if trained else ():
-            then, now = trained[name], described[name]
+            then, now = (getattr(part, name).as_written() for part in (trained, described))
             changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
             if changed:
                 yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
     # The data.
-    named, name = described["data"]["name"], manifest(folder).name
+    data, name = described.data.name, manifest(folder).name
     sums = task_sums(tasks).items()
-    of_tasks = [task for task, parts in sums if described["tasks"].get(task) != parts]
-    if named != name:
-        yield f"it was scored on {named}, and {folder} is {name}"
+    of_tasks = [task for task, parts in sums if described.tasks.get(task) != parts]
+    if data != name:
+        yield f"it was scored on {data}, and {folder} is {name}"
     elif of_tasks:
         yield f"the data changed since ({', '.join(of_tasks)} in {folder})"
     # The encoder.
-    scored = described["encoder"]
-    if encoder.identity != scored:
-        yield f"the encoder differs ({encoder.identity}; {scored} was scored)"
+    if encoder.identity != described.encoder:
+        yield f"the encoder differs ({encoder.identity}; {described.encoder} was scored)"
 
 
-def _encoder(
-    described: Mapping[str, Any], result: Path, suite: Path, work: Path, device: str
-) -> Encoder:
+def _encoder(described: Provenance, result: Path, suite: Path, work: Path, device: str) -> Encoder:
     """The scored encoder: loaded if it was trained, otherwise made again."""
-    if "run" not in described:
-        return Model.stored(described).load(device)
-    words = described["run"]
-    if words["trained"]:
-        folder = paths.run_folder(suite, words["id"]) / "encoder"
+    if not described.run.id:
+        return Model.stored(described.as_written()).load(device)
+    if described.run.trained:
+        folder = paths.run_folder(suite, described.run.id) / "encoder"
         if not (folder / "encoder.json").is_file():
             raise UserError(
                 f"{result} cannot be verified without its encoder, and {folder} does not exist; "
@@ -247,7 +242,7 @@ def _encoder(
             )
         return load_encoder(folder, device=device)
     with errors_of(f"the run in {result}"):
-        run = validated(Run, words)
+        run = validated(Run, described.run.as_written())
     if identity_of(run) != run.identity:
         raise UserError(
             f"{result} is of {run.id}, which is another run now since its method, backbone or "

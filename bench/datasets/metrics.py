@@ -76,7 +76,7 @@ class Metric:
     # empty for the outcome of the training; its value in that, or None; its tolerance.
     cell: tuple[str, str] = ("", "")
     analysis: str = ""
-    value: Callable[[Mapping[str, Any]], float | None] | None = None
+    value: Callable[[Any], float | None] | None = None
     tolerance: Tolerance | None = None
 
 
@@ -96,9 +96,9 @@ BOUNDS = (1, 2, 3, 4)  # bounds of the groups of gold scores: up to 1, ..., abov
 EARLY = 1500  # steps; SSCL, Figure 6: the best of SSCL-SimCSE
 
 
-def _early_dev(outcome: Mapping[str, Any]) -> float | None:
+def _early_dev(outcome: Any) -> float | None:
     """Mean dev score up to the step at which SSCL has its best in print."""
-    scores = [point["dev"] for point in outcome.get("curve") or () if point["step"] <= EARLY]
+    scores = [point.dev for point in outcome.curve or () if point.step <= EARLY]
     return fmean(scores) if scores else None
 
 
@@ -158,7 +158,7 @@ METRICS = {
     "f1": Metric(SHARE, title="F1", tasks=("MRPC",), least=_TWO_SAMPLES, formula=_f1),
     "best_step": Metric(
         QUANTITY, {"best_step": Printed("the training step with the best dev score")},
-        digits=0, cell=("STS-B", "dev"), value=lambda outcome: outcome.get("best_step"),
+        digits=0, cell=("STS-B", "dev"), value=lambda outcome: outcome.best_step,
         tolerance=Tolerance(
             3125, 3125,
             "a fifth of an epoch of 15,625 steps; sd of 2,730 steps over 50 public seeds on "
@@ -268,10 +268,9 @@ def metrics_of(protocol: str, task: str) -> dict[str, Metric]:
     }
 
 
-def quantities(
-    outcome: Mapping[str, Any], analyses: Mapping[str, Any]
-) -> dict[tuple[str, str, str], float]:
-    """The metrics that are no scores, by (task, split, metric), of a training and its analyses."""
+def quantities(outcome: Any, analyses: Mapping[str, Any]) -> dict[tuple[str, str, str], float]:
+    """The metrics that are no scores, by (task, split, metric), of the
+    `bench.results.records.Outcome` of a training and of its analyses."""
     values = {}
     for name, metric in METRICS.items():
         if metric.value:

@@ -50,7 +50,7 @@ def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         status = exported.status if run.trained else "not trained"
         raise UserError(f"{run.id} has no encoder in {suite_dir} ({status}); leave it out")
     encoder = load_encoder(source)
-    if exported.provenance.get("encoder") not in (None, encoder.identity):
+    if exported.provenance.encoder not in (None, encoder.identity):
         raise UserError(
             f"{source} is not the encoder that was scored; score {run.id} again, or retrain it"
         )
@@ -186,7 +186,7 @@ A sentence encoder trained without labels by sentbench.
 | SHA-256 of the corpora | {{ pairs(corpora) }} |
 | Recipe | {{ pairs(recipe) }} |
 | Selected step | {{ outcome.best_step }} of {{ outcome.steps }} |
-| Dev score | {{ "%.2f" | format(outcome.best_dev | default("nan") | float) }} |
+| Dev score | {{ "%.2f" | format(outcome.best_dev | string | float("nan")) }} |
 | Seed | {{ run.seed }} |
 | Vectors | {{ width }} dimensions; sentences are cut to {{ longest }} tokens |
 | Run | {{ run.id | text }} |
@@ -226,16 +226,16 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped
-    run, corpora = exported.run, exported.provenance.get("corpora", [])
-    recipe = [(name, getattr(run.recipe, name)) for name in RECIPE_FIELDS]
+    run, provenance = exported.run, exported.provenance
     parts = ("code", "data", "outcome", "versions", "device")
+    recipe = [(name, getattr(run.recipe, name)) for name in RECIPE_FIELDS]
     return environment.from_string(CARD).render(
-        {name: exported.part(name) for name in parts},
+        {name: getattr(provenance, name) for name in parts},
         exported=exported,
         run=run,
-        corpora=[(corpus["name"], corpus["sha256"]) for corpus in corpora],
+        corpora=[(corpus.name, corpus.sha256) for corpus in provenance.corpora],
         recipe=[(name, value) for name, value in recipe if value is not None],
-        date=exported.provenance.get("date", ""),
+        date=exported.provenance.date,
         aggregations=AGGREGATIONS,
         width=width,
         longest=longest,

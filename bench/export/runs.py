@@ -1,13 +1,12 @@
 """What is exported: the runs in a suite's folder, with or without a plan."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench.registry.backbones import BUILT_IN, NO_BACKBONE
-from bench.results.records import Record, read_scores, read_trained
+from bench.results.records import Provenance, Score, Scores, read_scores, read_trained
 from bench.results.suite_results import deviations
 from bench.runs.plan import read_plan
 from bench.runs.run import PlannedRun
@@ -21,12 +20,9 @@ class ExportedRun:
 
     run: PlannedRun
     status: str  # "finished", "diverged", "skipped", or "missing" if nothing was computed
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # of its scores, else its training
-    records: Sequence[Record] = ()
-
-    def part(self, name: str) -> Mapping[str, Any]:
-        """A part of the provenance, such as "code" or "outcome"; empty of a run that is missing."""
-        return self.provenance.get(name) or {}
+    # Of its scores, else its training; empty if it is missing.
+    provenance: Provenance = field(default_factory=Provenance)
+    records: Sequence[Score] = ()
 
     @property
     def hub_id(self) -> str:
@@ -39,7 +35,7 @@ class ExportedRun:
     @property
     def deviations(self) -> list[str]:
         """Why the scores cannot be compared with a paper's, as clauses; empty if they can."""
-        data = self.part("data").get("name")
+        data = self.provenance.data.name
         is_printed = self.run.backbone in BUILT_IN and self.hub_id
         return [
             *([] if is_printed else [f"on the backbone {self.run.backbone}"]),
@@ -53,19 +49,21 @@ def read_runs(suite_dir: Path, only: Sequence[str] = ()) -> list[ExportedRun]:
     left out with a note on stderr."""
     plan = suite_dir / "plan.json"
     planned = {run.id: run for run in read_plan(plan).runs} if plan.is_file() else {}
-    results: dict[str, tuple[dict[str, Any], list[Record]]] = {}
+    results: dict[str, Scores] = {}
     for path in sorted((suite_dir / "runs").glob("*/outcome.json")):
-        content = read_trained(path)
-        results[path.parent.name] = content["provenance"] | content, []
+        ended = read_trained(path)
+        origin = ended.provenance.model_copy(update={"run": ended.run, "outcome": ended.outcome})
+        results[path.parent.name] = Scores(provenance=origin, records=[])
     for path in sorted((suite_dir / "scores").glob("*.json")):
         try:
             results[path.stem] = read_scores(path)
         except UserError as error:
             warn(f"note: {error}")
     runs = {name: ExportedRun(run, "missing") for name, run in planned.items()}
-    for name, (provenance, records) in results.items():
-        run = planned.get(name) or PlannedRun.model_validate(provenance["run"])
-        runs[name] = ExportedRun(run, provenance["outcome"]["status"], provenance, records)
+    for name, read in results.items():
+        origin = read.provenance
+        run = planned.get(name) or PlannedRun.model_validate(origin.run.as_written())
+        runs[name] = ExportedRun(run, origin.outcome.status, origin, read.records)
     if not runs:
         raise UserError(f"{suite_dir} has no runs; pass the folder of a suite, results/<suite>")
     for name in only:

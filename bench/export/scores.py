@@ -14,7 +14,7 @@ import pandas as pd
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import PAIRS, task_of
 from bench.export.runs import ExportedRun
-from bench.results.records import COLUMNS, Record, read_analyses
+from bench.results.records import COLUMNS, Score, read_analyses
 from bench.runs import paths
 from bench.utils.errors import UserError
 from bench.utils.files import slug, write_json
@@ -36,10 +36,10 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         )
     name = slug("-".join(map(slug, (run.method, run.setting, run.backbone))))
     folder = folder / "results" / f"sentbench__{name}" / run.id
-    parts: dict[tuple[str, str], list[Record]] = {}
+    parts: dict[tuple[str, str], list[Score]] = {}
     for record in exported.records:
-        if record["task"] != "Avg":  # mteb computes averages itself
-            parts.setdefault((record["task"], record["split"]), []).append(record)
+        if record.task != "Avg":  # mteb computes averages itself
+            parts.setdefault((record.task, record.split), []).append(record)
     model = {
         "name": f"sentbench/{name}",
         "revision": run.id,
@@ -54,11 +54,11 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         # A dev set is a task of its own, because mteb averages the splits of a task.
         title = f"SentBench-{slug(task)}" + ("" if split == "test" else f"-{split}")
         # The checksum of a task's split, else of the data folder.
-        sums = exported.part("tasks").get(task) or {}
+        sums = exported.provenance.tasks.get(task, {})
         files[title] = {
             "task_name": title,
             "dataset_revision": sums.get(split, sums.get("all"))
-            or exported.part("data").get("sha256")
+            or exported.provenance.data.sha256
             or "unknown",
             "mteb_version": None,  # not computed by mteb
             "evaluation_time": None,  # only the total over all tasks is known
@@ -68,24 +68,24 @@ def write_mteb(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         write_json(folder / f"{title}.json", content)
 
 
-def _scores(exported: ExportedRun, task: str, records: Sequence[Record]) -> dict[str, Any]:
+def _scores(exported: ExportedRun, task: str, records: Sequence[Score]) -> dict[str, Any]:
     entry = task_of(task)
     scores: dict[str, Any] = {"hf_subset": "default", "languages": [entry.language]}
     for record in records:
-        metric = METRICS[record["metric"]]
-        name = metric.mteb or record["metric"]
-        if record["aggregation"] != "all":
-            name += f"_{record['aggregation']}"
+        metric = METRICS[record.metric]
+        name = metric.mteb or record.metric
+        if record.aggregation != "all":
+            name += f"_{record.aggregation}"
         elif metric.is_main:
-            scores["main_score"] = record["value"] / 100
-        scores[name] = record["value"] / 100
-    code = exported.part("code")
+            scores["main_score"] = record.value / 100
+        scores[name] = record.value / 100
+    code = exported.provenance.code
     clauses = [
         "Spearman correlation of cosines with the gold scores, all pairs of a set as one list"
         if entry.protocol == PAIRS
         else "accuracy of SentEval's classifiers on frozen vectors, trained in mode "
-        f"{exported.provenance.get('mode')}",
-        f"sentbench {code.get('version')}, commit {code.get('commit') or 'unknown'}",
+        f"{exported.provenance.mode}",
+        f"sentbench {code.version}, commit {code.commit or 'unknown'}",
         "not mteb's task of this name",
     ]
     if exported.deviations:
@@ -106,21 +106,21 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
     """Write `records.csv`, `runs.csv` and, if there are analyses, `analyses.csv`."""
     records, summaries, analyses = [], [], []
     for exported in runs:
-        run, outcome, origin = exported.run, exported.part("outcome"), _origin(exported)
+        run, outcome, origin = exported.run, exported.provenance.outcome, _origin(exported)
         changes = [f"{name}={value}" for name, value in run.recipe_changes.items()]
         summaries.append(
             {
                 **{name: getattr(run, name) for name in RUN_COLUMNS},
                 "recipe_changes": " ".join(changes),
-                **{name: outcome.get(name) for name in OUTCOME_COLUMNS},
-                "training_seconds": outcome.get("seconds"),
-                "scoring_seconds": exported.provenance.get("seconds"),
+                **{name: getattr(outcome, name) for name in OUTCOME_COLUMNS},
+                "training_seconds": outcome.seconds,
+                "scoring_seconds": exported.provenance.seconds,
                 **origin,
             }
         )
-        records += [record | origin for record in exported.records]
-        results, _ = read_analyses(paths.result_file(suite_dir, run.id, "analyse"))
-        for name, result in results.items():
+        records += [record.as_written() | origin for record in exported.records]
+        analysed = read_analyses(paths.result_file(suite_dir, run.id, "analyse"))
+        for name, result in analysed.analyses.items():
             analyses += [
                 {"analysis": name, "path": path, "value": value} | origin
                 for path, value in _numbers(result)
@@ -136,24 +136,25 @@ def write_tables(suite_dir: Path, runs: Sequence[ExportedRun], folder: Path) -> 
 
 def _origin(exported: ExportedRun) -> dict[str, Any]:
     """The provenance of a run, as columns that all tables share."""
-    provenance, part = exported.provenance, exported.part
-    sums = [f"{corpus['name']}={corpus['sha256']}" for corpus in provenance.get("corpora", ())]
+    provenance = exported.provenance
+    code, data, device = provenance.code, provenance.data, provenance.device
+    sums = [f"{corpus.name}={corpus.sha256}" for corpus in provenance.corpora]
     return {
         "run": exported.run.id,
         "status": exported.status,
-        "data": part("data").get("name"),
-        "data_sha256": part("data").get("sha256"),
+        "data": data.name,
+        "data_sha256": data.sha256,
         "corpora_sha256": " ".join(sums),
-        "encoder": provenance.get("encoder"),
-        "mode": provenance.get("mode"),
-        "sentbench": part("code").get("version"),
-        "commit": part("code").get("commit"),
-        "uncommitted_changes": part("code").get("dirty"),
-        **{library: part("versions").get(library) for library in LIBRARIES},
-        "device": part("device").get("kind"),
-        "device_name": part("device").get("name"),
-        "threads": part("device").get("threads"),
-        "date": provenance.get("date"),
+        "encoder": provenance.encoder,
+        "mode": provenance.mode,
+        "sentbench": code.version,
+        "commit": code.commit,
+        "uncommitted_changes": code.dirty,
+        **{library: provenance.versions.get(library) for library in LIBRARIES},
+        "device": device.kind,
+        "device_name": device.name,
+        "threads": device.threads,
+        "date": provenance.date,
     }
 
 

@@ -57,8 +57,9 @@ def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> l
         clauses.append(f"{run.plan.backbone} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         clauses.append(f"scored on {run.data}")
-    if metric and metric_of(metric).kind == SHARE and run.provenance.get("mode", "test") != "test":
-        clauses.append(f"classifiers of mode {run.provenance['mode']}")
+    mode = run.provenance.mode or "test"
+    if metric and metric_of(metric).kind == SHARE and mode != "test":
+        clauses.append(f"classifiers of mode {mode}")
     return clauses + deviations([run.plan])
 
 

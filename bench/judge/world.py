@@ -114,7 +114,7 @@ def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> V
         return Verdict("diverged", run.reason)
     if not run.scores:
         return Verdict("not run", run.reason)
-    if run.provenance["device"]["kind"] != "cpu":
+    if run.provenance.device.kind != "cpu":
         return Verdict("not comparable", "measured on a GPU")
     if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
         return Verdict("not comparable", f"classifiers of mode {suite.plan.mode}")

@@ -33,6 +33,7 @@ from bench.report.printed_table import ShownRow, ShownTable
 from bench.reported import SOURCES, paper_name
 from bench.reported.address import address, reproduce_command, row_name
 from bench.reported.audit import FINDING_KINDS, findings
+from bench.results.records import Point, Provenance
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.paths import comparison_stem
@@ -283,29 +284,29 @@ def commands(suite: str) -> Json:
 
 def _run_data(run: RunResults, origins: list[Facts], scores: str) -> Json:
     """A run; its provenance is appended to `origins` unless an equal one is there."""
-    outcome = run.provenance.get("outcome", {})
+    outcome = run.provenance.outcome
     data: Json = run.plan.model_dump(include={"id", "backbone", "setting", "seed"})
-    data |= {"status": run.status, "reason": run.reason, "date": run.provenance.get("date")}
-    data |= {name: outcome.get(name) for name in ("steps", "best_step", "best_dev", "seconds")}
-    if run.provenance:
+    data |= {"status": run.status, "reason": run.reason, "date": run.provenance.date}
+    data |= {name: getattr(outcome, name) for name in ("steps", "best_step", "best_dev", "seconds")}
+    if run.status != "missing":
         origin = _origin(run.provenance)
         if origin not in origins:
             origins.append(origin)
         data |= {"origin": origins.index(origin), "file": f"{scores}/{quote(run.plan.id)}.json"}
-    if outcome.get("curve"):
-        data["curve"] = curve_columns(outcome["curve"])
+    if outcome.curve:
+        data["curve"] = curve_columns(outcome.curve)
     return {name: value for name, value in data.items() if value not in (None, "")}
 
 
-def curve_columns(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def curve_columns(points: Sequence[Point]) -> dict[str, list[Any]]:
     """A training curve as columns, thinned evenly to `CURVE_POINTS`; the first and the last point
     are kept."""
     last = len(points) - 1
     indices = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     kept = [points[index] for index in indices]
-    columns = {name: [_rounded(point.get(name)) for point in kept] for name in CURVE}
+    columns = {name: [_rounded(getattr(point, name)) for point in kept] for name in CURVE}
     columns = {name: values for name, values in columns.items() if set(values) != {None}}
-    return {"step": [point["step"] for point in kept], **columns}
+    return {"step": [point.step for point in kept], **columns}
 
 
 ORIGIN = {
@@ -318,9 +319,10 @@ ORIGIN = {
 }  # title -> field of a provenance
 
 
-def _origin(provenance: Mapping[str, Any]) -> Facts:
+def _origin(provenance: Provenance) -> Facts:
     """The provenance of scores, as titled texts."""
-    known = [(title, provenance.get(name)) for title, name in ORIGIN.items()]
+    written = provenance.as_written()
+    known = [(title, written.get(name)) for title, name in ORIGIN.items()]
     return [(title, _text(value)) for title, value in known if value]
 
 
@@ -338,7 +340,7 @@ def _provenance(suite: SuiteResults) -> dict[str, list[str]]:
     """The distinct values of each field of the scores' provenance, with their numbers of runs."""
     counts: dict[str, Counter[str]] = {}
     for run in suite.runs:
-        day = str(run.provenance.get("date", "–"))[:10]
+        day = run.provenance.date[:10] or "–"
         for title, text in [*_origin(run.provenance), ("Scored", day), ("Runs", run.status)]:
             counts.setdefault(title, Counter())[text] += 1
     return {

@@ -30,11 +30,10 @@ def summary(
 ) -> str:
     """What was run, what became of printed numbers, each method against the baseline, and where
     tables, figures and page are."""
-    made = [run for run in suite.runs if run.provenance]
+    made = [run for run in suite.runs if run.status != "missing"]
     trained = [run for run in made if run.plan.trained]
     seconds = [
-        run.provenance.get("seconds", 0) + run.provenance["outcome"].get("seconds", 0)
-        for run in made
+        (run.provenance.seconds or 0) + (run.provenance.outcome.seconds or 0) for run in made
     ]
     parts = [
         counted(len({run.plan.text for run in suite.runs}), "system"),

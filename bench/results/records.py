@@ -15,11 +15,23 @@ from pydantic import ConfigDict, Field
 from bench.utils.files import atomic_file, write_json
 from bench.utils.validation import Document, read_document
 
-Content = dict[str, Any]
-
 
 class _Written(Document):
     model_config = ConfigDict(strict=True)
+
+    def as_written(self) -> dict[str, Any]:
+        """The fields that the file has, as JSON data."""
+        return self.model_dump(exclude_unset=True)
+
+
+class Point(_Written):
+    """A point of a training curve, at a selection."""
+
+    step: int
+    loss: float | None = None
+    dev: float | None = None
+    alignment: float | None = None
+    uniformity: float | None = None
 
 
 class Outcome(_Written):
@@ -28,33 +40,107 @@ class Outcome(_Written):
     status: Literal["finished", "diverged", "skipped"]
     reason: str | None = None
     best_step: int | None = None
-    curve: list[dict[str, int | float | None]] | None = None  # a point a selection
+    curve: list[Point] | None = None
+    steps: int | None = None
+    best_dev: float | None = None
+    seconds: float | None = None
+
+
+class DescribedRun(_Written):
+    """The run of a result, as `bench.runs.run.Run.describe` wrote it then; empty if there is none,
+    as of an encoder outside a suite."""
+
+    id: str = ""
+    method: str = ""
+    setting: str = ""
+    backbone: str = ""
+    trained: bool = False
+    data: str = ""
+    seed: int | None = None
+    recipe: dict[str, Any] = {}
+    identity: dict[str, Any] = {}
+
+
+class Code(_Written):
+    """The version of the suite, its commit, and whether the code differed from that."""
+
+    version: str = ""
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+class Device(_Written):
+    """What computed a result."""
+
+    kind: str = ""  # "cpu" or "cuda"
+    name: str = ""
+    threads: int | None = None
+
+
+class Arithmetic(_Written):
+    """Settings of torch, see `bench.results.provenance`."""
+
+    deterministic: bool = False
+
+
+class Data(_Written):
+    """A data folder, and the sum over its files."""
+
+    name: str = ""
+    folder: str = ""
+    files: int | None = None
+    sha256: str = ""
+
+
+class Corpus(_Written):
+    """A corpus and the sum of its file."""
+
+    name: str
+    sha256: str
+
+
+class Counts(_Written):
+    """Of a task the number of distinct test `sentences`, and of those `seen` in a corpus."""
+
+    sentences: int
+    seen: int
+
+
+class Provenance(_Written):
+    """What a result was computed from. Only that of a suite has a run and an outcome."""
+
+    run: DescribedRun = DescribedRun()
+    outcome: Outcome = Outcome(status="finished")
+    code: Code = Code()
+    versions: dict[str, str] = {}
+    device: Device = Device()
+    arithmetic: Arithmetic = Arithmetic()
+    date: str = ""
+    data: Data = Data()
+    mode: Literal["test", "dev"] | None = None  # of the classifiers of scores
+    tasks: dict[str, dict[str, str]] = {}  # sums by task and split
+    corpora: list[Corpus] = []
+    files: dict[str, str] = {}  # sums of files that a name does not identify
+    encoder: str | None = None  # its identity
+    contamination: dict[str, Counts] = {}  # by task
+    seconds: float | None = None
 
 
 class Trained(_Written):
     """The content of trained/RUN.json."""
 
     outcome: Outcome
-    run: dict[str, Any] = {}
-    provenance: dict[str, Any] = {}
-
-
-class Provenance(_Written):
-    """What a result was computed from. Only that of a suite has a run and an outcome."""
-
-    run: dict[str, Any] = {}
-    outcome: Outcome = Outcome(status="finished")
-    data: dict[str, Any] = {}  # name and sums of the files
-    mode: Literal["test", "dev"] = "test"
-    tasks: dict[str, dict[str, str]] = {}  # sums by task and split
-    corpora: list[dict[str, Any]] = []  # name and sum
-    # Of each task the number of distinct test `sentences`, and of those `seen` in a corpus.
-    contamination: dict[str, dict[str, int]] = {}
+    run: DescribedRun = DescribedRun()
+    provenance: Provenance = Provenance()
 
 
 class Score(_Written):
     """A record of a file of scores."""
 
+    method: str | None = None
+    backbone: str | None = None
+    setting: str | None = None
+    seed: int | None = None
     task: str
     split: str
     metric: str
@@ -120,24 +206,20 @@ def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
     return f"{backbone} (ours: {', '.join(others)})" if others else backbone
 
 
-def _read(path: Path, model: type[_Written], noun: str, remedy: str) -> Content:
-    return read_document(path, model, noun, remedy).model_dump(exclude_unset=True)
+def read_scores(path: Path) -> Scores:
+    """Read the scores of an encoder."""
+    return read_document(
+        path, Scores, "a scores file", "name another file, or move it away and score"
+    )
 
 
-def read_scores(path: Path) -> tuple[Content, list[Record]]:
-    """Read a file of `Scores`: its provenance and its records."""
-    content = _read(path, Scores, "a scores file", "name another file, or move it away and score")
-    return content["provenance"], content["records"]
+def read_trained(path: Path) -> Trained:
+    """Read what a training left."""
+    return read_document(path, Trained, "the outcome of a training", "move it away and train again")
 
 
-def read_trained(path: Path) -> Content:
-    """Read what a training left, `Trained`."""
-    return _read(path, Trained, "the outcome of a training", "move it away and train again")
-
-
-def read_analyses(path: Path) -> tuple[Content, Content]:
-    """Read a file of `Analyses`: the results and their provenance; empty if it does not exist."""
+def read_analyses(path: Path) -> Analyses:
+    """Read the analyses of an encoder; empty if the file does not exist."""
     if not path.exists():
-        return {}, {}
-    content = _read(path, Analyses, "a file of analyses", "move it away and analyse again")
-    return content["analyses"], content.get("provenance", {})
+        return Analyses(analyses={})
+    return read_document(path, Analyses, "a file of analyses", "move it away and analyse again")

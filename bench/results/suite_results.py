@@ -1,6 +1,6 @@
 """The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -12,7 +12,14 @@ import numpy as np
 
 from bench.datasets.metrics import METRICS, SHARE, UNSEEN, aggregated, quantities
 from bench.datasets.tasks import Board, Key, average_of_all, averages, boards_of, expand_tasks
-from bench.results.records import FAILURE, Record, read_analyses, read_items, read_scores
+from bench.results.records import (
+    FAILURE,
+    Provenance,
+    Scores,
+    read_analyses,
+    read_items,
+    read_scores,
+)
 from bench.runs.paths import items_file
 from bench.runs.plan import Plan, read_plan
 from bench.runs.run import PlannedRun, is_outside
@@ -38,9 +45,9 @@ class RunResults:
     # Points: of tasks, their means over subsets and averages, and
     # `bench.datasets.metrics.quantities`.
     scores: Mapping[Key, float]
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # of its scores
+    provenance: Provenance = field(default_factory=Provenance)  # of its scores; empty if missing
     analyses: Mapping[str, Any] = field(default_factory=dict)  # of `bench.stages.analyse`, by name
-    analysed: Mapping[str, Any] = field(default_factory=dict)  # provenance of the analyses
+    analysed: Provenance = field(default_factory=Provenance)  # of the analyses
     has_failed: bool = False  # whether it is missing because its last attempt failed
     # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -54,14 +61,9 @@ class RunResults:
         is_own = any(len(part) > 3 for part in self.plan.identity.get("parts", ()))
         without = is_outside(self.plan.label) or (is_own and self.plan.setting == "paper")
         setting = "" if without else f", {self.plan.setting}"
-        seen = " (has seen test sentences)" if self.contaminated(self.contamination) else ""
+        tasks = self.contaminated(self.provenance.contamination)
+        seen = " (has seen test sentences)" if tasks else ""
         return f"{self.plan.label}{setting}{seen}"
-
-    @property
-    def contamination(self) -> dict[str, dict[str, int]]:
-        """By task the number of test `sentences`, and of those `seen` in a corpus."""
-        counts: dict[str, dict[str, int]] = self.provenance.get("contamination", {})
-        return counts
 
     @property
     def experiment(self) -> tuple[Any, Any]:
@@ -86,17 +88,18 @@ class RunResults:
         there are none, or if contamination was not counted."""
         if task == "Avg":
             return average_of_all([self.points_on_unseen(board, name) for name in board.tasks])
-        counted = self.contamination.get(task)
-        if counted and counted["seen"]:
+        counted = self.provenance.contamination.get(task)
+        if counted and counted.seen:
             return self.scores.get((task, "test", aggregated(board.metric, UNSEEN)))
         return self.points(board, task) if counted else None
 
     def seen(self, tasks: Iterable[str]) -> float:
         """The share of the distinct test sentences of tasks that stand in a corpus of the run; NaN
         if that was not counted."""
-        counts = [self.contamination[task] for task in tasks if task in self.contamination]
-        sentences = sum(count["sentences"] for count in counts)
-        return sum(count["seen"] for count in counts) / sentences if sentences else nan
+        counted = self.provenance.contamination
+        counts = [counted[task] for task in tasks if task in counted]
+        sentences = sum(count.sentences for count in counts)
+        return sum(count.seen for count in counts) / sentences if sentences else nan
 
     def contaminated(self, tasks: Iterable[str]) -> list[str]:
         """The tasks of whose test sentences a share of `REMARKABLE` stands in a corpus."""
@@ -134,18 +137,18 @@ class SuiteResults:
         seen: dict[str, tuple[str, str]] = {}
         for run, kind in product(self.runs, ("scores", "analyses")):
             provenance = run.provenance if kind == "scores" else run.analysed
-            result = f"the {kind} of {run.plan.id} ({provenance.get('date')})"
+            result = f"the {kind} of {run.plan.id} ({provenance.date})"
             sums = {
                 f"{task} {split}": digest
-                for task, splits in provenance.get("tasks", {}).items()
+                for task, splits in provenance.tasks.items()
                 for split, digest in splits.items()
             }
             # Of corpora only the run's own, by name: one given by path is part of the run's
             # identity.
             sums |= {
-                f"corpus {corpus['name']}": corpus["sha256"]
-                for corpus in provenance.get("corpora", ())
-                if corpus["name"] == run.plan.corpus
+                f"corpus {corpus.name}": corpus.sha256
+                for corpus in provenance.corpora
+                if corpus.name == run.plan.corpus
             }
             for part, digest in sums.items():
                 first, earlier = seen.setdefault(part, (digest, result))
@@ -219,35 +222,38 @@ def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:
         failed = (suite_dir / "runs" / run.id / FAILURE).is_file()
         reason = "its last attempt failed" if failed else NOT_SCORED
         return RunResults(run, "missing", reason, "", {}, has_failed=failed)
-    provenance, records = read_scores(path)
-    fault = _fault(provenance, records, run, mode)
+    read = read_scores(path)
+    fault = _fault(read, run, mode)
     if fault:
         raise UserError(f"{path} does not fit the plan: {fault}; move it away and score again")
-    metrics = [aggregated(record["metric"], record["aggregation"]) for record in records]
     scores = {
-        (record["task"], record["split"], metric): float(record["value"])
-        for record, metric in zip(records, metrics, strict=True)
+        (record.task, record.split, aggregated(record.metric, record.aggregation)): record.value
+        for record in read.records
     }
-    outcome, data = provenance["outcome"], provenance["data"]["name"]
-    analyses, origin = read_analyses(suite_dir / "analyses" / path.name)
-    scores = averages(scores) | scores | quantities(outcome, analyses)
-    status, reason = outcome["status"], outcome.get("reason") or ""
-    items = read_items(items_file(suite_dir, run.id))
-    return RunResults(run, status, reason, data, scores, provenance, analyses, origin, items=items)
+    analysed = read_analyses(suite_dir / "analyses" / path.name)
+    outcome = read.provenance.outcome
+    return RunResults(
+        run,
+        outcome.status,
+        outcome.reason or "",
+        read.provenance.data.name,
+        averages(scores) | scores | quantities(outcome, analysed.analyses),
+        read.provenance,
+        analysed.analyses,
+        analysed.provenance,
+        items=read_items(items_file(suite_dir, run.id)),
+    )
 
 
-def _fault(
-    provenance: Mapping[str, Any], records: Sequence[Record], run: PlannedRun, mode: str
-) -> str:
+def _fault(scores: Scores, run: PlannedRun, mode: str) -> str:
     """Why scores are not those of a planned run; empty if they are."""
-    scored = provenance.get("run", {})
-    if scored.get("id") != run.id:
-        return f"it holds the scores of {scored.get('id', 'a model outside the suite')}"
+    scored, scored_mode = scores.provenance.run, scores.provenance.mode or mode
+    if scored.id != run.id:
+        return f"it holds the scores of {scored.id or 'a model outside the suite'}"
     for name in ("identity", "method", "setting", "backbone", "seed"):
-        if scored.get(name) != getattr(run, name):
+        if getattr(scored, name) != getattr(run, name):
             return f"the {name} of its run is another"
-    scored_mode = provenance.get("mode", mode)
-    if scored_mode != mode and any(METRICS[record["metric"]].kind == SHARE for record in records):
+    if scored_mode != mode and any(METRICS[x.metric].kind == SHARE for x in scores.records):
         return f"its classifiers have mode '{scored_mode}', which is '{mode}' in the plan"
     return ""
 

@@ -61,14 +61,15 @@ class Measured:
         self.times: dict[tuple[str, str, object], list[float]] = defaultdict(list)
         name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
         for path in sorted(results.glob("*/scores/*.json")) if device else ():
-            with suppress(UserError, KeyError):  # a run without a training has no work
-                origin, _ = read_scores(path)
-                run, outcome = origin["run"], origin["outcome"]
-                if name.lower() in origin["device"]["name"].lower():
-                    tasks, size = frozenset(origin["tasks"]), run["recipe"]["batch_size"]
-                    self.times["score", run["backbone"], tasks].append(origin["seconds"])
-                    step = outcome["work"]["seconds"] / outcome["steps"]
-                    self.times["train", run["backbone"], size].append(step)
+            with suppress(UserError):
+                origin = read_scores(path).provenance
+                run, outcome = origin.run, origin.outcome
+                if origin.seconds and name.lower() in origin.device.name.lower():
+                    tasks, size = frozenset(origin.tasks), run.recipe.get("batch_size")
+                    self.times["score", run.backbone, tasks].append(origin.seconds)
+                    if outcome.seconds and outcome.steps:
+                        step = outcome.seconds / outcome.steps
+                        self.times["train", run.backbone, size].append(step)
 
     def seconds(self, run: PlannedRun, stage: str) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""

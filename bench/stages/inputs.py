@@ -6,22 +6,34 @@ read. Where test sets have changed, runs are scored again. Where anything else h
 refused before a run is trained.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from bench.datasets.corpora import MADE, is_fetched
 from bench.datasets.labelled import read_scored, task_sums
 from bench.datasets.manifest import listed_task
 from bench.download.hub import local_folder
 from bench.download.sums import file_sum
-from bench.runs import STAGES, paths
+from bench.results.records import (
+    Analyses,
+    Provenance,
+    Scores,
+    Trained,
+    read_analyses,
+    read_scores,
+    read_trained,
+)
+from bench.runs import paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, read_settings, write_json
+
+READERS: Mapping[str, Callable[[Path], Trained | Scores | Analyses]] = {
+    "train": read_trained, "score": read_scores, "analyse": read_analyses,
+}  # fmt: skip
 
 
 def local_data(name: str) -> Path | None:
@@ -40,15 +52,15 @@ class Inputs:
         self.stamp = paths.describe_input("data", data, suite) if folder else {}
         self._corpus_sum, self._task_sums = cache(self._read_corpus), cache(self._read_task)
 
-    def check_made(self, run: Run, origin: Mapping[str, Any]) -> None:
+    def check_made(self, run: Run, origin: Provenance) -> None:
         """Refuse the result of a run if its corpora, models or dev sets have changed; `origin` is
         the provenance of the result."""
-        for name, recorded in zip(run.corpora, origin.get("corpora", ()), strict=False):
-            if self._corpus_sum(name) not in (None, recorded["sha256"]):
+        for name, recorded in zip(run.corpora, origin.corpora, strict=False):
+            if self._corpus_sum(name) not in (None, recorded.sha256):
                 self._refuse(f"corpus {name}", run)
-        if "files" in origin:
+        if origin.files:
             files = paths.named_files(run, self.suite)
-            for name, digest in origin["files"].items():
+            for name, digest in origin.files.items():
                 if files.get(name, digest) != digest:
                     self._refuse(name, run)
         changed = self.changed_sets(origin) if run.trained else {}
@@ -62,12 +74,12 @@ class Inputs:
             "give the suite another name to train again"
         )
 
-    def changed_sets(self, origin: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    def changed_sets(self, origin: Provenance) -> dict[tuple[str, str], str]:
         """The files of the sets that have changed since a result was made, by task and split."""
         changed: dict[tuple[str, str], str] = {}
-        if not self.folder or self.stamp == {"kind": "data", **origin.get("data", {})}:
+        if not self.folder or self.stamp == {"kind": "data", **origin.data.as_written()}:
             return changed
-        for task, splits in origin.get("tasks", {}).items():
+        for task, splits in origin.tasks.items():
             present = self._task_sums(task, self.folder)
             for split, digest in splits.items():
                 if present.get(split, digest) != digest:
@@ -107,12 +119,11 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         data = inputs.stamp
         write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))
-    for run, stage in product(runs, STAGES):
+    for run, stage in product(runs, READERS):
         file = paths.result_file(suite, run.id, stage)
         if not file.is_file():
             continue
-        content = read_json(file)
-        origin = content.get("provenance", {})
+        origin = READERS[stage](file).provenance
         inputs.check_made(run, origin)
         if stage == "train":
             continue
@@ -122,9 +133,9 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         times = [path.stat().st_mtime for path in (*stamps, trained) if path.is_file()]
         if sets or file.stat().st_mtime >= max(times, default=0):
             continue
-        has_sets = inputs.folder and origin.get("tasks")
-        is_same = has_sets or data == {"kind": "data", **origin["data"]}
-        ended = read_json(trained)["outcome"] if trained.is_file() else origin["outcome"]
-        if is_same and ended == origin["outcome"]:
-            write_json(file, content)  # newly, also if somebody else owns it
+        has_sets = inputs.folder and origin.tasks
+        is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
+        ended = read_trained(trained).outcome if trained.is_file() else origin.outcome
+        if is_same and ended == origin.outcome:
+            write_json(file, read_json(file))  # newly, also if somebody else owns it
     return sorted(changed)

@@ -24,7 +24,9 @@ from bench.registry.backbones import BUILT_IN
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance
 from bench.results.records import (
+    Outcome,
     Record,
+    Trained,
     read_analyses,
     read_scores,
     read_trained,
@@ -71,12 +73,12 @@ def _after_needs(run: Run, suite: Path) -> Run:
         return run
     for name, needed in run.needs.items():
         try:
-            outcome = _ended(needed, suite)["outcome"]
+            outcome = _ended(needed, suite).outcome
         except UserError as error:
             # The next attempt may train that run first.
             raise TransientError(f"'{run.method}' needs the encoder of {name}: {error}") from None
-        if outcome["status"] != "finished":
-            skip = f"it needs {name}, whose training {outcome['status']}"
+        if outcome.status != "finished":
+            skip = f"it needs {name}, whose training {outcome.status}"
             return run.model_copy(update={"skip": skip})
     return run
 
@@ -91,8 +93,9 @@ def score_run(
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
     started = time.monotonic()
-    described = _described(run, suite, device, () if run.trained else run.corpora) | {"mode": mode}
-    if described["outcome"]["status"] != "finished":
+    ended, corpora = _ended(run, suite), () if run.trained else run.corpora
+    described = _described(run, ended, suite, device, corpora) | {"mode": mode}
+    if ended.outcome.status != "finished":
         write_scores(out, described, [])
         return
     encoder = run_encoder(run, suite, device)
@@ -130,15 +133,16 @@ def analyse_run(
     from bench.stages.analyse import ON_CORPUS, Material, analyse
 
     started = time.monotonic()
-    names = list(dict.fromkeys((*read_analyses(out)[0], *names)))
+    names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
     corpora = [] if run.trained else run.corpora
     corpus = run.corpus or corpus
     if set(names) & set(ON_CORPUS):
         corpora = [*corpora, corpus]
-    described = _described(run, suite, device, corpora)
+    ended = _ended(run, suite)
+    described = _described(run, ended, suite, device, corpora)
     results: dict[str, Any] = {}
-    if described["outcome"]["status"] == "finished":
-        encoder, best = run_encoder(run, suite, device), described["outcome"].get("best_step")
+    if ended.outcome.status == "finished":
+        encoder, best = run_encoder(run, suite, device), ended.outcome.best_step
         material = Material(run, encoder, corpus, suite, device, best)
         results = analyse(material, names)
         described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
@@ -176,22 +180,24 @@ def _commits(run: Run) -> dict[str, Any]:
     return commits
 
 
-def _described(run: Run, suite: Path, device: str, read: Sequence[str]) -> dict[str, Any]:
+def _described(
+    run: Run, ended: Trained, suite: Path, device: str, read: Sequence[str]
+) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
     its outcome. The corpora `read` are read now, the others by the training."""
-    folder, ended = paths.data_folder(run.data), _ended(run, suite)
-    outcome, training = ended["outcome"], ended.get("provenance", {})
+    folder, training = paths.data_folder(run.data), ended.provenance
     Inputs(suite, run.data, folder).check_made(run, training)
-    corpora = dict(zip(run.corpora, training.get("corpora", ()), strict=False))
-    named = training.get("files", {}) if run.trained else paths.named_files(run, suite)
-    if outcome["status"] == "finished":
+    sums = (corpus.as_written() for corpus in training.corpora)
+    corpora = dict(zip(run.corpora, sums, strict=False))
+    named = training.files if run.trained else paths.named_files(run, suite)
+    if ended.outcome.status == "finished":
         files = {name: paths.corpus_file(name, suite, run.data) for name in read}
         corpora |= {name: corpus_identity(file) for name, file in files.items()}
     return {
         "run": run.describe(),
         # Not from the workflow's stamp, which may be older than the files.
         "data": {"name": manifest(folder).name, **paths.data_sums(folder)},
-        "outcome": outcome,
+        "outcome": ended.outcome.as_written(),
         "corpora": list(corpora.values()),
         **({"files": named} if named else {}),
         **provenance(device, torch.get_num_threads()),
@@ -273,12 +279,12 @@ def _run_stages(
                 analyse_run(run, suite, run.analyses, plan.corpus, out, device)
 
 
-def _ended(run: Run, suite: Path) -> dict[str, Any]:
+def _ended(run: Run, suite: Path) -> Trained:
     """Return how a run's training ended; a run without one counts as finished."""
     if run.skip:
-        return {"outcome": {"status": "skipped", "reason": run.skip}}
+        return Trained(outcome=Outcome(status="skipped", reason=run.skip))
     if not run.trained:
-        return {"outcome": {"status": "finished"}}
+        return Trained(outcome=Outcome(status="finished"))
     file = paths.result_file(suite, run.id, "train")
     if not file.is_file():
         raise UserError(
@@ -344,9 +350,10 @@ def evaluate(
         **provenance(device, torch.get_num_threads()),
     }
     if not again and out.is_file():
-        written, records = read_scores(out)
+        earlier = read_scores(out).as_written()
+        written = earlier["provenance"]
         if all(written.get(key) == value for key, value in described.items() if key != "date"):
-            return records
+            return list(earlier["records"])
     options = [getattr(encoder, "pooler", encoder.kind), *model.options[model.pooler is not None :]]
     common = {
         "source": "sentbench", "method": f"encoder[{','.join(options)}]", "backbone": model.name,

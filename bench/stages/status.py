@@ -69,7 +69,7 @@ def status(suite: Path) -> SuiteStatus:
             read.open.append(OpenRun(run.id, "failed", "score", failure=failure))
             continue
         read.done[results.status] = read.done.get(results.status, 0) + 1
-        devices[results.provenance["device"]["name"]] += 1
+        devices[results.provenance.device.name] += 1
     errors = {str(log): _error(log) for log in sorted((suite / "logs").glob("*.log"))}
     read.steps = {log: error for log, error in errors.items() if error}
     read.device = next(iter(devices.most_common(1)), ("",))[0]

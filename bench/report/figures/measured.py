@@ -114,7 +114,7 @@ class FigureData:
 
 def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
     """What a figure shows of a run; nothing without a result."""
-    outcome = run.provenance.get("outcome") or {}
+    outcome = run.provenance.outcome
     # An analysis without a result holds the reason.
     results: dict[str, Any] = {
         name: result for name, result in run.analyses.items() if result and "reason" not in result
@@ -127,9 +127,9 @@ def _rows(figure: PaperFigure, run: RunResults) -> Iterator[Row]:
                     yield {"task": task, "split": split, "value": value}
         case "curves" | "path":
             fields = ("step", "loss", "dev", "alignment", "uniformity")
-            for point in outcome.get("curve") or []:
-                row = {name: point.get(name) for name in fields}
-                row["best"] = row["step"] == outcome.get("best_step")
+            for point in outcome.curve or []:
+                row: Row = {name: getattr(point, name) for name in fields}
+                row["best"] = row["step"] == outcome.best_step
                 if figure.kind == "curves" or None not in (row["alignment"], row["uniformity"]):
                     yield row
         case "alignment" if "alignment" in results:
