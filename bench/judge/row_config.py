@@ -10,11 +10,11 @@ from typing import Any
 
 from bench.datasets.tasks import DEV_AVERAGE, GROUPS
 from bench.registry.backbones import NO_BACKBONE
-from bench.reported.address import slug
 from bench.reported.number import Number
 from bench.runs import config
 from bench.runs.config import LONGEST_NAME, Suite
 from bench.utils.errors import UserError
+from bench.utils.files import stem
 
 
 def row_config(
@@ -84,7 +84,7 @@ def _name(numbers: Iterable[Number]) -> str:
         values = {getattr(number, field) for number in numbers}
         if len(values) == 1:
             parts += values
-    name = slug("-".join(parts)).replace(".", "-")
+    name = stem("-".join(parts)).replace(".", "-")
     if len(name) <= LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]

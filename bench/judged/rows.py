@@ -175,6 +175,19 @@ class OrderRow(Model):
     seeds: int | None  # the fewest of a trained row
 
 
+class Score(Model):
+    """The points of a system on a task, or their average."""
+
+    task: str
+    values: tuple[float, ...]  # one per run that has all scores
+    mean: float | None
+    sd: float | None
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+
 class QuotedRow(Model):
     """Scores of a method of another paper, as printed, and ours, which are not judged."""
 
@@ -203,19 +216,6 @@ class WorldRow(Model):
 
 
 # --- systems.json ---
-
-
-class Score(Model):
-    """The points of a system on a task, or their average."""
-
-    task: str
-    values: tuple[float, ...]  # one per run that has all scores
-    mean: float | None
-    sd: float | None
-
-    @property
-    def n(self) -> int:
-        return len(self.values)
 
 
 class SystemRow(Model):
@@ -409,7 +409,9 @@ class Heading(Model):
     uncompared: str  # why there are no pairs although there is a baseline
     boards: tuple[BoardRow, ...]
     stand_ins: tuple[str, ...]  # backbones that stand in for printed ones
-    differs: tuple[str, ...]  # how data, corpora and recipes differ from those of papers, as clauses
+    differs: tuple[
+        str, ...
+    ]  # how data, corpora and recipes differ from those of papers, as clauses
     partial: str  # how many runs have been made; empty if all
     growth: str  # what to know about the verdicts of a grown suite; else empty
     recipe: str  # the values that the suite sets instead of those of the methods; else empty

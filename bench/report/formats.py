@@ -1,69 +1,57 @@
 """A table of texts in three formats, CSV, Markdown and LaTeX, and for the terminal.
 
-pandas writes them; foreign text is escaped here. `DataFrame.to_markdown` escapes neither `|` nor
-`<`, and `Styler.to_latex(escape="latex")` leaves `[` and `*` at the start of a row (which LaTeX
-reads as arguments of the previous `\\\\`), ligatures such as `--`, and signs that pdflatex does not
-know. tests/report/test_latex.py compiles all of these.
+Foreign text is escaped here: tabulate escapes neither `|` nor `<`, and pandas' `Styler.to_latex`
+leaves `[` and `*` at the start of a row (which LaTeX reads as arguments of the previous `\\\\`),
+ligatures such as `--`, and signs that pdflatex does not know. tests/report/test_latex.py compiles
+all of these.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from math import nan
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-import pandas as pd
+from tabulate import tabulate
 
-from bench.datasets.tasks import is_task
-from bench.reported.address import slug
-from bench.utils.files import write_text
+from bench.utils.files import stem, write_text
+
+if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
+    import pandas as pd
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 x 9 inches
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
-def score_text(mean: float, sd: float, digits: int = 2) -> str:
-    """`75.11 ± 0.84`; without an sd (NaN) `75.11`, without a mean a dash."""
-    if pd.isna(mean):
+def score_text(mean: float | None, sd: float | None = None, digits: int = 2) -> str:
+    """`75.11 ± 0.84`; without an sd `75.11`, without a mean a dash."""
+    if mean is None:
         return "–"
-    return f"{mean:.{digits}f}" if pd.isna(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+    return f"{mean:.{digits}f}" if sd is None else f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
-def with_interval(value: float, low: float, high: float) -> str:
-    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown (NaN)."""
-    return score_text(value, nan) + ("" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]")
+def with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`0.71 [0.52, 0.86]`, without the interval or as a dash if they are unknown."""
+    text = score_text(value)
+    return text if low is None or high is None else f"{text} [{low:.2f}, {high:.2f}]"
 
 
-def difference_text(mean: float, half_width: float, digits: int = 2) -> str:
-    """`+0.21 ± 0.15`, without the half width of its interval if that is unknown (NaN); a dash
-    without a mean."""
-    interval = "" if pd.isna(half_width) else f" ± {half_width:.{digits}f}"
-    return "–" if pd.isna(mean) else f"{mean:+.{digits}f}{interval}"
+def difference_text(mean: float | None, half_width: float | None = None, digits: int = 2) -> str:
+    """`+0.21 ± 0.15`, without the half width of its interval if that is unknown; a dash without a
+    mean."""
+    if mean is None:
+        return "–"
+    interval = "" if half_width is None else f" ± {half_width:.{digits}f}"
+    return f"{mean:+.{digits}f}{interval}"
 
 
 def seeds_text(count: int, row_count: int) -> str:
     """The number of seeds of a score as ` (n = 1)`; empty if it is that of its row."""
     return f" (n = {count})" if 0 < count < row_count else ""
-
-
-# A number with its spread, its count of seeds and the mark of its verdict, or only the mark.
-_NUMBER = re.compile(
-    r"(?:[-+–]?\d[\de.+-]*(?: ± [\d.]+)?(?: \(n = \d+\))?)? ?(?:[=≈↓↑?×≠–](?: (?:1/)?\d+)?)?"
-)
-
-
-def alignments(frame: pd.DataFrame) -> dict[str, bool]:
-    """Whether each column is right-aligned: scores, counts, and columns of nothing but numbers."""
-    alignments = {}
-    for name in frame.columns:
-        texts = [text for text in frame[name] if text]
-        only_numbers = bool(texts) and all(map(_NUMBER.fullmatch, texts))
-        alignments[name] = name in ("Avg", "n", "Minus baseline") or is_task(name) or only_numbers
-    return alignments
 
 
 class Bold(str):
@@ -73,14 +61,28 @@ class Bold(str):
     bold = True  # read by the template
 
 
-def csv(frame: pd.DataFrame) -> str:
-    """A table of numbers as CSV, unrounded and without the ids of runs; a tuple of scores is one
-    field, separated by spaces."""
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts."""
+
+    columns: Mapping[str, bool]  # headings, and whether a column is right-aligned
+    rows: Sequence[Mapping[str, str]]  # texts by heading; what is missing is empty
+
+    @property
+    def texts(self) -> list[list[str]]:
+        return [[row.get(name, "") for name in self.columns] for row in self.rows]
+
+    def without(self, *names: str) -> "TextTable":
+        columns = {name: right for name, right in self.columns.items() if name not in names}
+        return replace(self, columns=columns)
+
+
+def csv(frame: "pd.DataFrame") -> str:
+    """A table of numbers as CSV, unrounded; a tuple of scores is one field, separated by spaces."""
 
     def text(value: Any) -> Any:
         return " ".join(map(repr, value)) if isinstance(value, tuple) else value
 
-    frame = frame.drop(columns="run_ids", errors="ignore")
     texts = {name: frame[name].map(text) for name in frame if frame[name].dtype == object}
     return frame.assign(**texts).to_csv(index=False, lineterminator="\n")
 
@@ -92,18 +94,27 @@ def markdown_text(text: str) -> str:
     return f"**{written}**" if isinstance(text, Bold) else written
 
 
-def markdown(frame: pd.DataFrame, caption: str, note: str = "") -> str:
-    """A table of texts in Markdown, with its caption above and a note below."""
-    texts = frame.map(markdown_text).rename(columns=markdown_text)
-    table = texts.to_markdown(index=False, disable_numparse=True, stralign=None)
-    return f"{caption}\n\n{table}\n" + (f"\n{note}\n" if note else "")
+def _grid(
+    table: TextTable, form: str, align: str | None, written: Callable[[str], str] = str
+) -> str:
+    rows = [[written(text) for text in row] for row in table.texts]
+    headings = [written(name) for name in table.columns]
+    return tabulate(rows, headings, form, disable_numparse=True, stralign=align)
 
 
-def plain(frame: pd.DataFrame, caption: str, note: str = "") -> str:
-    """A table of texts for the terminal, unescaped and without bold type, with its caption above
-    and a note below."""
-    table = frame.to_markdown(index=False, disable_numparse=True, tablefmt="simple")
-    return "\n\n".join([fill(caption, WIDTH), table, *[fill(note, WIDTH)] * bool(note)])
+def markdown(table: TextTable, caption: str, note: str = "") -> str:
+    """A table in Markdown, with its caption above and a note below."""
+    text = f"{caption}\n\n{_grid(table, 'pipe', None, markdown_text)}\n"
+    return f"{text}\n{note}\n" if note else text
+
+
+def plain(table: TextTable, caption: str, note: str = "") -> str:
+    """A table for the terminal, unescaped and without bold type, with its caption above and a note
+    below."""
+    parts = [fill(caption, WIDTH), _grid(table, "simple", "left")]
+    if note:
+        parts.append(fill(note, WIDTH))
+    return "\n\n".join(parts)
 
 
 # Characters that LaTeX reads as commands, ligatures or arguments, and the symbols in our own texts.
@@ -134,22 +145,22 @@ def latex_text(text: str) -> str:
 
 
 def latex(
-    frame: pd.DataFrame,
+    table: TextTable,
     caption: str,
     label: str,
     note: str = "",
-    groups: Mapping[str, pd.DataFrame] | None = None,
+    groups: Mapping[str, TextTable] | None = None,
 ) -> str:
-    """A table of texts in LaTeX, with its caption above and a note below; it needs the packages
-    booktabs, graphicx and tabularx.
+    """A table in LaTeX, with its caption above and a note below; it needs the packages booktabs,
+    graphicx and tabularx.
 
     A leaderboard, whose rows are in `groups` by heading, has the width of the text and breaks the
     names in its first column. Another table, and a large leaderboard, is scaled down to the text.
     """
-    fits = len(frame) <= MOST_ROWS and len(frame.columns) <= MOST_COLUMNS
+    fits = len(table.rows) <= MOST_ROWS and len(table.columns) <= MOST_COLUMNS
     return templates().get_template("table.tex").render(
-        caption=caption, label=label, note=note, columns=alignments(frame),
-        groups=groups or {"": frame}, wraps=bool(groups) and fits,
+        caption=caption, label=label, note=note, columns=table.columns,
+        groups=groups or {"": table}, wraps=bool(groups) and fits,
     )  # fmt: skip
 
 
@@ -162,7 +173,6 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["known"] = pd.notna
     environment.filters["tex"] = latex_text
     return environment
 
@@ -170,15 +180,14 @@ def templates() -> jinja2.Environment:
 def write_table(
     out: Path,
     suite: str,
-    stem: str,
-    numbers: pd.DataFrame,
-    shown: pd.DataFrame,
+    name: str,
+    numbers: "pd.DataFrame",
+    shown: TextTable,
     caption: str,
     note: str = "",
     tex: str = "",
 ) -> None:
-    """Write `numbers` as CSV, and the texts `shown` as Markdown and, unless
-    `tex` is given, LaTeX."""
-    write_text(out / f"{stem}.csv", csv(numbers))
-    write_text(out / f"{stem}.md", markdown(shown, caption, note))
-    write_text(out / f"{stem}.tex", tex or latex(shown, caption, slug(f"{suite}-{stem}"), note))
+    """Write `numbers` as CSV, and `shown` as Markdown and, unless `tex` is given, LaTeX."""
+    write_text(out / f"{name}.csv", csv(numbers))
+    write_text(out / f"{name}.md", markdown(shown, caption, note))
+    write_text(out / f"{name}.tex", tex or latex(shown, caption, stem(f"{suite}-{name}"), note))

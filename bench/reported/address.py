@@ -1,6 +1,5 @@
 """Printed numbers by name: their addresses, and papers, tables and rows as a user names them."""
 
-import re
 import shlex
 from functools import cache
 from typing import Any
@@ -10,14 +9,10 @@ import yaml
 from bench.reported import FOLDER, SOURCES, paper_name
 from bench.reported.number import Number, numbers
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import stem
 
 # The fields of an address, in its order. No two printed numbers agree in all of them.
 PLACE = ["source", "table", "method", "variant", "backbone", "task", "split", "metric"]
-
-
-def slug(text: str) -> str:
-    """A text as lower-case letters, digits, dots and hyphens, for addresses and file names."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
 def address(number: Any) -> str:
@@ -25,7 +20,7 @@ def address(number: Any) -> str:
 
     It depends on nothing but the number's own labels, so it stays when others are added.
     """
-    return "/".join(filter(None, (slug(getattr(number, name)) for name in PLACE)))
+    return "/".join(filter(None, (stem(getattr(number, name)) for name in PLACE)))
 
 
 def row_name(method: str, variant: str) -> str:
@@ -50,17 +45,17 @@ def printed_names() -> dict[tuple[str, ...], str]:
 
 def find_paper(word: str) -> str:
     """The key of `SOURCES` that a word means: the key itself or the paper's short name."""
-    names = {slug(name): key for key in SOURCES for name in (key, paper_name(key))}
-    if slug(word) not in names:
+    names = {stem(name): key for key in SOURCES for name in (key, paper_name(key))}
+    if stem(word) not in names:
         raise UserError(f"unknown paper '{word}'{did_you_mean(word, SOURCES)}")
-    return names[slug(word)]
+    return names[stem(word)]
 
 
 def find_table(source: str, word: str) -> str:
     """The name of a paper's table, as printed, that a word means: its name, or its number."""
     names = list(dict.fromkeys(row.table for row in numbers() if row.source == source))
-    meant = slug(word).replace("-", "")
-    tables = [name for name in names if slug(name).replace("-", "") in (meant, f"table{meant}")]
+    meant = stem(word).replace("-", "")
+    tables = [name for name in names if stem(name).replace("-", "") in (meant, f"table{meant}")]
     if not tables:
         raise UserError(f"{source} has no table '{word}'{did_you_mean(word, names)}")
     return tables[0]
@@ -77,7 +72,7 @@ def find_rows(source: str, table: str, row: str, backbone: str | None = None) ->
     # no row and no method has just this name.
     matching = [label for label in labels if row.lower() in map(str.lower, _names(label))]
     matching = matching or [label for label in labels if row.lower() == label[2].lower()]
-    matching = matching or [label for label in labels if slug(row) in map(slug, _names(label))]
+    matching = matching or [label for label in labels if stem(row) in map(stem, _names(label))]
     if not matching:
         known = {name for label in labels for name in (*_names(label), label[2])}
         raise UserError(f"{source}, {table} has no row '{row}'{did_you_mean(row, known)}")

@@ -222,6 +222,12 @@ def sha256_listed(sums: Mapping[str, str]) -> str:
     return sha256_text("\n".join(f"{digest}  {name}" for name, digest in sums.items()))
 
 
+def stem(text: str) -> str:
+    """A text as lower-case letters, digits, dots and hyphens, for addresses and stems of file
+    names."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
 def slug(name: str) -> str:
     """Turn a name or path into a part of a file name; one that is long, or loses letters, ends in
     its hash."""
