@@ -1,7 +1,7 @@
 """Printed numbers joined with a suite's own. `judge_numbers` is the only path from scores to their
 verdicts."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -10,7 +10,7 @@ from typing import Any
 from bench.datasets.metrics import METRICS, SHARE, Tolerance, metric_of
 from bench.datasets.tasks import Key, expand_tasks, scored_cells
 from bench.judge.pairs import matched
-from bench.judge.statistics import coefficient_of_variation, expected_best, mean_and_sd
+from bench.judge.statistics import coefficient_of_variation, expected_best, known, mean_and_sd
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
 from bench.judged.rows import Measured, NumberRow, Scored, Verdict
 from bench.judged.words import AT_LEAST, FEWEST_SEEDS
@@ -142,7 +142,7 @@ class Side:
             return Verdict(kind="diverged", reason=ended_badly)
         if not self.scores:
             reason = f"the two runs have no seed in common; {AT_LEAST}"
-            return Verdict(kind="inconclusive", reason=reason, FEWEST_SEEDS)
+            return Verdict(kind="inconclusive", reason=reason, seeds=FEWEST_SEEDS)
         return None
 
     def verdict_input(self) -> VerdictInput:
@@ -175,7 +175,7 @@ class Side:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
             return TOLERANCES["trained" if self.minus is None else "difference"]
-        last, _, hyper = self.runs[0].plan.parts[-1]
+        last, _, hyper = self.runs[0].plan.parts[-1] if self.runs[0].plan.parts else ("", 0, {})
         if last == "whitening" and hyper["source"] != "target":
             return TOLERANCES["whitening, other text"]
         kinds = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
@@ -269,18 +269,23 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     for cell in cells:
         if cell.number.is_score:
             tasks[cell.number.ranked_with].add(cell.number.task)
+    lines = sweep_lines()
     rows = []
     for cell in cells:
         number = cell.number
         is_only = len(tasks[number.ranked_with]) == 1
         sides = [
-            [run for run in runs_of(text, number.our_backbone) if number.key in planned[run.plan.id]]
+            [
+                run
+                for run in runs_of(text, number.our_backbone)
+                if number.key in planned[run.plan.id]
+            ]
             for text in (number.run, number.minus)
             if text
         ]
         rows.append(
             NumberRow(
-                **_printed(number),
+                **_printed(number, lines),
                 **_beside_print(cell),
                 place=places[number],
                 ranks=number.is_score and (number.task == "Avg" or is_only),
@@ -291,13 +296,38 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     return rows
 
 
+def sweep_lines():
+    from collections import Counter
+
+    found = {}
+    by = {}
+    for n in numbers():
+        if n.is_measurement:
+            by.setdefault((n.source, n.table), []).append(n)
+    for nums in by.values():
+        tasks, metrics = ({getattr(n, x) for n in nums} for x in ("task", "metric"))
+        if not all(n.variant for n in nums) or len(tasks) > 2 or len(metrics) > 1:
+            continue
+        lines = {n: n.method for n in nums}
+        methods = list(lines.values())
+        rows = dict.fromkeys((n.variant, n.method) for n in nums)
+        if len(set(methods)) > 1 and len({v for v, _ in rows}) == len(rows):
+            most = max(methods, key=methods.count)
+            notes = ", ".join(f"{v}: {m}" for v, m in rows if m != most)
+            lines = dict.fromkeys(nums, f"{most} ({notes})")
+        values = {(line, n.variant) for n, line in lines.items()}
+        if min(Counter(line for line, _ in values).values()) > 2:
+            found |= lines
+    return found
+
+
 _COPIED = (
     "source", "table", "method", "backbone", "variant", "task", "split", "metric", "aggregation",
     "value", "text", "quoted_from", "note", "reason", "run", "minus", "our_split",
 )  # fmt: skip
 
 
-def _printed(number: Number) -> dict[str, Any]:
+def _printed(number: Number, lines: dict[Number, str]) -> dict[str, Any]:
     """The fields of a row that print and recipes.yaml give."""
     label = row_name(number.method, number.variant)
     return {name: getattr(number, name) for name in _COPIED} | {
@@ -306,7 +336,7 @@ def _printed(number: Number) -> dict[str, Any]:
         "paper_title": SOURCES[number.source],
         "label": label,
         "row": printed_names().get(number.label, label),
-        "line": sweep_lines().get(number, ""),
+        "line": lines.get(number, ""),
         "command": reproduce_command(number) if number.run else "",
         "published": number.checkpoint,
     }

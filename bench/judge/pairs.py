@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import product
 from math import isnan, nan, sqrt
 from statistics import fmean
-from typing import Any
 
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Board

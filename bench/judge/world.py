@@ -38,6 +38,7 @@ SAME_SEED = 5.0  # tolerance of a run with a seed, in that of one without
 COVERAGE = 0.999  # of the prediction interval that the seeds of a run give
 MAX_APART = 1  # runs
 
+
 def seedless_identity(run: PlannedRun) -> str:
     """A hash of what determines the scores of a planned run on a CPU, whatever its seed."""
     identity = {key: value for key, value in run.identity.items() if key != "seed"}

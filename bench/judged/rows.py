@@ -6,7 +6,10 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import Field
 
 from bench.datasets.metrics import METRICS, PRINTED, Metric, Printed
 from bench.datasets.tasks import Board
@@ -462,6 +465,11 @@ class Judged(Model):
     pairs: tuple[PairRow, ...] = ()
     series: tuple[FigureRow, ...] = ()
     runs: tuple[RunRow, ...] = ()  # in the order of the plan
+    # Of the suite, if there is one: what is computed on demand reads its results.
+    folder: Path | None = Field(default=None, exclude=True)
 
     def board_systems(self, name: str) -> list[SystemRow]:
         return [row for row in self.systems if row.board == name]
+
+
+FILES = [name for name in Judged.model_fields if name != "folder"]
