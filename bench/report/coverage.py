@@ -1,7 +1,6 @@
 """Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a
 verdict."""
 
-import re
 from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
@@ -85,16 +84,16 @@ def report(judged: Judged, out: Path | None = None) -> str:
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
-    below = templates().get_template("coverage.txt").render(
-        kinds=kinds, symbols=VERDICT_SYMBOLS, total=total, left_out=left_out, by=_by,
-        missing=sum(row.numbers for row in left_out if row.measures),
-        unplanned=[number for number in judged.numbers if number.run and not number.planned],
-    )  # fmt: skip
+    below = {
+        "kinds": kinds, "symbols": VERDICT_SYMBOLS, "total": total, "left_out": left_out, "by": _by,
+        "missing": sum(row.numbers for row in left_out if row.measures),
+        "unplanned": [number for number in judged.numbers if number.run and not number.planned],
+    }  # fmt: skip
+    template = templates().get_template("coverage.txt")
     if out:
-        items = re.sub("^( *)(?=.)", r"\1* ", below, flags=re.MULTILINE)
-        write_text(out, f"{markdown(table, caption)}\n{items}")
+        write_text(out, f"{markdown(table, caption)}\n{template.render(below, bullet='* ')}")
     lines = pd.DataFrame(table.texts, columns=headings).to_string(index=False)
-    return "\n".join([caption, "", lines, "", below.rstrip()])
+    return "\n".join([caption, "", lines, "", template.render(below).rstrip()])
 
 
 def _by(rows: Iterable[Any], *names: str) -> dict[Any, list[Any]]:
