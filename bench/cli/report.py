@@ -149,8 +149,8 @@ def compare(
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Words are those of all methods of the suite against this baseline, whatever is shown. Gains printed in papers are shown beside those measured, if the suite can be compared with
-    papers.
+    Words are those of all methods of the suite against this baseline, whatever is shown. Gains
+    printed in papers are shown beside those measured, if the suite can be compared with papers.
     """
     from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus
