@@ -6,12 +6,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, SettingRow
+from bench.judged.rows import Judged, NumberRow, SettingRow, grouped
 from bench.judged.words import VERDICT_SYMBOLS
 from bench.report.formats import TextTable, markdown, templates
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
-from bench.utils.groups import grouped
 
 STAGES = ["printed", "measures", "recipe", "planned", "run"]
 
@@ -58,7 +57,9 @@ def without_recipe(judged: Judged) -> list[LeftOut]:
     fields = attrgetter("paper", "source", "table", "label", "backbone", "reason")
     rows = [row for row in _printed(judged) if row.reason]
     groups = grouped(rows, lambda row: (*fields(row), isinstance(row, NumberRow)))
-    return [LeftOut(*place, len(group)) for place, group in groups.items()]
+    return [
+        LeftOut(*fields(group[0]), isinstance(group[0], NumberRow), len(group)) for group in groups
+    ]
 
 
 def report(judged: Judged, out: Path | None = None) -> str:
@@ -96,6 +97,6 @@ def report(judged: Judged, out: Path | None = None) -> str:
     return "\n".join([caption, "", lines, "", template.render(below).rstrip()])
 
 
-def _by(rows: Iterable[Any], *names: str) -> dict[Any, list[Any]]:
+def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
     """Rows in groups of equal fields."""
     return grouped(rows, attrgetter(*names))
