@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.datasets.metrics import BOUNDS
-from bench.judge.reproduction import select
+from bench.judge.numbers import select
+from bench.judge.systems import shown_name
 from bench.judged.rows import FigureRow, Series
 from bench.judged.words import LOG, OURS, PRINT
 from bench.reported import curves
@@ -48,7 +49,7 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
             if figure.kind == "tokens":  # one sentence of one run
                 drawn = [point for point in drawn if point["seed"] == drawn[0]["seed"]]
             points += drawn
-            name = runs[0].name
+            name = shown_name(runs[0])
             if text != texts[0]:
                 at = "" if x is None else f" at {x:g}"
                 remarks.append(f"{series.label}{at} is {name} here.")
