@@ -12,12 +12,12 @@ from bench.datasets.metrics import PRINTED
 from bench.evaluation import protocols
 from bench.evaluation.scoring import read_tasks, score_encoder
 from bench.judge.numbers import planned_scores, select
-from bench.judge.series import load_figures
 from bench.judge.stage import planned as planned_rows
 from bench.judge.stage import read_suite as read_rows
 from bench.judged.words import FEWEST_SEEDS
 from bench.report.coverage import STAGES, coverage, without_recipe
 from bench.reported.address import address
+from bench.reported.figures import load_figures
 from bench.reported.number import numbers
 from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_suite
 from bench.runs import config
