@@ -180,9 +180,7 @@ def table(tests: dict[str, dict[str, Any]], suites: dict[str, Path]) -> tuple[st
             row |= {"tests passed": found["passed"], "failed": len(found["failed"])}
         if name in suites:
             counts, lines = judged(suites[name])
-            row["torch"] = (
-                read_suite(suites[name]).runs[0].provenance["arithmetic"]["cpu_capability"]
-            )
+            row["torch"] = read_suite(suites[name]).runs[0].provenance.arithmetic.cpu_capability
             row |= {"scores": counts.total(), "apart": counts["consistent"]}
             row["outside"] = faults_of(counts)
             failures += [f"* {name}: {line}" for line in lines]
@@ -228,10 +226,9 @@ def cells_of(suite: Path, runs: Sequence[PlannedRun]) -> Cells:
     """The test scores of the seeds of a run."""
     cells: Cells = defaultdict(list)
     for run in runs:
-        _, records = read_scores(suite / "scores" / f"{run.id}.json")
-        for record in records:
-            if (record["split"], record["aggregation"]) == ("test", "all"):
-                cells[record["task"], record["metric"]].append(round(record["value"], 3))
+        for record in read_scores(suite / "scores" / f"{run.id}.json").records:
+            if (record.split, record.aggregation) == ("test", "all"):
+                cells[record.task, record.metric].append(round(record.value, 3))
     return cells
 
 
@@ -300,14 +297,12 @@ def write(
         if name in measured:
             cells = [cells_of(folder, by[name]) for folder, by in zip(parts, plans, strict=True)]
             rows += numbers_of(name, cells_of(suite, planned[name]), cells)
-            made, _ = read_scores(suite / "scores" / f"{planned[name][0].id}.json")
-            threads = f"{made['device']['threads']} thread"
-            processor = (
-                f"{made['device']['name']} ({made['arithmetic']['cpu_capability']}, {threads})"
-            )
-            code, torch = made["code"]["commit"], made["versions"]["torch"]
+            made = read_scores(suite / "scores" / f"{planned[name][0].id}.json").provenance
+            threads = f"{made.device.threads} thread"
+            processor = f"{made.device.name} ({made.arithmetic.cpu_capability}, {threads})"
+            code, torch = made.code.commit, made.versions["torch"]
             identity = seedless_identity(planned[name][0])
-            origins.append([*name, identity, code, processor, torch, made["date"]])
+            origins.append([*name, identity, code, processor, torch, made.date])
     for path, columns, fresh in (
         (scores, [*RUN, "task", "metric", "tolerance", *SEEDS], rows),
         (runs, [*RUN, "identity", "commit", "processor", "torch", "date"], origins),

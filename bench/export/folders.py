@@ -186,7 +186,7 @@ A sentence encoder trained without labels by sentbench.
 | SHA-256 of the corpora | {{ pairs(corpora) }} |
 | Recipe | {{ pairs(recipe) }} |
 | Selected step | {{ outcome.best_step }} of {{ outcome.steps }} |
-| Dev score | {{ "%.2f" | format(outcome.best_dev | string | float("nan")) }} |
+| Dev score | {{ "%.2f" | format(outcome.best_dev) if outcome.best_dev is not none else "nan" }} |
 | Seed | {{ run.seed }} |
 | Vectors | {{ width }} dimensions; sentences are cut to {{ longest }} tokens |
 | Run | {{ run.id | text }} |
@@ -235,7 +235,7 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
         run=run,
         corpora=[(corpus.name, corpus.sha256) for corpus in provenance.corpora],
         recipe=[(name, value) for name, value in recipe if value is not None],
-        date=exported.provenance.date,
+        date=provenance.date,
         aggregations=AGGREGATIONS,
         width=width,
         longest=longest,

@@ -4,17 +4,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import comb, exp, fsum, lgamma, nan, sqrt
+from math import comb, exp, fsum, isnan, lgamma, nan, sqrt
 from statistics import NormalDist, fmean, stdev
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma, stdtr, stdtrit
 
-LEVEL = 0.05  # two-sided; the family-wise error rate of a table
-FEWEST_SEEDS = 3  # below, no interval and no test
-AT_LEAST = f"at least {FEWEST_SEEDS} seeds are needed"  # where no spread is known
-MOST_SEEDS = 1000  # limit of every search for a number of seeds
+from bench.judged.words import FEWEST_SEEDS, LEVEL, MOST_SEEDS
+
 ROUNDING = 1e-9  # slack for binary fractions: |77.63 - 77.65| must not exceed 0.02
 # Weight of the prior standard deviation, in degrees of freedom. The prior comes from another code
 # base and from SimCSE alone, so it counts as a few seeds and no more; docs/statistics.md shows the
@@ -68,6 +66,11 @@ def standard_deviation(scores: Sequence[float]) -> float:
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation (n - 1), to the last bit; NaN without enough values."""
     return fmean(values) if values else nan, stdev(values) if len(values) > 1 else nan
+
+
+def known(value: float) -> float | None:
+    """A number for a row, in which None stands for NaN."""
+    return None if isnan(value) else value
 
 
 def expected_best(scores: Sequence[float], of: int) -> float:

@@ -5,16 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import fmean
-from typing import Literal
 
 from scipy.stats import false_discovery_control
 
 from bench.datasets.metrics import Tolerance
 from bench.judge.statistics import (
-    AT_LEAST,
-    FEWEST_SEEDS,
-    LEVEL,
-    MOST_SEEDS,
     ROUNDING,
     Prediction,
     fewest_seeds,
@@ -22,46 +17,8 @@ from bench.judge.statistics import (
     mean_half_width,
     standard_deviation,
 )
-
-Kind = Literal[
-    "reproduced",
-    "consistent",
-    "lower",
-    "higher",
-    "inconclusive",
-    "diverged",
-    "not comparable",
-    "not run",
-]
-
-VERDICT_SYMBOLS: dict[Kind, str] = {
-    "reproduced": "=",
-    "consistent": "≈",
-    "lower": "↓",
-    "higher": "↑",
-    "inconclusive": "?",
-    "diverged": "×",
-    "not comparable": "≠",
-    "not run": "–",
-}
-
-# Shown on the page beside the symbols.
-VERDICT_MEANINGS: dict[Kind, str] = {
-    "reproduced": "our mean is within the tolerance of the printed number",
-    "consistent": "our mean is outside the tolerance, but a single run of ours could have "
-    "scored the printed number (≈ 1/12: one in 12 reaches it)",
-    "lower": "our mean is below the tolerance, and no single run of ours explains the printed "
-    "number",
-    "higher": "our mean is above the tolerance, and no single run of ours explains the printed "
-    "number",
-    "inconclusive": "too few seeds to say whether our mean is within the tolerance (? 8: 8 seeds "
-    f"decide if mean and spread stay as they are, but at least {FEWEST_SEEDS}; more "
-    f"than {MOST_SEEDS:,} where it stands alone)",
-    "diverged": "at least one of our trainings diverged",
-    "not comparable": "ours was measured on another backbone, corpus, data set or recipe",
-    "not run": "the suite has no score for it",
-}
-
+from bench.judged.rows import Verdict
+from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Kind
 
 _SAME_WEIGHTS = "same weights: rounding, and float32 on other hardware"
 # Of scores, by how the run was made; other metrics have one of their own.
@@ -172,30 +129,6 @@ class VerdictInput:
         return p / 2 if self.distance > 0 else 1 - p / 2
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """A verdict, and what it is based on where that was judged (tolerance) or tested (the rest)."""
-
-    kind: Kind
-    reason: str = ""  # as a clause
-    seeds: int | None = None  # that decide what is inconclusive, if mean and spread stay
-    one_in: int | None = None  # for `consistent`, the runs of ours of which one reaches print
-    spread_known: bool = False  # whether `seeds` is estimated from a spread
-    tolerance: float | None = None  # in points
-    within: bool | None = None  # whether our mean is within the tolerance; None while undecided
-    half_width: float | None = None  # of the 95 % prediction interval
-    mean_half_width: float | None = None  # of the interval of our mean that decides `within`
-    mean_coverage: float | None = None  # of that interval, in percent
-    p: float | None = None  # that one run of ours differs from our mean as much as print does
-    p_adjusted: float | None = None
-
-    @property
-    def mark(self) -> str:
-        """The symbol with the number that belongs to it: `? 8`, 8 seeds; `≈ 1/12`, one in 12."""
-        number = f"1/{self.one_in}" if self.one_in else str(self.seeds or "")
-        return f"{VERDICT_SYMBOLS[self.kind]} {number}".strip()
-
-
 def _seeds_text(cell: VerdictInput) -> tuple[int | None, str]:
     if not cell.spread_known:
         return FEWEST_SEEDS, AT_LEAST
@@ -215,10 +148,10 @@ def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
     if cell.deterministic:
         near = cell.distance <= cell.tolerance + ROUNDING
         reason = f"deterministic; tolerance {cell.tolerance:.2f}"
-        return verdict("reproduced" if near else direction, reason, within=near)
+        return verdict(kind="reproduced" if near else direction, reason=reason, within=near)
     if p_adjusted is None:
         seeds, text = _seeds_text(cell)
-        return verdict("inconclusive", f"n = {len(cell.ours)}; {text}", seeds)
+        return verdict(kind="inconclusive", reason=f"n = {len(cell.ours)}; {text}", seeds=seeds)
 
     answer = cell.within()
     within = cell.first_answer if answer is None else answer
@@ -237,15 +170,15 @@ def _judge(cell: VerdictInput, p_adjusted: float | None) -> Verdict:
     interval = f"our mean ±{width:.2f}, tolerance {cell.tolerance:.2f}{early}"
     if within is None:
         seeds, text = _seeds_text(cell)
-        return verdict("inconclusive", f"{interval}; {text}", seeds)
+        return verdict(kind="inconclusive", reason=f"{interval}; {text}", seeds=seeds)
     if within:
-        return verdict("reproduced", interval)
+        return verdict(kind="reproduced", reason=interval)
     if p_adjusted < LEVEL:
-        return verdict(direction, f"{interval}; adjusted p = {p_adjusted:.2g}")
+        return verdict(kind=direction, reason=f"{interval}; adjusted p = {p_adjusted:.2g}")
     much = "much" if direction == "lower" else "little"
     one_in = round((1 if cell.above else 2) / cell.p_value)
     reason = f"{interval}; one run of ours in {one_in} scores as {much} as print"
-    return verdict("consistent", reason, one_in=one_in)
+    return verdict(kind="consistent", reason=reason, one_in=one_in)
 
 
 def verdicts(family: Sequence[VerdictInput]) -> list[Verdict]:

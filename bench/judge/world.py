@@ -13,7 +13,6 @@ one. `world_runs.csv` says how and where they were measured. `make world-numbers
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from math import nan
 from typing import Any
@@ -22,8 +21,9 @@ import pandas as pd
 
 from bench.datasets.metrics import METRICS, SHARE
 from bench.datasets.tasks import expand_tasks, scored_cells
-from bench.judge.statistics import Prediction
-from bench.judge.verdict import Kind, Verdict, VerdictInput, verdicts
+from bench.judge.statistics import Prediction, known
+from bench.judge.verdict import VerdictInput, verdicts
+from bench.judged.rows import Verdict, WorldRow
 from bench.reported import FOLDER
 from bench.results.suite_results import NEUTRAL_CHANGES, RunResults, SuiteResults
 from bench.runs.run import PlannedRun
@@ -37,30 +37,6 @@ MODE = "dev"  # of the classifiers
 SAME_SEED = 5.0  # tolerance of a run with a seed, in that of one without
 COVERAGE = 0.999  # of the prediction interval that the seeds of a run give
 MAX_APART = 1  # runs
-
-WORDS: dict[Kind, str] = {
-    "reproduced": "as on the reference machine",
-    "consistent": "as with another seed",
-    "lower": "lower",
-    "higher": "higher",
-    "diverged": "diverged",
-    "not comparable": "not comparable",
-    "not run": "not run",
-}
-
-
-@dataclass(frozen=True)
-class WorldCell:
-    """A score of a run on a task beside that of the reference machine, in points; `score` is NaN
-    where the run has none."""
-
-    run: PlannedRun
-    task: str
-    metric: str
-    number: float
-    score: float
-    tolerance: float
-    verdict: Verdict
 
 
 def seedless_identity(run: PlannedRun) -> str:
@@ -79,48 +55,63 @@ def world_numbers() -> dict[tuple[str, str], list[dict[str, Any]]]:
     return {name: rows.to_dict("records") for name, rows in table.groupby(RUN, sort=False)}
 
 
-def judge_world(suite: SuiteResults) -> list[WorldCell]:
-    """A cell for each number of the runs of a suite; none where the suite is not of the world."""
+def judge_world(suite: SuiteResults) -> list[WorldRow]:
+    """A row for each number of the runs of a suite; none where the suite is not of the world."""
     if suite.plan.data != "world":
         return []
-    cells: list[WorldCell] = []
-    apart: list[int] = []  # cells outside their tolerance and within the interval of the seeds
+    rows: list[WorldRow] = []
+    apart: list[int] = []  # rows outside their tolerance and within the interval of the seeds
+    outside: set[str] = set()  # ids of runs with another score
     for run in suite.runs:
         planned = scored_cells(expand_tasks(run.plan.tasks))
-        for row in world_numbers().get((run.plan.text, run.plan.backbone), []):
-            key = row["task"], "test", row["metric"]
-            number = row.get(f"seed {run.plan.seed or 1}", nan)
+        for entry in world_numbers().get((run.plan.text, run.plan.backbone), []):
+            key = entry["task"], "test", entry["metric"]
+            number = entry.get(f"seed {run.plan.seed or 1}", nan)
             if key not in planned or pd.isna(number):
                 continue
-            verdict, score = _unjudged(suite, run, row), run.scores.get(key, nan)
+            verdict, score = _unjudged(suite, run, entry), run.scores.get(key, nan)
             if verdict is None:
                 (verdict,) = verdicts([
-                    VerdictInput(number, [score], row["tolerance"], deterministic=True)
+                    VerdictInput(number, [score], entry["tolerance"], deterministic=True)
                 ])  # fmt: skip
-                if verdict.kind != "reproduced" and _is_within_seeds(score, row):
-                    apart.append(len(cells))
-            cells.append(WorldCell(run.plan, *key[::2], number, score, row["tolerance"], verdict))
-    outside = {cell.run.id for cell in cells if cell.verdict.kind in ("lower", "higher")}
+                if verdict.kind != "reproduced" and _is_within_seeds(score, entry):
+                    apart.append(len(rows))
+            if verdict.kind in ("lower", "higher"):
+                outside.add(run.plan.id)
+            rows.append(
+                WorldRow(
+                    run=run.plan.text,
+                    backbone=run.plan.backbone,
+                    seed=run.plan.seed,
+                    task=entry["task"],
+                    metric=entry["metric"],
+                    number=number,
+                    score=known(score),
+                    tolerance=entry["tolerance"],
+                    verdict=verdict,
+                )
+            )
     if len(outside) <= MAX_APART:
         for index in apart:
-            reason = f"{cells[index].verdict.reason}; within the interval of the seeds"
-            cells[index] = replace(cells[index], verdict=Verdict("consistent", reason))
-    return cells
+            reason = f"{rows[index].verdict.reason}; within the interval of the seeds"
+            verdict = Verdict(kind="consistent", reason=reason)
+            rows[index] = rows[index].model_copy(update={"verdict": verdict})
+    return rows
 
 
 def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> Verdict | None:
     """The verdict on a score that cannot be compared; None for others."""
     if run.status == "diverged":
-        return Verdict("diverged", run.reason)
+        return Verdict(kind="diverged", reason=run.reason)
     if not run.scores:
-        return Verdict("not run", run.reason)
+        return Verdict(kind="not run", reason=run.reason)
     if run.provenance.device.kind != "cpu":
-        return Verdict("not comparable", "measured on a GPU")
+        return Verdict(kind="not comparable", reason="measured on a GPU")
     if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
-        return Verdict("not comparable", f"classifiers of mode {suite.plan.mode}")
+        return Verdict(kind="not comparable", reason=f"classifiers of mode {suite.plan.mode}")
     if row["identity"] != seedless_identity(run.plan):
         reason = "the method or its settings changed since; measure again with: make world-numbers"
-        return Verdict("not comparable", reason)
+        return Verdict(kind="not comparable", reason=reason)
     return None
 
 

@@ -5,14 +5,28 @@ A row holds what a table, a figure or the page needs of it, so that nothing is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field
 
 from bench.datasets.metrics import METRICS, PRINTED, Metric, Printed
 from bench.datasets.tasks import Board
 from bench.judged.words import VERDICT_SYMBOLS, Kind, Pairing, Word
 from bench.utils.errors import listed
 from bench.utils.validation import Model
+
+AnyRow = TypeVar("AnyRow")
+
+
+def grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> list[list[AnyRow]]:
+    """Rows with equal keys together, in the order in which keys come first."""
+    groups: dict[Any, list[AnyRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return list(groups.values())
+
 
 NO_BACKBONE = "none"  # the name of the backbone of a system without one
 OUTSIDE = " (outside encoder)"  # after the label of an encoder that the suite has not trained
@@ -103,6 +117,7 @@ class NumberRow(Model):
     minus: str  # the run whose scores are subtracted
     our_split: str
     command: str  # runs the row; empty without a run
+    ranks: bool  # whether it ranks the rows of its table: the average where one is, or a only task
     planned: bool  # whether every side is scored by a planned run
     ours: Measured
     other: Measured | None = None  # of the method's other setting
@@ -455,6 +470,11 @@ class Judged(Model):
     pairs: tuple[PairRow, ...] = ()
     series: tuple[FigureRow, ...] = ()
     runs: tuple[RunRow, ...] = ()  # in the order of the plan
+    # Of the suite, if there is one: what is computed on demand reads its results.
+    folder: Path | None = Field(default=None, exclude=True)
 
     def board_systems(self, name: str) -> list[SystemRow]:
         return [row for row in self.systems if row.board == name]
+
+
+FILES = [name for name in Judged.model_fields if name != "folder"]

@@ -114,6 +114,11 @@ class Number:
         return self.metric in METRICS and METRICS[self.metric].is_main
 
     @property
+    def ranked_with(self) -> tuple[str, ...]:
+        """What the rows have in common that one ranks: table, backbone, split and metric."""
+        return self.source, self.table, self.backbone, self.split, self.metric
+
+    @property
     def label(self) -> tuple[str, ...]:
         """The printed row, as in `bench.reported.LABEL`."""
         return self.source, self.table, self.method, self.backbone, self.variant

@@ -95,6 +95,7 @@ class Data(_Written):
 class Corpus(_Written):
     """A corpus and the sum of its file."""
 
+    kind: str = "corpus"  # in older files
     name: str
     sha256: str
 
@@ -137,6 +138,7 @@ class Trained(_Written):
 class Score(_Written):
     """A record of a file of scores."""
 
+    source: str | None = None
     method: str | None = None
     backbone: str | None = None
     setting: str | None = None

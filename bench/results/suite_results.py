@@ -22,7 +22,7 @@ from bench.results.records import (
 )
 from bench.runs.paths import items_file
 from bench.runs.plan import Plan, read_plan
-from bench.runs.run import PlannedRun, is_outside
+from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError, listed
 
 # Recipe fields that change the cost of an experiment, not its scores.
@@ -51,19 +51,6 @@ class RunResults:
     has_failed: bool = False  # whether it is missing because its last attempt failed
     # Of a run without a seed, by task (`bench.evaluation.scoring.EncoderScores`).
     items: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Label and setting, as tables show them, and whether it has seen test sentences. An
-        outside encoder has no setting, and for a user's own method the word "paper" would be
-        wrong."""
-        # Its part of the identity has the checksum of its file, too.
-        is_own = any(len(part) > 3 for part in self.plan.identity.get("parts", ()))
-        without = is_outside(self.plan.label) or (is_own and self.plan.setting == "paper")
-        setting = "" if without else f", {self.plan.setting}"
-        tasks = self.contaminated(self.provenance.contamination)
-        seen = " (has seen test sentences)" if tasks else ""
-        return f"{self.plan.label}{setting}{seen}"
 
     @property
     def experiment(self) -> tuple[Any, Any]:
@@ -158,60 +145,6 @@ class SuiteResults:
                         f"({part} has the checksums {first} and {digest}); "
                         "move the older away, and run the suite again"
                     )
-
-    @cached_property
-    def boards(self) -> dict[str, Board]:
-        """The tables of the suite's tasks, by name. Some may be empty."""
-        return boards_of(expand_tasks([task for run in self.runs for task in run.plan.tasks]))
-
-    def planned(self, name: str) -> Board:
-        """A table with only the columns that a run is planned for, and a title that names them."""
-        board = self.boards[name]
-        planned = {task for run in self.runs for task in expand_tasks(run.plan.tasks)}
-        tasks = tuple(task for task in board.tasks if task in planned)
-        if tasks in ((), board.tasks):
-            return board
-        return replace(board, tasks=tasks, which=listed(tasks))
-
-    @property
-    def partial(self) -> str:
-        """How many runs have been made, and how many failed; empty if all have been made."""
-        missing = [run for run in self.runs if run.status == "missing"]
-        failed = sum(run.has_failed for run in missing)
-        made = f"{len(self.runs) - len(missing)} of {len(self.runs)} runs have been made"
-        made += f", {failed} failed" if failed else ""
-        return f"Partial: {made}." if missing else ""
-
-    @property
-    def remark(self) -> str:
-        """Why the suite's scores are not comparable with papers; empty if they are."""
-        return self._incomparable(self.plan.stand_ins.values())
-
-    def remark_on(self, backbones: Iterable[str]) -> str:
-        """`remark` for scores of some of the suite's backbones, and `partial`."""
-        return " ".join(filter(None, [self.partial, self._incomparable(backbones)]))
-
-    def _incomparable(self, backbones: Iterable[str]) -> str:
-        measured = sorted(set(self.plan.stand_ins.values()) & set(backbones))
-        parts = [f"measured on {listed(measured)}"] if measured else []
-        if self.plan.data == "senteval":
-            parts += deviations(run.plan for run in self.runs)
-        else:
-            data = self.plan.data
-            data = "the embedded world" if data == "world" else f"the data set {data}"
-            parts.append(f"scored on {data}")
-        text = ", ".join(parts)
-        end = ". Do not compare these numbers with any paper."
-        return f"{text[0].upper()}{text[1:]}{end}" if text else ""
-
-    @property
-    def growth(self) -> str:
-        """What to know about the verdicts of a grown suite; empty if it was not grown."""
-        text = (
-            "Seeds were added after a look at the verdicts; where they count, intervals of our "
-            "mean are wider, which holds the error rates (docs/statistics.md, Growing a suite)."
-        )
-        return text if any(run.added for run in self.plan.runs) else ""
 
 
 def read_run(run: PlannedRun, suite_dir: Path, mode: str) -> RunResults:

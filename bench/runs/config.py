@@ -21,7 +21,7 @@ from bench.runs import Analysis
 from bench.runs.paths import data_folder
 from bench.runs.plan import Plan, in_order, named
 from bench.runs.resolve import parse, resolve, spell
-from bench.runs.run import OUTSIDE, PlannedRun, Recipe, Run, converted
+from bench.runs.run import PlannedRun, Recipe, Run, converted
 from bench.utils.errors import UserError, did_you_mean, errors_of
 from bench.utils.validation import Model, validated
 from methods.base import POOLERS
@@ -88,7 +88,7 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
                     "'template' cannot be written in the text of a run; leave out unpaired "
                     "brackets, commas before 'word=', and spaces at its ends"
                 )
-        yield run.model_copy(update={"label": f"{label}{OUTSIDE}"})
+        yield run.model_copy(update={"label": label, "outside": True})
 
 
 def _check_model(entry: EncoderEntry) -> None:

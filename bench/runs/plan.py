@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict, model_validator
 
 from bench.runs.resolve import parse, resolve, suite_recipe
-from bench.runs.run import OUTSIDE, PlannedRun, Run, is_outside
+from bench.runs.run import PlannedRun, Run
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import write_json
 from bench.utils.validation import Document, read_document
@@ -110,16 +110,15 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     a method or backbone that is not here any more is named as in the plan. `UserError` gives the
     nearest names.
     """
-    label = text.removesuffix(OUTSIDE)
-    outside = [run for run in runs if is_outside(run.label)]
-    labels = {run.label.removesuffix(OUTSIDE) for run in outside}
-    if label in labels:
-        return [run for run in outside if run.label.removesuffix(OUTSIDE) == label]
+    outside = [run for run in runs if run.outside]
+    labels = {run.label for run in outside}
+    if text in labels:
+        return [run for run in outside if run.label == text]
     try:
         _, setting = parse(text)
     except UserError:
         if labels:
-            raise UserError(f"'{text}' is not planned{did_you_mean(label, labels)}") from None
+            raise UserError(f"'{text}' is not planned{did_you_mean(text, labels)}") from None
         raise
     method = text.strip().removesuffix(f"@{setting}")
     candidates = [run for run in runs if setting in (None, run.setting)]

@@ -182,15 +182,6 @@ def converted(model: type[HyperParameters], values: Mapping[str, Any]) -> dict[s
     return {name: getattr(made, name) for name in values}
 
 
-# The end of the label of an encoder that a configuration lists, which the suite has not trained.
-OUTSIDE = " (outside encoder)"
-
-
-def is_outside(label: str) -> bool:
-    """Whether a row of this label is of an outside encoder, which has no setting."""
-    return label.endswith(OUTSIDE)
-
-
 # Part of the identity of every trained run. Raise it when a change to the training loop changes
 # scores.
 LOOP_VERSION = 2
@@ -210,6 +201,8 @@ LATER: dict[str, tuple[str, ...]] = {
     "sscl": ("average_self",),
 }  # fmt: skip
 
+_OUTSIDE = " (outside encoder)"
+
 Part = tuple[str, int, dict[str, Any]]  # name of a method, its version, hyper-parameters
 
 
@@ -223,6 +216,7 @@ class Run(Document):
     method: str  # canonical text without the setting, e.g. `gs-infonce[multiple=1]+is-cse`
     setting: str  # "paper" or "official"
     label: str  # readable name for tables
+    outside: bool = False  # whether it is an encoder that a configuration lists; it has no setting
     parts: tuple[Part, ...] = ()  # the hyper-parameters are clamped to the backbone
     backbone: str  # its name in tables
     reference: str = ""  # name or path with which the backbone is loaded
@@ -240,6 +234,14 @@ class Run(Document):
     skip: str | None = None  # why this run is impossible on this backbone
     needs: dict[str, Run] = {}  # the runs whose encoders it loads, by the values that name them
     identity: dict[str, Any] = {}  # everything that affects the run's scores
+
+    @model_validator(mode="before")
+    @classmethod
+    def _outside_by_label(cls, values: Any) -> Any:
+        """Plans of before said in the label that an encoder is an outside one."""
+        if isinstance(values, dict) and values.get("label", "").endswith(_OUTSIDE):
+            return values | {"label": values["label"].removesuffix(_OUTSIDE), "outside": True}
+        return values
 
     @property
     def text(self) -> str:

@@ -27,6 +27,7 @@ from bench.models.defaults import computing, torch_defaults
 from bench.models.float32 import ELSEWHERE, SELECTION, float32_products
 from bench.models.load import save_encoder
 from bench.results.provenance import provenance
+from bench.results.records import read_trained
 from bench.runs import paths
 from bench.runs.run import Recipe, Run
 from bench.training.checkpoint import Checkpoints, Log, TrainingState
@@ -64,7 +65,7 @@ def train(run: Run, suite: Path, folder: Path, device: str = "cpu") -> dict[str,
     Returns the content of `outcome.json`: `run`, `outcome` and `provenance`.
     """
     file = folder / "outcome.json"
-    finished = is_complete(file) and read_json(file)["outcome"]["status"] == "finished"
+    finished = is_complete(file) and read_trained(file).outcome.status == "finished"
     if finished and not (folder / "encoder").is_dir():
         warn(f"{folder / 'encoder'} is gone; training {run.id} again")
         file.unlink()

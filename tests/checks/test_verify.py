@@ -159,9 +159,9 @@ def test_contamination_is_counted_and_not_verified(job, tiny_data, tiny_corpus, 
     corpus.write_text("\n".join(lines), encoding="utf-8")
     suite = tmp_path / "suite"
     result = job(f"untrained[pooler=avg]+whitening[source={corpus}]", suite, "--tasks", "STS-B")
-    provenance, records = read_scores(result)
-    assert provenance["contamination"]["STS-B"]["seen"] == len(set(seen))
-    tests = [record["aggregation"] for record in records if record["split"] == "test"]
+    read = read_scores(result)
+    assert read.provenance.contamination["STS-B"].seen == len(set(seen))
+    tests = [record.aggregation for record in read.records if record.split == "test"]
     assert tests == ["all", "unseen"]
     items = read_items(items_file(suite, result.stem))["STS-B"]
     assert items.dtype.names == ("key", "gold", "similarity")

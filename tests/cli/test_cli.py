@@ -42,23 +42,23 @@ def test_evaluate_prints_a_table_and_writes_records(tiny_bert, tiny_data, tmp_pa
     out = tmp_path / "scores.json"
     words = ["--pooler", "avg", "--data", str(tiny_data), "--out", str(out)]
     assert main(["evaluate", str(tiny_bert), *words]) == 0
-    provenance, records = read_scores(out)
-    by_cell = {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
+    read = read_scores(out)
+    by_cell = {(r.task, r.split, r.aggregation): r.value for r in read.records}
     assert {task for task, split, _ in by_cell if split == "test"} == {*STS_TASKS, "Avg"}
     assert {task for task, split, _ in by_cell if split == "dev"} == {"STS-B", "SICK-R"}
     assert {a for task, _, a in by_cell if task == "STS12"} == {"all", "mean", "wmean"}
     values = [by_cell[task, "test", "all"] for task in (*STS_TASKS, "Avg")]
     assert values[-1] == average(values[:-1])
-    assert provenance["data"]["name"] == "tiny"
+    assert read.provenance.data.name == "tiny"
     names, row = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
     assert names[1:] == [*STS_TASKS, "Avg"]
     assert row == ["spearman", "test", *(f"{value:.2f}" for value in values)]
 
 
 def test_train_then_score_leaves_whole_files(job, tmp_path):
-    status, (provenance, records) = job("gs-infonce+is-cse")
-    assert (status, provenance["outcome"]["status"]) == (0, "finished")
-    assert {(row["method"], row["seed"]) for row in records} == {("gs-infonce+is-cse", 1)}
+    status, read = job("gs-infonce+is-cse")
+    assert (status, read.provenance.outcome.status) == (0, "finished")
+    assert {(row.method, row.seed) for row in read.records} == {("gs-infonce+is-cse", 1)}
     (trained,), (scores,) = (
         (tmp_path / "suite" / kind).iterdir() for kind in ("trained", "scores")
     )
@@ -68,18 +68,18 @@ def test_train_then_score_leaves_whole_files(job, tmp_path):
 
 def test_a_diverged_run_is_recorded_and_scored_as_such(job, monkeypatch):
     monkeypatch.setattr(SimCSE, "loss", lambda self, views, step: views.vectors[0].sum() * math.nan)
-    status, (provenance, records) = job("simcse")
-    outcome = provenance["outcome"]
-    assert (status, records, outcome["status"], outcome["step"]) == (0, [], "diverged", 1)
-    assert "nan" in outcome["reason"]
-    assert len(outcome["sentences"]) == 8
+    status, read = job("simcse")
+    outcome = read.provenance.outcome
+    assert (status, read.records, outcome.status, outcome.step) == (0, [], "diverged", 1)
+    assert "nan" in outcome.reason
+    assert len(outcome.sentences) == 8
 
 
 def test_a_skipped_run_says_why(job):
-    status, (provenance, records) = job("sscl[layer=11]")
+    status, read = job("sscl[layer=11]")
     reason = "layer 11 is not an intermediate layer of a backbone with 4 layers"
-    assert (status, records) == (0, [])
-    assert provenance["outcome"] == {"status": "skipped", "reason": reason}
+    assert (status, read.records) == (0, [])
+    assert read.provenance.outcome.as_written() == {"status": "skipped", "reason": reason}
 
 
 def test_a_model_is_looked_for_before_data_are_fetched(tmp_path, monkeypatch, capsys):

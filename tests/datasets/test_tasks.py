@@ -8,6 +8,7 @@ from bench.datasets import tasks
 from bench.datasets.manifest import manifest
 from bench.datasets.metrics import CORRELATION, METRICS, PRINTED, QUANTITY, metric_of, quantities
 from bench.datasets.tasks import BOARDS, GROUPS, TASKS, boards_of, scored_cells
+from bench.results.records import Outcome, Point
 
 
 def test_each_name_of_a_task_means_one_task():
@@ -46,8 +47,9 @@ def test_quantities_are_read_from_outcome_and_analyses():
     cosines = {"gold": [0, 1, 1.5, 2, 5], "cosine": [0.1, 0.3, 0.2, 0.6, 0.9]}
     analyses = {"alignment": alignment, "layers": layers, "cosines": cosines}
     steps = zip((125, 1500, 1625), (60, 70, 99), strict=True)
-    curve = [{"step": step, "dev": dev} for step, dev in steps]
-    assert quantities({"best_step": 125, "curve": curve}, analyses) == {
+    curve = [Point(step=step, dev=dev) for step, dev in steps]
+    outcome = Outcome(status="finished", best_step=125, curve=curve)
+    assert quantities(outcome, analyses) == {
         ("STS-B", "dev", "best_step"): 125,
         ("early STS-B", "dev", "early_dev"): 65,
         ("alignment", "", "alignment"): 0.2,
@@ -59,4 +61,5 @@ def test_quantities_are_read_from_outcome_and_analyses():
         ("last TokSim", "test", "last_token_similarity"): pytest.approx(22.5),
     }
     without = {"alignment": {"reason": "no STS-B"}, "cosines": {"reason": "no STS-B"}}
-    assert quantities({"curve": []}, without | {"layers": {"setsim": {}}}) == {}
+    outcome = Outcome(status="finished", curve=[])
+    assert quantities(outcome, without | {"layers": {"setsim": {}}}) == {}

@@ -182,10 +182,10 @@ def evaluate(data, tiny_bert):
 
 
 def same_scores(out, other):
-    (provenance, records), (others, expected) = read_scores(out), read_scores(other)
-    assert records == expected
-    assert len(records) > 2
-    assert provenance["encoder"] == others["encoder"]
+    ours, expected = read_scores(out), read_scores(other)
+    assert ours.records == expected.records
+    assert len(ours.records) > 2
+    assert ours.provenance.encoder == expected.provenance.encoder
 
 
 @pytest.mark.parametrize("call", [1, 3])

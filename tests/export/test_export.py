@@ -15,8 +15,8 @@ from tests.export.conftest import exported
 @pytest.fixture(scope="module")
 def scores(trained):
     """The values of the trained run, in shares of 1."""
-    records = read_scores(paths.result_file(*trained, "score"))[1]
-    return {(r["task"], r["split"], r["aggregation"]): r["value"] / 100 for r in records}
+    records = read_scores(paths.result_file(*trained, "score")).records
+    return {(r.task, r.split, r.aggregation): r.value / 100 for r in records}
 
 
 def table(out, name):
@@ -28,7 +28,7 @@ def table(out, name):
 
 def test_scores_in_mteb_s_shape(trained, scores, tmp_path):
     out = exported(trained[0], tmp_path / "out", "mteb")
-    provenance, _ = read_scores(paths.result_file(*trained, "score"))
+    provenance = read_scores(paths.result_file(*trained, "score")).provenance
     (folder,) = (out / "results").glob("*/*")
     assert folder.name == trained[1]
     sets = {"STS-B": ("STS-B", "test"), "STS-B-dev": ("STS-B", "dev"), "STS12": ("STS12", "test")}
@@ -37,7 +37,7 @@ def test_scores_in_mteb_s_shape(trained, scores, tmp_path):
     for name, (task, split) in sets.items():
         result = read_json(folder / f"SentBench-{name}.json")
         assert result["task_name"] == f"SentBench-{name}"
-        assert result["dataset_revision"] == provenance["tasks"][task][split]
+        assert result["dataset_revision"] == provenance.tasks[task][split]
         ((found,),) = result["scores"].values()
         assert list(result["scores"]) == [split]
         assert found["main_score"] == found["cosine_spearman"] == scores[task, split, "all"]
@@ -67,7 +67,7 @@ def test_mteb_reads_them(trained, scores, tmp_path):
 
 
 def test_other_tasks_in_mteb_s_shape(suite, trained, tmp_path):
-    provenance, records = read_scores(paths.result_file(suite, trained[1], "score"))
+    provenance, records = read_json(paths.result_file(suite, trained[1], "score")).values()
     line = records[0] | {"split": "test", "aggregation": "all"}
     added = [
         line | {"task": "MRPC", "metric": "accuracy", "value": 73.5},
@@ -92,7 +92,7 @@ def test_other_tasks_in_mteb_s_shape(suite, trained, tmp_path):
 def test_a_run_with_a_long_text_has_a_short_name(suite, trained, tmp_path, capsys):
     """And one that fails as nobody foresaw stops no other."""
     path = paths.result_file(suite, trained[1], "score")
-    provenance, records = read_scores(path)
+    provenance, records = read_json(path).values()
     for name, changes in (
         ("long", {"method": f"cot-bert[template={'said ' * 60}]", "backbone": "b" * 110}),
         ("wrong", {}),
@@ -116,7 +116,7 @@ def test_every_record_is_a_row_with_its_provenance(suite, trained, tmp_path):
     content = {"analyses": {"alignment": analysis}, "provenance": {}}
     write_json(paths.result_file(suite, trained[1], "analyse"), content)
     out = exported(suite, tmp_path / "out", "table")
-    provenance, records = read_scores(paths.result_file(suite, trained[1], "score"))
+    provenance, records = read_json(paths.result_file(suite, trained[1], "score")).values()
     rows = table(out, "records")
     assert [float(value) for value in rows.pop("value")] == [r["value"] for r in records]
     for column in set(COLUMNS) - {"value"}:

@@ -12,11 +12,11 @@ from bench.export.runs import ExportedRun, export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.packed_forward import POOLER_NAMES, POSITIONS
-from bench.results.records import COLUMNS, read_scores, write_scores
+from bench.results.records import COLUMNS, Data, Provenance, Score, write_scores
 from bench.runs import paths
 from bench.runs.run import PlannedRun
 from bench.utils.errors import UserError
-from bench.utils.files import write_json
+from bench.utils.files import read_json, write_json
 from methods.whitening import Whitened
 from methods.word_overlap import BagOfWords
 from tests.conftest import CLOSE
@@ -37,7 +37,7 @@ def with_encoder(suite, trained):
         folder = paths.run_folder(suite, trained[1]) / "encoder"
         scores = paths.result_file(suite, trained[1], "score")
         save_encoder(encoder, folder)
-        provenance, records = read_scores(scores)
+        provenance, records = read_json(scores).values()
         write_scores(scores, provenance | {"encoder": load_encoder(folder).identity}, records)
         return suite
 
@@ -157,7 +157,7 @@ def test_runs_without_an_encoder_are_left_out(suite, trained, tmp_path, capsys):
 
 def test_a_card_says_where_an_encoder_comes_from(trained, tmp_path):
     text = (exported(trained[0], tmp_path / "out") / "README.md").read_text()
-    provenance, records = read_scores(paths.result_file(*trained, "score"))
+    provenance, records = read_json(paths.result_file(*trained, "score")).values()
     header = text.split("---\n")[1]
     assert yaml.safe_load(header)["library_name"] == "sentence-transformers"
     assert "base_model" not in header  # the tiny BERT is not on the hub
@@ -176,7 +176,8 @@ def card_of(data="senteval", **changes):
     record = dict.fromkeys(COLUMNS) | {"task": "STS-B", "split": "test", "metric": "spearman"}
     record |= {"aggregation": "all", "value": 76.25}
     run = PlannedRun.model_validate(plan | {"recipe_changes": {}} | changes)
-    return card(ExportedRun(run, "finished", {"data": {"name": data}}, [record]), 768, 512)
+    provenance = Provenance(data=Data(name=data))
+    return card(ExportedRun(run, "finished", provenance, [Score(**record)]), 768, 512)
 
 
 @pytest.mark.parametrize(

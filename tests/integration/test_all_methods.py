@@ -24,7 +24,7 @@ def test_a_method_trains_and_is_scored(name, tmp_path):
     tasks = ("CNSD-STS-B",) if "toy-chinese" in name else ("STS-B",)
     run = run.model_copy(update={"tasks": tasks})
     list(run_plan(tmp_path, PLAN, [run], "cpu", ["train", "score"]))
-    provenance, records = read_scores(tmp_path / "scores" / f"{run.id}.json")
-    assert provenance["outcome"]["status"] == "finished"
-    assert provenance["outcome"]["steps"] >= 2
-    assert all(isfinite(record["value"]) for record in records)
+    read = read_scores(tmp_path / "scores" / f"{run.id}.json")
+    assert read.provenance.outcome.status == "finished"
+    assert read.provenance.outcome.steps >= 2
+    assert all(isfinite(record.value) for record in read.records)

@@ -83,9 +83,9 @@ def test_the_suite_and_the_notebook_do_what_they_say(tmp_path):
     names = {"word-overlap": "Word overlap", "simcse": "SimCSE", "spread-out": "Spread-out"}
     scores = {name: [] for name in names.values()}
     for path in (tmp_path / "results" / "example" / "scores").iterdir():
-        tests = [row for row in read_scores(path)[1] if row["split"] == "test"]
-        (record,) = [row for row in tests if row["aggregation"] == "all"]
-        scores[names[path.name.partition("_")[0]]].append(record["value"])
+        tests = [row for row in read_scores(path).records if row.split == "test"]
+        (record,) = [row for row in tests if row.aggregation == "all"]
+        scores[names[path.name.partition("_")[0]]].append(record.value)
     expected = {name: pytest.approx(fmean(values)) for name, values in scores.items()}
     assert {row["label"]: row[TASK] for row in board} == expected
     (simcse,) = (row for row in board if row["label"] == "SimCSE")

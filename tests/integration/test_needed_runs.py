@@ -55,9 +55,9 @@ def test_teacher_and_student_are_trained_in_order(make, tiny_bert, tmp_path):
     assert [run.id for run in done] == [teacher.id, student.id]
     rows = read_suite(tmp_path).runs
     assert [run.status for run in rows] == ["finished", "finished"]
-    found = read_trained(paths.result_file(tmp_path, student.id, "train"))["run"]
-    assert found["needs"] == {"run:simcse[sentences=28]@official": teacher.describe()}
-    assert f"run-{teacher.digest}" == found["identity"]["parts"][0][2]["teacher"]
+    found = read_trained(paths.result_file(tmp_path, student.id, "train")).run
+    assert found.needs == {"run:simcse[sentences=28]@official": teacher.describe()}
+    assert f"run-{teacher.digest}" == found.identity["parts"][0][2]["teacher"]
     # By path the same encoder gives the same weights; the untrained backbone gives others.
     folder = paths.run_folder(tmp_path, teacher.id)
     for other, equal in ((str(folder), True), (str(tiny_bert), False)):
@@ -123,4 +123,4 @@ def test_the_workflow_trains_the_teacher_first(make, tmp_path):
     done = snakemake("--configfile", str(file), "--until", "train_0", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     trained = paths.result_file(tmp_path / "results" / "tiny", student.id, "train")
-    assert read_trained(trained)["outcome"]["status"] == "finished"
+    assert read_trained(trained).outcome.status == "finished"

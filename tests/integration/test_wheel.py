@@ -127,9 +127,10 @@ def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path
     done(programs / "sentbench", *words, "wheel.json", cwd=tmp_path, **threads)
     checkout = [sys.executable, "-m", "bench", *words, tmp_path / "checkout.json"]
     done(*checkout, cwd=ROOT, **threads)
-    theirs, ours = (read_scores(tmp_path / f"{name}.json") for name in ("wheel", "checkout"))
-    assert theirs[1] == ours[1]
-    assert {row["task"] for row in theirs[1]} >= {"STS12", "STS-B", "SICK-R"}
+    files = tmp_path / "wheel.json", tmp_path / "checkout.json"
+    theirs, ours = (read_scores(file).records for file in files)
+    assert theirs == ours
+    assert {row.task for row in theirs} >= {"STS12", "STS-B", "SICK-R"}
 
 
 def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(programs, tmp_path):

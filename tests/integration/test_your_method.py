@@ -102,19 +102,19 @@ def test_the_tutorial_does_what_it_says(tmp_path):
 
     sums = set()
     for path in sorted((suite / "scores").iterdir()):
-        described, records = read_scores(path)
-        parts = described["run"]["identity"]["parts"]
+        read = read_scores(path)
+        parts = read.provenance.run.identity["parts"]
         outside = {part[0]: part[3] for part in parts if len(part) > 3}
         assert set(outside) == ({"hard-negatives"} if "hard" in path.name else set())
         sums |= set(outside.values())
-        assert {record["task"] for record in records} == {"STS-B", "SICK-R"}
+        assert {record.task for record in read.records} == {"STS-B", "SICK-R"}
     assert len(list((suite / "scores").iterdir())) == 6
     assert len(sums) == 1
     assert (tmp_path / "figures" / "mine" / "compare.png").is_file()
     table = (suite / "tables" / "compare.md").read_text(encoding="utf-8")
     assert "Hard negatives (beta=4)" in table
     (scores,) = (tmp_path / "results" / "by-hand" / "scores").iterdir()
-    cells = {(row["task"], row["split"], row["metric"]) for row in read_scores(scores)[1]}
+    cells = {(row.task, row.split, row.metric) for row in read_scores(scores).records}
     kinds = [("sts:weather", "spearman"), ("probing:negation", "accuracy")]
     kinds += [("probing:negation", "accuracy_mlp")]
     assert cells == {(task, split, metric) for task, metric in kinds for split in ("dev", "test")}

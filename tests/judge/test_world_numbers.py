@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bench.judge.world import SCORES, SEEDS, judge_world, seedless_identity
-from bench.results.records import write_scores
+from bench.results.records import Device, Provenance, write_scores
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
@@ -36,7 +36,7 @@ def scored(runs, **changes):
         }
         for key in scores.keys() & {("STS12", "test", "spearman")}:
             scores[key] += changes.get(run.parts[0][0].replace("-", "_"), 0.0)
-        results.append(RunResults(run, "finished", "", "world", scores, CPU))
+        results.append(RunResults(run, "finished", "", "world", scores, Provenance(**CPU)))
     plan = Plan(suite="mine", data="world", mode="dev", runs=list(runs))
     return SuiteResults(plan, results)
 
@@ -100,7 +100,7 @@ def test_a_run_beyond_the_interval_of_its_seeds_is_never_as_with_another_seed(pl
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"provenance": {"device": {"kind": "cuda"}}}, "measured on a GPU"),
+        ({"provenance": Provenance(device=Device(kind="cuda"))}, "measured on a GPU"),
         ({"status": "diverged", "reason": "NaN"}, "NaN"),
         ({"status": "missing", "reason": "no scores", "scores": {}}, "no scores"),
     ],

@@ -158,9 +158,9 @@ def test_options_are_recorded_and_verified(folders, tiny_data, tmp_path):
     word = f"{folders('llama')}[template={PROMPT},pooler=last,dims=8,dtype=bfloat16]"
     out, data = tmp_path / "scores.json", ["--tasks", "STS-B", "--data", str(tiny_data)]
     assert main(["evaluate", word, *data, "--out", str(out)]) == 0
-    described, records = read_scores(out)
-    assert (described["template"], described["dims"], described["dtype"]) == (PROMPT, 8, "bfloat16")
-    assert records[0]["method"].endswith(f",template={PROMPT},dims=8,dtype=bfloat16]")
+    read, described = read_scores(out), read_scores(out).provenance
+    assert (described.template, described.dims, described.dtype) == (PROMPT, 8, "bfloat16")
+    assert read.records[0].method.endswith(f",template={PROMPT},dims=8,dtype=bfloat16]")
     assert main(["verify", str(out)]) == 0
 
 

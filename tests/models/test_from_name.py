@@ -59,8 +59,7 @@ def mine(tmp_path, monkeypatch):
 
 
 def scores(path):
-    records = read_scores(path)[1]
-    return {(r["task"], r["split"], r["aggregation"]): r["value"] for r in records}
+    return {(r.task, r.split, r.aggregation): r.value for r in read_scores(path).records}
 
 
 @pytest.fixture
@@ -90,9 +89,9 @@ def test_scores_of_a_function_equal_plain_loops(mine, name, evaluate, tiny_data,
     cosines, gold = [cosine(row[5], row[6]) for row in rows], [float(row[4]) for row in rows]
     wanted = spearmanr(cosines, gold).statistic
     assert scores(out)["STS-B", "test", "all"] == pytest.approx(100 * wanted, abs=1e-6)
-    provenance, records = read_scores(out)
-    assert (provenance["model"], provenance["function"]) == (f"{mine}:{name}", True)
-    assert {record["method"] for record in records} == {"encoder[function]"}
+    read = read_scores(out)
+    assert (read.provenance.model, read.provenance.function) == (f"{mine}:{name}", True)
+    assert {record.method for record in read.records} == {"encoder[function]"}
 
 
 @pytest.mark.parametrize(
@@ -236,15 +235,15 @@ def test_from_python(tiny_bert, tiny_data, evaluate, tmp_path):
     out = tmp_path / "scores.json"
     own = BagOfWords(256)
     records = bench.score(own.encode, ["STS-B"], str(tiny_data), out=out, normalize=True)
-    provenance, written = read_scores(out)
-    assert written == records
-    assert provenance["model"].endswith(":BagOfWords.encode")
+    read = read_scores(out)
+    assert read.as_written()["records"] == records
+    assert read.provenance.model.endswith(":BagOfWords.encode")
     assert bench.score(own, ["STS-B"], str(tiny_data), out=out, normalize=True) == [
         record | {"backbone": "methods.word_overlap:BagOfWords"} for record in records
     ]
     assert evaluate(out, str(tiny_bert), "--pooler", "avg_top2") == 0
     records = bench.score(str(tiny_bert), ["STS12", "STS-B"], str(tiny_data), pooler="avg_top2")
-    assert records == read_scores(out)[1]
+    assert records == read_scores(out).as_written()["records"]
 
 
 def test_what_is_scored_is_said_at_once(mine, tiny_bert, tiny_data, evaluate, tmp_path, capsys):
@@ -252,7 +251,7 @@ def test_what_is_scored_is_said_at_once(mine, tiny_bert, tiny_data, evaluate, tm
     count = len(sentences(read_tasks(["STS12", "STS-B"], tiny_data)))
     line = f"{tiny_bert}[pooler=avg,normalize]: pooler avg, max length 64, {count} sentences"
     assert capsys.readouterr().err.startswith(f"{line}, on cpu\n")
-    loaded = read_scores(tmp_path / "scores.json")[0]["loaded"]
+    loaded = read_scores(tmp_path / "scores.json").provenance.loaded
     assert loaded == {"pooler": "avg", "max_length": 64}
     assert evaluate(tmp_path / "scores.json", f"{mine}:letters") == 0
     assert capsys.readouterr().err.startswith(f"{mine}:letters: {count} sentences, on cpu\n")
@@ -339,7 +338,7 @@ def test_existing_results_are_not_computed_again(several, evaluate, tmp_path, mo
     assert evaluate(tmp_path / "out", *several[:2]) == 0
     assert scored == ["cls_before_pooler"]
     assert first.read_bytes() == before
-    assert read_scores(second)[0]["versions"]["torch"] == torch.__version__
+    assert read_scores(second).provenance.versions["torch"] == torch.__version__
 
 
 def test_models_that_share_a_file(tiny_bert, evaluate, tmp_path, capsys):

@@ -25,6 +25,7 @@ from bench.report.printed_table import printed_tables
 from bench.report.tables import summaries, verdict_counts
 from bench.reported.address import address as address_of
 from bench.reported.audit import Finding, findings
+from bench.results.records import Point
 from bench.results.suite_results import read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.page_project import NASTY, ROWS, write_page, write_project
@@ -295,7 +296,7 @@ def test_curves_of_runs(page):
 
 @pytest.mark.parametrize("length", [1, 60, 61, 100, 400])
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
-    found = curve_columns([{"step": 5 * i, "loss": i * 1.23456789} for i in range(length)])
+    found = curve_columns([Point(step=5 * i, loss=i * 1.23456789) for i in range(length)])
     assert list(found) == ["step", "loss"]
     assert len(found["step"]) == min(length, CURVE_POINTS)
     assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))

@@ -1,5 +1,9 @@
 """Names, averages and files of records."""
 
+import json
+
+import pytest
+
 from bench.datasets.tasks import STS_TASKS, average, expand_tasks
 from bench.results.records import read_scores, write_scores
 from bench.utils.errors import did_you_mean
@@ -23,7 +27,23 @@ def test_task_labels_of_papers_have_one_canonical_name():
 def test_scores_round_trip(tmp_path):
     records = [RECORD | {"value": 1 / 3}]
     write_scores(tmp_path / "s.json", {"seed": 1}, records)
-    assert read_scores(tmp_path / "s.json") == ({"seed": 1}, records)
+    read = read_scores(tmp_path / "s.json").as_written()
+    assert read == {"provenance": {"seed": 1}, "records": records}
+
+
+@pytest.mark.parametrize(
+    "provenance",
+    [
+        {},
+        {"corpora": [{"kind": "corpus", "name": "wiki", "sha256": "a1", "rows": 3}]},
+        {"device": {"kind": "cpu", "threads": 1, "later": 2}, "later": {"field": [1]}},
+        {"outcome": {"status": "diverged", "reason": "NaN", "step": 1, "sentences": [4]}},
+    ],
+)
+def test_older_and_newer_provenance_is_kept_in_its_order(tmp_path, provenance):
+    write_scores(tmp_path / "s.json", provenance, [])
+    read = read_scores(tmp_path / "s.json").as_written()
+    assert json.dumps(read["provenance"]) == json.dumps(provenance)
 
 
 def test_a_guess_is_given_only_if_it_is_close():

@@ -24,7 +24,7 @@ def finished(folder, **more):
 def test_valid_results_are_read(tmp_path):
     (run,) = read_suite(finished(tmp_path)).runs
     assert (run.status, run.analyses["alignment"]) == ("finished", ALIGNMENT)
-    assert run.provenance["outcome"]["curve"] == CURVE
+    assert [point.as_written() for point in run.provenance.outcome.curve] == CURVE
     assert run.scores["STS12", "test", "spearman"] == 70.0
     assert run.scores["STS-B", "dev", "best_step"] == 125
     assert run.scores["uniformity", "", "uniformity"] == -2.5

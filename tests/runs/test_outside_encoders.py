@@ -159,7 +159,7 @@ def test_a_suite_of_encoders_alone_is_planned_scored_and_rendered(model, tiny_da
     render(tmp_path, tmp_path, tmp_path / "figures")
     assert "Ours (outside encoder)" in (tmp_path / "tables" / "sts.md").read_text()
     (scores,) = (tmp_path / "scores").iterdir()
-    assert read_scores(scores)[0]["loaded"] == {"pooler": "avg", "max_length": 64}
+    assert read_scores(scores).provenance.loaded == {"pooler": "avg", "max_length": 64}
 
 
 @pytest.mark.parametrize("key", ["corpus", "seeds", "backbones"])

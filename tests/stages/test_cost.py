@@ -141,7 +141,7 @@ def test_the_paper_suite_takes_at_most_40_hours_of_an_h200():
 def test_times_come_from_the_device_asked_for(tmp_path):
     def leave(run, device, seconds, **outcome):
         """Write the scores of a run whose training and scoring took some seconds each."""
-        outcome = outcome or {"steps": 100, "work": {"seconds": seconds}}
+        outcome = outcome or {"steps": 100, "seconds": seconds}
         provenance = {"run": run.describe(), "outcome": {"status": "finished", **outcome}}
         provenance |= {"device": {"name": device}, "seconds": seconds, "tasks": {"MR": {}}}
         path = tmp_path / "mine" / "scores" / f"{run.id}.json"

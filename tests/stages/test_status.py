@@ -35,7 +35,7 @@ def suite(tmp_path):
     folder = tmp_path / "results" / "s"
     plan.write(folder / "plan.json")
     first, second, third, fourth, fifth, _ = plan.runs
-    outcome = {"status": "finished", "steps": steps(first), "work": {"seconds": TRAINING}}
+    outcome = {"status": "finished", "steps": steps(first), "seconds": TRAINING}
     origin = {"run": first.describe(), "outcome": outcome, "device": {"name": DEVICE}}
     origin |= {"seconds": SCORING, "tasks": {"MR": {}}, "data": {"name": "senteval"}}
     write_json(paths.result_file(folder, first.id, "score"), {"provenance": origin, "records": []})

@@ -1,7 +1,6 @@
 """Methods of a suite compared with a baseline, paired by seed, and the printed gains over it.
 
-`against` is the only path from a suite to these comparisons: tables and figures show what it
-returns.
+`against` is the only path from a suite to these comparisons.
 """
 
 from collections import defaultdict
@@ -11,36 +10,22 @@ from functools import cached_property
 from itertools import product
 from math import isnan, nan, sqrt
 from statistics import fmean
-from typing import Any, Literal
-
-import pandas as pd
 
 from bench.datasets.metrics import METRICS
 from bench.datasets.tasks import Board
 from bench.judge import statistics
+from bench.judge.heading import differs
 from bench.judge.items import ItemDifference, compare_items
-from bench.judge.statistics import (
-    AT_LEAST,
-    FEWEST_SEEDS,
-    LEVEL,
-    MOST_SEEDS,
-    ROUNDING,
-    Prior,
-    estimated_prior,
-    mean_and_sd,
-)
+from bench.judge.statistics import ROUNDING, Prior, estimated_prior, known, mean_and_sd
+from bench.judge.systems import boards, shown_name
 from bench.judge.verdict import TOLERANCES, tolerance
+from bench.judged.rows import Claim, PairRow
+from bench.judged.words import AT_LEAST, FEWEST_SEEDS, LEVEL, MOST_SEEDS, Pairing, Word
 from bench.reported import prior_sd
 from bench.reported.number import Number, numbers
 from bench.results.suite_results import RunResults, SuiteResults, diverged
 from bench.runs.plan import named
-from bench.runs.run import OUTSIDE, is_outside
-from bench.utils.errors import UserError, did_you_mean, errors_of, warn
-
-Kind = Literal["paired", "one-sample", "deterministic", "items"]
-Word = Literal["better", "worse", "undecided"]
-
-COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecided": "?"}
+from bench.utils.errors import UserError, errors_of
 
 # Points by seed; the single score of an untrained method has the seed None.
 Scores = Mapping[int | None, float]
@@ -67,14 +52,14 @@ class PairedDifferences:
     items: ItemDifference | None = None
 
     @property
-    def kind(self) -> Kind:
-        kinds: list[Kind] = ["paired", "one-sample", "items" if self.items else "deterministic"]
+    def kind(self) -> Pairing:
+        kinds: list[Pairing] = ["paired", "one-sample", "items" if self.items else "deterministic"]
         return kinds[(None in self.a) + (None in self.b)]
 
     @cached_property
     def differences(self) -> tuple[float, ...]:
         """One per seed that both sides have, in the order of the seeds."""
-        both = pairs(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
+        both = matched(dict(sorted(self.a.items())), dict(sorted(self.b.items())))
         return tuple(a - b for a, b in both)
 
     @property
@@ -154,7 +139,7 @@ def seeds_to_show(gain: float, sd: float, level: float = LEVEL, prior_df: float 
     )
 
 
-def pairs(a: Scores, b: Scores) -> list[tuple[float, float]]:
+def matched(a: Scores, b: Scores) -> list[tuple[float, float]]:
     """Scores of both at the seeds that both have, in the order of `a`; the single score of an
     untrained method is paired with every seed of the other."""
     if b.keys() == {None}:
@@ -221,10 +206,6 @@ class NothingToCompare(UserError):
     """No method of a suite has scores beside those of the baseline."""
 
 
-# The columns that identify a comparison.
-IDENTITY = ["board", "backbone", "method", "setting", "task"]
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A method of a suite in one setting, with its runs by backbone."""
@@ -232,6 +213,7 @@ class Candidate:
     method: str
     setting: str
     label: str
+    outside: bool
     name: str  # label and setting
     runs: dict[str, list[RunResults]] = field(default_factory=dict)
 
@@ -239,9 +221,7 @@ class Candidate:
     def text(self) -> str:
         """As in configurations, with its setting: `simcse@official`. Of an outside encoder its
         label."""
-        if is_outside(self.label):
-            return self.label.removesuffix(OUTSIDE)
-        return f"{self.method}@{self.setting}"
+        return self.label if self.outside else f"{self.method}@{self.setting}"
 
     def on(self, backbone: str) -> list[RunResults]:
         """Its runs on a backbone. A method without a backbone has the same runs on all of them."""
@@ -254,7 +234,8 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
     by_name: dict[tuple[str, str], Candidate] = {}
     for run in suite.runs:
         key = run.plan.method, run.plan.setting
-        candidate = by_name.setdefault(key, Candidate(*key, run.plan.label, run.name))
+        candidate = Candidate(*key, run.plan.label, run.plan.outside, shown_name(run))
+        candidate = by_name.setdefault(key, candidate)
         runs = candidate.runs.setdefault(run.plan.backbone, [])
         if not runs or run.experiment == runs[0].experiment:
             runs.append(run)
@@ -282,47 +263,49 @@ class Comparison(PairedDifferences):
     baseline: Candidate
 
     @property
-    def identity(self) -> dict[str, str]:
-        names = (self.board.name, self.backbone, self.method.method, self.method.setting, self.task)
-        return dict(zip(IDENTITY, names, strict=True))
-
-    @property
     def pool(self) -> tuple[str, ...]:
         """Names of the comparisons that it shares a prior with: those of two trained methods on its
         board, backbone and task. What is not moderated is alone."""
         moderated = self.kind == "paired" and self.tested and not self.diverged
         return self.board.name, self.backbone, self.task, "" if moderated else self.method.text
 
-    def row(self, decision: Decision) -> dict[str, Any]:
-        """A row of the first frame that `against` returns."""
+    def row(self, decision: Decision, claims: Sequence[Claim]) -> PairRow:
         mean_a, sd_a = _paired_mean_and_sd(self.a, self.b)
         mean_b, sd_b = _paired_mean_and_sd(self.b, self.a)
-        return self.identity | {
-            "label": self.method.label,
-            "name": self.method.name,
-            "labelled": any(run.plan.labelled for run in self.method.on(self.backbone)),
-            "run_ids": tuple(run.plan.id for run in self.method.on(self.backbone)),
-            "baseline": self.baseline.text,
-            "kind": self.kind,
-            "n": self.n,
-            "n_a": len(self.a),
-            "n_b": len(self.b),
-            "items": self.items.n if self.items else None,
-            "mean_a": mean_a,
-            "sd_a": sd_a,
-            "mean_b": mean_b,
-            "sd_b": sd_b,
-            "differences": self.differences,
-            "difference": self.mean,
-            "prior_sd": self.prior[0],
-            "prior_df": self.prior[1],
-            "half_width": self.half_width,
-            "p": self.p_value,
-            "p_adjusted": decision.p_adjusted,
-            "verdict": decision.word,
-            "reason": decision.reason,
-            "seeds": decision.seeds,
-        }
+        runs = self.method.on(self.backbone)
+        return PairRow(
+            board=self.board.name,
+            backbone=self.backbone,
+            method=self.method.method,
+            setting=self.method.setting,
+            task=self.task,
+            label=self.method.label,
+            name=self.method.name,
+            outside=self.method.outside,
+            labelled=any(run.plan.labelled for run in runs),
+            runs=[run.plan.id for run in runs],
+            baseline=self.baseline.text,
+            kind=self.kind,
+            n=self.n,
+            n_a=len(self.a),
+            n_b=len(self.b),
+            items=self.items.n if self.items else None,
+            mean_a=known(mean_a),
+            sd_a=known(sd_a),
+            mean_b=known(mean_b),
+            sd_b=known(sd_b),
+            differences=self.differences,
+            difference=known(self.mean),
+            prior_sd=self.prior[0],
+            prior_df=self.prior[1],
+            half_width=known(self.half_width),
+            p=known(self.p_value),
+            p_adjusted=known(decision.p_adjusted),
+            verdict=decision.word,
+            reason=decision.reason,
+            seeds=decision.seeds,
+            claims=claims,
+        )
 
 
 def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
@@ -421,79 +404,40 @@ def _claims(compared: Comparison, printed: Printed) -> list[tuple[Number, Number
     return [(a, b) for a, b in claims if b] or claims
 
 
-# Columns of claims.
-_CLAIM = [*IDENTITY, "source", "table", "printed_on", "printed_a", "printed_b", "claimed"]
-_CLAIM += ["part", "part_low", "part_high", "seeds_claimed"]
-
-
-def _claim_row(compared: Comparison, a: Number, b: Number | None, level: float) -> dict[str, Any]:
-    """A row of the second frame that `against` returns."""
-    printed_b = b.value if b else nan
-    claimed = a.value - printed_b
+def _claim(compared: Comparison, a: Number, b: Number | None, level: float) -> Claim:
+    claimed = a.value - b.value if b else nan
     part, low, high = compared.part_of(claimed)
-    return compared.identity | {
-        "source": a.source,
-        "table": a.table,
-        "printed_on": a.backbone,
-        "printed_a": a.value,
-        "printed_b": printed_b,
-        "claimed": claimed,
-        "part": part,
-        "part_low": low,
-        "part_high": high,
-        "seeds_claimed": compared.seeds_for(claimed, level),
-    }
+    return Claim(
+        source=a.source,
+        table=a.table,
+        printed_on=a.backbone,
+        printed_a=a.value,
+        printed_b=b.value if b else None,
+        claimed=known(claimed),
+        part=known(part),
+        part_low=known(low),
+        part_high=known(high),
+        seeds_claimed=compared.seeds_for(claimed, level),
+    )
 
 
-def _methods(
-    suite: SuiteResults, baseline: Candidate, texts: Sequence[str], backbones: Sequence[str]
-) -> list[Candidate]:
-    """The methods to compare: those that are named, each once, or all others than the baseline."""
-    methods: dict[str, Candidate] = {}
-    for method in [find(suite, text) for text in texts] or candidates(suite):
-        if texts and method.text == baseline.text:
-            raise UserError(f"'{method.text}' would be compared with itself; pass another baseline")
-        on_both = any(method.on(name) and baseline.on(name) for name in backbones)
-        if texts and not on_both:
-            raise UserError(
-                f"'{method.text}' and '{baseline.text}' are both planned on none of "
-                f"{', '.join(backbones)}; pass others"
-            )
-        if on_both and method.text != baseline.text:
-            methods[method.text] = method
-    return [*methods.values()]
+def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
+    """Compare all methods of a suite with `baseline`, each on the backbones that it shares with it:
+    a row for each board, backbone, method and task (or `Avg`) that both have scores on.
 
-
-def against(
-    suite: SuiteResults, baseline: str, methods: Sequence[str] = (), backbones: Sequence[str] = ()
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Compare methods of a suite with `baseline`, each on the backbones that it shares with it;
-    without names all that are planned.
-
-    Returns:
-        Two frames, in points. The first has a row for each board, backbone, method and task (or
-        `Avg`) that both have scores on: the columns of `Comparison.row`. The families of Holm's
-        correction are, per board, its overall scores and its single tasks.
-
-        The second has a row for each printed number of a method, with that of the baseline from the
-        same table: `claimed` is their difference, `part` ours / `claimed` (NaN if that is 0 or a
-        seed diverged), `seeds_claimed` the seeds that would show it. It is empty if the suite
-        cannot be compared with papers.
+    The families of Holm's correction are, per board, its overall scores and its single tasks.
+    Printed numbers stand beside a row, each with that of the baseline from the same table, unless
+    the suite cannot be compared with papers.
     """
     side_b = find(suite, baseline)
-    planned = list(dict.fromkeys(run.plan.backbone for run in suite.runs))
-    for name in backbones:
-        if name not in planned:
-            hint = did_you_mean(name, planned)
-            raise UserError(f"backbone '{name}' is not in suite {suite.plan.suite}{hint}")
-    names = list(dict.fromkeys(backbones)) or planned
-    sides = _methods(suite, side_b, methods, names)
+    sides = [method for method in candidates(suite) if method.text != side_b.text]
+    names = list(dict.fromkeys(run.plan.backbone for run in suite.runs))
     comparisons: list[Comparison] = []
-    for board, backbone, side_a in product(suite.boards.values(), names, sides):
+    for board, backbone, side_a in product(boards(suite), names, sides):
         # If neither side uses a backbone there is one comparison, not one per backbone.
         used = backbone == "none" or backbone in side_a.runs or backbone in side_b.runs
         if used and side_a.on(backbone) and side_b.on(backbone):
-            comparisons += _comparisons(board, backbone, side_a, side_b)
+            comparisons += _comparisons(board.whole, backbone, side_a, side_b)
     if not comparisons:
         raise NothingToCompare(
             f"suite {suite.plan.suite} has no scores to compare with '{side_b.text}' on "
@@ -507,34 +451,11 @@ def against(
     families: dict[tuple[str, bool], list[Comparison]] = defaultdict(list)
     for compared in comparisons:
         families[compared.board.name, compared.task == compared.board.overall].append(compared)
-    decisions: dict[Comparison, Decision] = {}
-    printed, claims = {} if suite.remark else _printed(), []
+    printed = {} if suite.plan.stand_ins or differs(suite) else _printed()
+    rows: dict[Comparison, PairRow] = {}
     for family in families.values():
         level = strictest_level(family)
-        decisions |= zip(family, decide(family), strict=True)
-        claims += [
-            _claim_row(compared, *both, level)
-            for compared in family
-            for both in _claims(compared, printed)
-        ]
-    rows = pd.DataFrame([compared.row(decisions[compared]) for compared in comparisons])
-    claimed = pd.DataFrame(claims, columns=_CLAIM)
-    return rows.astype({"seeds": "Int64", "items": "Int64"}), claimed.astype(
-        {"seeds_claimed": "Int64"}
-    )
-
-
-def by_items(compared: pd.DataFrame) -> bool:
-    """Whether all comparisons, of the first frame of `against`, are over test items."""
-    return bool((compared["kind"] == "items").all())
-
-
-def with_baseline(suite: SuiteResults) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """The two frames of `against` for a suite's own baseline; None if it has none, or no scores to
-    compare yet."""
-    if suite.plan.baseline:
-        try:
-            return against(suite, suite.plan.baseline)
-        except NothingToCompare as error:
-            warn(f"no comparison: {error}")
-    return None
+        for compared, decision in zip(family, decide(family), strict=True):
+            claims = [_claim(compared, a, b, level) for a, b in _claims(compared, printed)]
+            rows[compared] = compared.row(decision, claims)
+    return [rows[compared] for compared in comparisons]

@@ -3,18 +3,16 @@
 docs/statistics.md, "Order and gains", has the formulas and how often the intervals are right.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import nan, sqrt
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from bench.judge.reproduction import Cell, grouped
-from bench.judge.statistics import FEWEST_SEEDS, LEVEL
-from bench.results.suite_results import SuiteResults
+from bench.judge.statistics import known
+from bench.judged.rows import BoardRow, NumberRow, OrderRow, grouped
+from bench.judged.words import FEWEST_SEEDS, LEVEL
 
 FEWEST_ROWS = 3  # two rows have one order or the other
 DRAWS = 2000  # of the bootstrap
@@ -72,67 +70,66 @@ def expected_tau(ours: Sequence[Sequence[float]], *, draws: int = DRAWS) -> floa
     return float(np.quantile(kendall(once, means), LEVEL, method="inverted_cdf"))
 
 
-def row_averages(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells with the scores that rank the rows of a printed table: the average where one is
-    printed, else the only task. Tables of several tasks without an average have none."""
-    tasks: dict[tuple[str, ...], set[str]] = {}
-    scores = [cell for cell in cells if cell.number.is_score]
-    for cell in scores:
-        tasks.setdefault(_group(cell), set()).add(cell.number.task)
-    return [cell for cell in scores if cell.number.task == "Avg" or len(tasks[_group(cell)]) == 1]
-
-
-def _group(cell: Cell) -> tuple[str, ...]:
-    number = cell.number
-    return number.source, number.table, number.backbone, number.split, number.metric
-
-
-def orders(suite: SuiteResults, cells: Iterable[Cell]) -> pd.DataFrame:
+def orders(rows: Iterable[NumberRow], boards: Iterable[BoardRow]) -> list[OrderRow]:
     """How far the order of the printed rows holds, for each printed table and backbone, and for all
-    papers together on each board and backbone; rows that cannot be compared with
-    print, or diverged, are left out.
+    papers together on each board and backbone; rows that cannot be compared with print, or
+    diverged, are left out.
 
-    Returns:
-        `source` and `table`, or `board`; `backbone`, `split`, `metric`; `rows`, how many are
-        ranked; `tau`, with its 95 % interval (`low`, `high`) and what is `expected`, NaN unless
-        every trained row has 3 seeds; `seeds`, the fewest of a trained row.
+    The interval of tau, and what is expected, need 3 seeds of every trained row.
     """
     ranked = [
-        cell for cell in row_averages(cells) if cell.scores and cell.ours.verdict.kind != "diverged"
+        row
+        for row in rows
+        if row.ranks
+        and row.ours.scores
+        and row.ours.verdict.is_comparable
+        and row.ours.verdict.kind != "diverged"
     ]
-    rows = []
-    for (source, table, *rest), group in grouped(ranked, _group).items():
-        rows.append(_order((source, table, "", *rest), group))
-    for board in suite.boards.values():
-        if board.is_in_print(board.overall):
-            place = ("test", board.metric, board.overall)
-            of_board = [
-                cell
-                for cell in ranked
-                if (cell.number.split, cell.number.metric, cell.number.task) == place
-            ]
-            for backbone, group in grouped(of_board, lambda cell: cell.number.backbone).items():
-                rows.append(_order(("", "", board.name, backbone, *place[:2]), group))
-    columns = ["source", "table", "board", "backbone", "split", "metric", "rows", "tau"]
-    columns += ["low", "high", "expected", "seeds"]
-    return pd.DataFrame(filter(None, rows), columns=columns).astype({"seeds": "Int64"})
+    found = []
+    for group in grouped(
+        ranked, lambda row: (row.source, row.table, row.backbone, row.split, row.metric)
+    ):
+        first = group[0]
+        title = f"{first.paper}, {first.table}"
+        place = {"title": title, "source": first.source, "table": first.table, "board": ""}
+        found.append(_order(place, group))
+    for board in boards:
+        whole = board.whole
+        if whole.is_in_print(whole.overall):
+            columns = ("test", whole.metric, whole.overall)
+            of_board = [row for row in ranked if (row.split, row.metric, row.task) == columns]
+            title = f"All papers, {whole.title}"
+            place = {"title": title, "source": "", "table": "", "board": whole.name}
+            for group in grouped(of_board, lambda row: row.backbone):
+                found.append(_order(place, group))
+    return [order for order in found if order]
 
 
-def _order(names: tuple[str, ...], group: Sequence[Cell]) -> tuple[Any, ...] | None:
-    """A row of `orders`, rows compared with the same runs counted once; None with too few."""
-    distinct: dict[tuple[str, ...], Cell] = {}
-    for cell in group:
-        number = cell.number
-        compared = (number.run, number.minus, cell.ours.measured_on, number.our_split)
-        distinct.setdefault((*compared, number.task, number.aggregation), cell)
-    cells = list(distinct.values())
-    if len(cells) < FEWEST_ROWS:
+def _order(place: Mapping[str, str], group: Sequence[NumberRow]) -> OrderRow | None:
+    """The order of some rows, those compared with the same runs counted once; None with too few."""
+    distinct: dict[tuple[str, ...], NumberRow] = {}
+    for row in group:
+        compared = (row.run, row.minus, row.ours.measured_on, row.our_split)
+        distinct.setdefault((*compared, row.task, row.aggregation), row)
+    rows = list(distinct.values())
+    if len(rows) < FEWEST_ROWS:
         return None
-    seeds = [cell.ours.n for cell in cells if not cell.ours.deterministic]
-    printed, scores = [cell.number.value for cell in cells], [cell.ours.scores for cell in cells]
+    seeds = [row.ours.n for row in rows if not row.ours.deterministic]
+    printed, scores = [row.value for row in rows], [row.ours.scores for row in rows]
     low, high, expected, fewest = nan, nan, nan, min(seeds, default=None)
     if fewest and fewest >= FEWEST_SEEDS:
         low, high = tau_interval(printed, scores)
         expected = expected_tau(scores)
-    tau = float(kendalltau(printed, [cell.ours.mean for cell in cells]).statistic)
-    return (*names, len(cells), tau, low, high, expected, fewest)
+    tau = float(kendalltau(printed, [row.ours.mean for row in rows]).statistic)
+    return OrderRow(
+        **place,
+        backbone=rows[0].backbone,
+        split=rows[0].split,
+        metric=rows[0].metric,
+        rows=len(rows),
+        tau=known(tau),
+        low=known(low),
+        high=known(high),
+        expected=known(expected),
+        seeds=fewest,
+    )

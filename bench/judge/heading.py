@@ -1,0 +1,59 @@
+"""A suite as a whole: its boards, its baseline, and how it differs from the papers."""
+
+from collections.abc import Sequence
+
+from bench.judge.settings import recipe_of
+from bench.judge.systems import boards, shown_name
+from bench.judged.rows import Heading, OrderRow
+from bench.results.suite_results import RunResults, SuiteResults, deviations
+from bench.runs import config
+
+GROWTH = (
+    "Seeds were added after a look at the verdicts; where they count, intervals of our mean are "
+    "wider, which holds the error rates (docs/statistics.md, Growing a suite)."
+)
+
+
+def differs(suite: SuiteResults) -> list[str]:
+    """How data, corpora and recipes differ from those of papers, as clauses."""
+    if suite.plan.data == "senteval":
+        return deviations([run.plan for run in suite.runs])
+    data = suite.plan.data
+    return [f"scored on {'the embedded world' if data == 'world' else f'the data set {data}'}"]
+
+
+def partial(suite: SuiteResults) -> str:
+    """How many runs have been made, and how many failed; empty if all have been made."""
+    missing = [run for run in suite.runs if run.status == "missing"]
+    if not missing:
+        return ""
+    failed = sum(run.has_failed for run in missing)
+    made = f"{len(suite.runs) - len(missing)} of {len(suite.runs)} runs have been made"
+    return f"Partial: {made}, {failed} failed." if failed else f"Partial: {made}."
+
+
+def heading(
+    suite: SuiteResults,
+    baseline: Sequence[RunResults],
+    uncompared: str,
+    orders: Sequence[OrderRow],
+) -> Heading:
+    """The heading of a suite with the runs of its baseline, and why there are no pairs."""
+    plan = suite.plan
+    of_project = {path.stem for path in config.SUITES.glob("*.yaml")}
+    return Heading(
+        suite=plan.suite,
+        mode=plan.mode,
+        config=plan.suite if plan.suite in of_project else "FILE.yaml",
+        baseline=plan.baseline,
+        baseline_name=shown_name(baseline[0]) if baseline else "",
+        baseline_has_seeds=any(run.plan.seed is not None for run in baseline),
+        uncompared=uncompared,
+        boards=boards(suite),
+        stand_ins=plan.stand_ins.values(),
+        differs=differs(suite),
+        partial=partial(suite),
+        growth=GROWTH if any(run.plan.added for run in suite.runs) else "",
+        recipe=recipe_of(suite),
+        orders=orders,
+    )

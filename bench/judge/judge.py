@@ -1,0 +1,47 @@
+"""From the results of a suite to its rows (`bench.judged.rows`)."""
+
+from bench.judge.heading import heading
+from bench.judge.numbers import judge_numbers, number_rows
+from bench.judge.orders import orders
+from bench.judge.pairs import NothingToCompare, against, find
+from bench.judge.quoted import quoted_rows
+from bench.judge.runs import run_row
+from bench.judge.series import figures
+from bench.judge.settings import settings
+from bench.judge.systems import beside_baseline, boards, system_rows
+from bench.judge.world import judge_world
+from bench.judged.rows import Judged, PairRow
+from bench.results.suite_results import RunResults, SuiteResults
+
+
+def judge(suite: SuiteResults) -> Judged:
+    """All rows of a suite."""
+    tables = boards(suite)
+    numbers = number_rows(suite, judge_numbers(suite))
+    baseline: list[RunResults] = []
+    pairs: list[PairRow] = []
+    uncompared = ""
+    if suite.plan.baseline:
+        candidate = find(suite, suite.plan.baseline)
+        baseline = [run for runs in candidate.runs.values() for run in runs]
+        try:
+            pairs = against(suite, suite.plan.baseline)
+        except NothingToCompare as error:
+            uncompared = str(error)
+    baseline_ids = {run.plan.id for run in baseline}
+    systems, quoted = [], []
+    for board in tables:
+        rows = system_rows(suite, board)
+        systems += beside_baseline(board, rows, pairs, baseline_ids) if pairs else rows
+        quoted += quoted_rows(suite, board)
+    return Judged(
+        suite=heading(suite, baseline, uncompared, orders(numbers, tables)),
+        numbers=numbers,
+        settings=settings(),
+        quoted=quoted,
+        world=judge_world(suite),
+        systems=systems,
+        pairs=pairs,
+        series=figures(suite),
+        runs=[run_row(run) for run in suite.runs],
+    )

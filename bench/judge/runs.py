@@ -1,0 +1,58 @@
+"""The runs of a suite as rows: how their trainings went, and what their scores come from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bench.judge.systems import shown_name
+from bench.judged.rows import Analysis, RunRow
+from bench.results.records import Point
+from bench.results.suite_results import RunResults
+
+ORIGIN = ("code", "data", "corpora", "device", "arithmetic", "versions")
+CURVE = ("step", "dev", "loss", "alignment", "uniformity")
+SHOWN_ANALYSES = ("alignment", "memory", "nearest")
+
+
+def run_row(run: RunResults) -> RunRow:
+    plan, provenance = run.plan, run.provenance
+    outcome, written = provenance.outcome, provenance.as_written()
+    title = f"{shown_name(run)}, {plan.backbone}"
+    if plan.seed is not None:
+        title += f", seed {plan.seed}"
+    return RunRow(
+        id=plan.id,
+        title=title,
+        text=plan.text,
+        backbone=plan.backbone,
+        setting=plan.setting,
+        seed=plan.seed,
+        trained=plan.trained,
+        status=run.status,
+        reason=run.reason,
+        scored=run.status != "missing",
+        date=provenance.date,
+        steps=outcome.steps,
+        best_step=outcome.best_step,
+        best_dev=outcome.best_dev,
+        seconds=outcome.seconds,
+        scoring_seconds=provenance.seconds,
+        origin={name: written[name] for name in ORIGIN if written.get(name)},
+        curve=_columns(outcome.curve or []),
+        analyses=_analyses(run),
+    )
+
+
+def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
+    """A training curve as columns; without those that have no value."""
+    columns = {name: [getattr(point, name) for point in points] for name in CURVE}
+    return {name: values for name, values in columns.items() if set(values) - {None}}
+
+
+def _analyses(run: RunResults) -> list[Analysis]:
+    rows = []
+    for name, result in run.analyses.items():
+        if "reason" in result:
+            rows.append(Analysis(name=name, result={}, missing=result["reason"]))
+        elif name in SHOWN_ANALYSES:
+            rows.append(Analysis(name=name, result=result))
+    return rows

@@ -1,0 +1,146 @@
+"""The systems of a suite on its boards: scores over seeds, shares of seen sentences, order."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import inf, isnan
+from statistics import fmean
+
+from bench.datasets.tasks import Board, boards_of, expand_tasks
+from bench.judge.statistics import known, mean_and_sd
+from bench.judged.rows import NO_BACKBONE, OUTSIDE, BoardRow, PairRow, Score, SystemRow
+from bench.results.suite_results import RunResults, SuiteResults
+from bench.runs.run import PlannedRun
+from bench.utils.errors import listed
+
+
+def boards(suite: SuiteResults) -> list[BoardRow]:
+    """The tables of the suite's tasks. Some may hold no system."""
+    planned = expand_tasks([task for run in suite.runs for task in run.plan.tasks])
+    rows = []
+    for whole in boards_of(planned).values():
+        tasks = tuple(task for task in whole.tasks if task in planned)
+        part = whole
+        if tasks not in ((), whole.tasks):
+            part = replace(whole, tasks=tasks, which=listed(tasks))
+        rows.append(BoardRow(whole=whole, planned=part))
+    return rows
+
+
+def is_own(run: PlannedRun) -> bool:
+    """Whether a run is of a user's own method, for which the setting "paper" would be wrong."""
+    # Its part of the identity has the checksum of its file, too.
+    has_file = any(len(part) > 3 for part in run.identity.get("parts", ()))
+    return has_file and run.setting == "paper"
+
+
+def shown_name(run: RunResults) -> str:
+    """Label and setting, as tables show them, and whether the run has seen test sentences."""
+    name = run.plan.label
+    if run.plan.outside:
+        name += OUTSIDE
+    elif not is_own(run.plan):
+        name += f", {run.plan.setting}"
+    if run.contaminated(run.provenance.contamination):
+        name += " (has seen test sentences)"
+    return name
+
+
+def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
+    """A row per method, setting, backbone, corpus and recipe, the best average of a backbone first;
+    then those without a backbone, then those trained with labels."""
+    groups: dict[tuple[str, ...], list[RunResults]] = {}
+    for run in suite.runs:
+        if set(board.whole.tasks) & set(expand_tasks(run.plan.tasks)):
+            plan, changes = run.plan, sorted(run.plan.recipe_changes.items())
+            experiment = (plan.method, plan.setting, plan.corpus, str(changes))
+            groups.setdefault((plan.backbone, plan.label, *experiment), []).append(run)
+    rows = [_system(board, runs) for runs in groups.values()]
+    backbones = dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)
+    places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE])}
+
+    def order(row: SystemRow) -> tuple[bool, int, float]:
+        return row.labelled, places[row.backbone], -fmean(row.averages or [-inf])
+
+    return sorted(rows, key=order)
+
+
+def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
+    first, tasks = runs[0].plan, board.planned.tasks
+    unfinished = Counter(run.fate for run in runs if run.status != "finished")
+    scored = next((run for run in runs if run.status == "finished"), runs[0])
+    scores = []
+    for task in (*board.whole.tasks, "Avg"):
+        values = points(runs, board.whole, task)
+        mean, sd = mean_and_sd(values)
+        scores.append(Score(task=task, values=values, mean=known(mean), sd=known(sd)))
+    return SystemRow(
+        board=board.name,
+        backbone=first.backbone,
+        label=first.label,
+        method=first.method,
+        setting=first.setting,
+        corpus=first.corpus,
+        name=shown_name(runs[0]),
+        labelled=first.labelled,
+        outside=first.outside,
+        own=is_own(first),
+        n=len(runs) - unfinished.total(),
+        diverged=any(run.status == "diverged" for run in runs),
+        remark=_remark(board, runs, scored, unfinished),
+        seen=known(100 * scored.seen(tasks)),
+        on_unseen=known(_mean_on_unseen(runs, board.planned, board.planned.overall)),
+        runs=[run.plan.id for run in runs],
+        averages=points(runs, board.planned, "Avg"),
+        scores=scores,
+    )
+
+
+def _remark(
+    board: BoardRow, runs: Sequence[RunResults], scored: RunResults, unfinished: Counter[str]
+) -> str:
+    """Why runs have no scores, and how much of the test sentences stands in the corpus."""
+    remarks = [f"{count} {fate}" for fate, count in sorted(unfinished.items())]
+    seen = []
+    for task in scored.contaminated(board.planned.tasks):
+        mean = _mean_on_unseen(runs, board.whole, task)
+        others = "" if isnan(mean) else f" ({mean:.2f} on the other items)"
+        seen.append(f"{task} {scored.seen([task]):.0%}{others}")
+    if seen:
+        remarks.append(f"test sentences in its corpus: {', '.join(seen)}")
+    return "; ".join(remarks)
+
+
+def points(runs: Iterable[RunResults], board: Board, task: str) -> tuple[float, ...]:
+    """The points of each run that has all scores for them."""
+    values = [run.points(board, task) for run in runs]
+    return tuple(value for value in values if value is not None)
+
+
+def _mean_on_unseen(runs: Iterable[RunResults], board: Board, task: str) -> float:
+    """The mean over runs of `RunResults.points_on_unseen`; NaN if none has any."""
+    values = [run.points_on_unseen(board, task) for run in runs]
+    return mean_and_sd([value for value in values if value is not None])[0]
+
+
+def beside_baseline(
+    board: BoardRow, rows: Iterable[SystemRow], pairs: Iterable[PairRow], baseline: Iterable[str]
+) -> list[SystemRow]:
+    """Systems with their differences from a baseline on what sums up their board; `baseline` are
+    the ids of its runs."""
+    by_run: dict[str, list[PairRow]] = {}
+    for pair in pairs:
+        if (pair.board, pair.task) == (board.name, board.overall):
+            for run in pair.runs:
+                by_run.setdefault(run, []).append(pair)
+    compared = []
+    for row in rows:
+        changes: dict[str, object] = {"is_baseline": row.runs[0] in baseline}
+        # A method without a backbone is compared on each, and shown beside a single one.
+        found = by_run.get(row.runs[0], [])
+        if len(found) == 1:
+            pair = found[0]
+            changes |= {"difference": pair.difference, "half_width": pair.half_width}
+            changes["word"] = pair.verdict
+        compared.append(row.model_copy(update=changes))
+    return compared

@@ -1,0 +1,63 @@
+"""The rows of a suite as files, `results/<suite>/judged/`: a cache of what judging makes.
+
+Each file names what it is made of by checksums: results, plan, and the rule with the printed
+numbers. Rows of anything else are not read, so nothing is lost with the folder. Only the workflow
+writes it.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from bench.judged.rows import FILES, Judged
+from bench.utils.files import files_together, read_json, sha256_file, sha256_text, write_json
+
+_BENCH = Path(__file__).parents[1]
+# The packages and modules on which rows depend, printed numbers among them.
+_RULE = ("judge", "judged", "reported", "results", "datasets/tasks.py", "datasets/metrics.py")
+_RESULTS = ("plan.json", "scores/*.json", "items/*.npz", "analyses/*.json")
+FAILURES = "runs/*/failure.json"  # of these only the place counts
+
+
+@cache
+def rule_sum() -> str:
+    """A checksum of the rule: its code and the printed numbers."""
+    files: list[Path] = []
+    for name in _RULE:
+        path = _BENCH / name
+        files += [path] if path.is_file() else path.glob("*.*")
+    return sha256_text("".join(map(sha256_file, sorted(files))))
+
+
+def key_of(suite_dir: Path) -> str:
+    """A checksum of all that rows are made of."""
+    sums = {"rule": rule_sum()}
+    for pattern in _RESULTS:
+        for path in sorted(suite_dir.glob(pattern)):
+            sums[path.relative_to(suite_dir).as_posix()] = sha256_file(path)
+    failed = sorted(path.parent.name for path in suite_dir.glob(FAILURES))
+    return sha256_text(json.dumps([sums, failed]))
+
+
+def write(judged: Judged, suite_dir: Path, key: str) -> None:
+    """Write rows that were made of what has this key."""
+    rows = judged.model_dump(mode="json")
+    with files_together(suite_dir / "judged") as folder:
+        for name in FILES:
+            write_json(folder / f"{name}.json", {"key": key, "rows": rows[name]})
+
+
+def read(suite_dir: Path, key: str) -> Judged | None:
+    """Read rows; None if they are missing, or made of something else. `UserError` if a file is
+    damaged."""
+    folder = suite_dir / "judged"
+    rows = {}
+    for name in FILES:
+        path = folder / f"{name}.json"
+        if not path.is_file():
+            return None
+        content = read_json(path)
+        if content["key"] != key:
+            return None
+        rows[name] = content["rows"]
+    return Judged(**rows, folder=suite_dir)
