@@ -1,8 +1,8 @@
 # From scores to rows, and from rows to tables, figures and the page.
-from bench.judged.rows import Judged
+from bench.judged.rows import FILES
 from bench.judged.store import rule_sum
 
-JUDGED = expand(f"{RESULTS}/judged/{{field}}.json", field=Judged.model_fields)
+JUDGED = expand(f"{RESULTS}/judged/{{field}}.json", field=FILES)
 
 
 def judging_rule(wildcards):
