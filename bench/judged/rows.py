@@ -117,7 +117,8 @@ class NumberRow(Model):
     minus: str  # the run whose scores are subtracted
     our_split: str
     command: str  # runs the row; empty without a run
-    ranks: bool  # whether it ranks the rows of its table: the average where one is, or a only task
+    # Whether it ranks the rows of its table: the average where one is printed, else the only task.
+    ranks: bool
     planned: bool  # whether every side is scored by a planned run
     ours: Measured
     other: Measured | None = None  # of the method's other setting
@@ -164,7 +165,7 @@ class SettingRow(Model):
     label: str  # method and variant
     method: str
     backbone: str
-    name: str
+    name: str  # in plain words, such as `batch size`
     printed: str
     ours_paper: str  # in the setting "paper"
     ours_official: str
@@ -175,7 +176,7 @@ class SettingRow(Model):
 class OrderRow(Model):
     """Whether the order of the rows of a printed table holds, or of all papers on a board."""
 
-    title: str  # of the table or board
+    title: str  # of the table ("IS-CSE, Table 1") or board ("All papers, accuracy on ...")
     source: str  # empty for a board, as is the table
     table: str
     board: str
