@@ -15,6 +15,7 @@
 """
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from bench import __version__, score
@@ -22,13 +23,11 @@ from bench import __version__, score
 # Loaded at first use, because some load torch, which takes seconds.
 _MODULES = {
     "UserError": "bench.utils.errors",
-    "against": "bench.judge.against_baseline",
-    "leaderboard": "bench.judge.reproduction",
     "load_encoder": "bench.models.load",
-    "read_suite": "bench.results.suite_results",
+    "read_suite": "bench.judge.stage",
 }
 
-__all__ = ["__version__", "printed", "score", "verdicts", *_MODULES]
+__all__ = ["__version__", "against", "leaderboard", "printed", "score", "verdicts", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -57,6 +56,36 @@ def verdicts(suite: Any) -> Any:
     Args:
         suite: as `read_suite` returns it.
     """
-    from bench.judge.reproduction import frame, judge
+    from bench.report.tables import number_frame
 
-    return frame(judge(suite))
+    return number_frame(suite.numbers)
+
+
+def leaderboard(suite: Any, board: str = "sts") -> Any:
+    """Return a leaderboard of a suite as a DataFrame: the columns of <board>.csv.
+
+    Args:
+        suite: as `read_suite` returns it.
+        board: such as "sts", "transfer", "probing".
+    """
+    from bench.report.leaderboard import frame
+
+    return frame(suite, board)
+
+
+def against(
+    suite: Any, baseline: str = "", methods: Sequence[str] = (), backbones: Sequence[str] = ()
+) -> tuple[Any, Any]:
+    """Return the comparisons of a suite with a baseline, by default its own, as two DataFrames: the
+    columns of compare.csv, and of compare_printed.csv, the printed gains.
+
+    Args:
+        suite: as `read_suite` returns it.
+        methods, backbones: those to return, by default all. The family of Holm's correction is
+            all methods of the suite in any case.
+    """
+    from bench.judge.stage import compared
+    from bench.report.comparison_table import claims_frame, pairs_frame
+
+    pairs = compared(suite, baseline, methods, backbones)
+    return pairs_frame(pairs), claims_frame(pairs)

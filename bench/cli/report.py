@@ -35,15 +35,28 @@ def show(
     With --suite alone, every system with its seeds and its difference from the baseline. With a
     paper and a table, the printed numbers; --suite adds our scores and verdicts below each row.
     """
-    from bench.report.leaderboard import show_leaderboards
-    from bench.report.printed_table import printed_table
-    from bench.reported.address import find_paper, find_table
+    from bench.judge.stage import planned, planned_names, read_suite
 
     if paper and table and form == "text" and not rows:
+        from bench.report.printed_table import printed_table
+        from bench.reported.address import find_paper, find_table
+
         source = find_paper(paper)
-        print(printed_table(source, find_table(source, table), suite))
+        name = find_table(source, table)
+        judged = read_suite(suite) if suite else planned([])
+        print(printed_table(judged, source, name, print_alone=suite is None))
     elif suite and not paper:
-        print(show_leaderboards(suite, form, rows or []))
+        from bench.report.leaderboard import named_rows, show_leaderboards
+
+        judged = read_suite(suite)
+        chosen = []
+        for text in rows or []:
+            found = named_rows(judged, text)
+            if not found:
+                names = planned_names(suite, text)
+                found = [row for row in judged.systems if (row.method, row.setting) in names]
+            chosen += found
+        print(show_leaderboards(judged, form, chosen if rows else judged.systems))
     else:
         raise UserError(
             "nothing to show: name a suite's folder, as in --suite results/smoke, which --format "
@@ -72,6 +85,7 @@ def reproduce(
     import torch
 
     from bench.judge.row_config import row_config
+    from bench.judge.stage import read_suite
     from bench.report.printed_table import printed_table
     from bench.reported.address import find_paper, find_rows, find_table
     from bench.runs import config as configurations
@@ -117,7 +131,8 @@ def reproduce(
     status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
     if status:
         return status
-    print(printed_table(source, name, suite, rows))
+    labels = {number.label for number in rows}
+    print(printed_table(read_suite(suite), source, name, labels))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
 
@@ -125,22 +140,24 @@ def reproduce(
 @command()
 def compare(
     suite: Suite,
-    baseline: Annotated[str, opt("As in configurations: method[key=value,...].", "METHOD")],
+    baseline: Annotated[
+        str, opt("As in configurations; by default that of the suite.", "METHOD")
+    ] = "",
     method: Annotated[list[str] | None, opt("By default all methods.", "METHOD ...")] = None,
     backbone: Annotated[list[str] | None, opt("By default all backbones.", "NAME ...")] = None,
     out: Annotated[Path | None, opt("A folder for tables and figures.", "FOLDER")] = None,
 ) -> None:
     """Compare methods of a suite with a baseline, paired by seed.
 
-    Gains printed in papers are shown beside those measured, if the suite can be compared with
-    papers.
+    Words are those of all methods of the suite against this baseline, whatever is shown. Gains
+    printed in papers are shown beside those measured, if the suite can be compared with papers.
     """
-    from bench.judge.against_baseline import against
+    from bench.judge.stage import compared, read_suite
     from bench.report.comparison_table import render_versus
-    from bench.results.suite_results import read_suite
 
-    results = read_suite(suite)
-    print(render_versus(results, *against(results, baseline, method or [], backbone or []), out))
+    judged = read_suite(suite)
+    pairs = compared(judged, baseline, method or [], backbone or [])
+    print(render_versus(judged.suite, pairs, out, filtered=pairs != [*judged.pairs]))
 
 
 @command()
@@ -156,10 +173,16 @@ def coverage(
     Counts the numbers that have a recipe, a place in a plan, a score of ours and a verdict, with
     the reasons why others have none.
     """
-    from bench.report.coverage import render_coverage
-    from bench.runs.config import PAPERS
+    from bench.judge.stage import planned, read_suite
+    from bench.report.coverage import report
+    from bench.runs import config as configurations
 
-    print(render_coverage(suite, config or PAPERS, out))
+    if suite:
+        judged = read_suite(suite)
+    else:
+        files = config or configurations.PAPERS
+        judged = planned([configurations.plan(configurations.load(file)) for file in files])
+    print(report(judged, out))
 
 
 @command()
@@ -169,16 +192,17 @@ def audit(
 ) -> None:
     """Check the printed numbers for contradictions."""
     from bench.report.audit import report, write
-    from bench.reported.audit import findings
+    from bench.reported.audit import FINDING_KINDS, findings
 
     contradictions = findings()
     if out:
         write(contradictions, out)
     if figure:
         from bench.report.figures.compared import write_gains
+        from bench.reported.number import printed_gains
 
-        write_gains(figure)
-    print(report(contradictions))
+        write_gains(figure, printed_gains())
+    print(report(contradictions, FINDING_KINDS))
 
 
 @command()
@@ -202,6 +226,21 @@ def export(
 
 
 @command()
+def judge(
+    suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
+) -> None:
+    """Judge a suite and write its rows.
+
+    The workflow does it after scoring. Other commands read the rows in SUITE/judged/ as long as
+    they are of the present results, and judge by themselves otherwise.
+    """
+    from bench.judge.stage import write_rows
+
+    write_rows(suite)
+    print(suite / "judged")
+
+
+@command()
 def render(
     suite: Annotated[Path, arg("The suite's folder, results/<suite>.", "SUITE")],
     out: Annotated[Path | None, opt("For tables/ and report/; by default SUITE.", "FOLDER")] = None,
@@ -212,8 +251,9 @@ def render(
     They are made of the results that are there, and say so if runs are missing; so this works while
     a suite runs.
     """
+    from bench.judge.stage import read_suite
     from bench.report.render import render as render_all
 
     out = out or suite
-    render_all(suite, out, figures or out / "figures")
+    render_all(read_suite(suite), out, figures or out / "figures", suite / "scores")
     print(out / "report" / "index.html")

@@ -10,7 +10,7 @@ from bench.judge.series import figures
 from bench.judge.settings import settings
 from bench.judge.systems import beside_baseline, boards, system_rows
 from bench.judge.world import judge_world
-from bench.judged.rows import Judged, PairRow
+from bench.judged.rows import Judged, PairRow, QuotedRow, SystemRow
 from bench.results.suite_results import RunResults, SuiteResults
 
 
@@ -29,19 +29,20 @@ def judge(suite: SuiteResults) -> Judged:
         except NothingToCompare as error:
             uncompared = str(error)
     baseline_ids = {run.plan.id for run in baseline}
-    systems, quoted = [], []
+    systems: list[SystemRow] = []
+    quoted: list[QuotedRow] = []
     for board in tables:
         rows = system_rows(suite, board)
         systems += beside_baseline(board, rows, pairs, baseline_ids) if pairs else rows
         quoted += quoted_rows(suite, board)
     return Judged(
         suite=heading(suite, baseline, uncompared, orders(numbers, tables)),
-        numbers=numbers,
-        settings=settings(),
-        quoted=quoted,
-        world=judge_world(suite),
-        systems=systems,
-        pairs=pairs,
-        series=figures(suite),
-        runs=[run_row(run) for run in suite.runs],
+        numbers=tuple(numbers),
+        settings=tuple(settings()),
+        quoted=tuple(quoted),
+        world=tuple(judge_world(suite)),
+        systems=tuple(systems),
+        pairs=tuple(pairs),
+        series=tuple(figures(suite)),
+        runs=tuple(map(run_row, suite.runs)),
     )

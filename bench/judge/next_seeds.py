@@ -11,8 +11,9 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.judge.reproduction import Cell, judge, select
-from bench.judge.statistics import FEWEST_SEEDS, MOST_SEEDS
+from bench.judge.heading import heading
+from bench.judge.numbers import Cell, judge_numbers, select
+from bench.judged.words import FEWEST_SEEDS, MOST_SEEDS
 from bench.registry.backbones import backbone
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs import config as configurations
@@ -72,7 +73,7 @@ def greedy(
 
 def open_questions(suite: SuiteResults) -> list[Cell]:
     """The cells of a suite with an open verdict; each printed number once."""
-    cells = [cell for cell in judge(suite) if cell.ours.verdict.kind == "inconclusive"]
+    cells = [cell for cell in judge_numbers(suite) if cell.ours.verdict.kind == "inconclusive"]
     return list({cell.ours.question: cell for cell in cells}.values())
 
 
@@ -129,7 +130,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         why = (
             f"each of the {len(open_cells)} open ones needs more than {MOST_SEEDS:,} seeds"
             if open_cells
-            else f"none on a printed number is open. {suite.remark}".strip()
+            else f"none on a printed number is open. {heading(suite, (), '', ()).remark}".strip()
         )
         raise UserError(f"no seed would decide a verdict of suite '{suite.plan.suite}': {why}")
 

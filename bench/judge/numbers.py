@@ -376,8 +376,9 @@ def _scored(cell: Cell, runs_of: Select) -> tuple[Scored, ...]:
         if runs:
             measured_on = runs[0].plan.backbone
             name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
-            scores = [run.scores.get(number.key) for run in runs]
-            scored.append(Scored(name=name, runs=[run.plan.id for run in runs], scores=scores))
+            ids = tuple(run.plan.id for run in runs)
+            scores = tuple(run.scores.get(number.key) for run in runs)
+            scored.append(Scored(name=name, runs=ids, scores=scores))
     return tuple(scored)
 
 

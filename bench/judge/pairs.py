@@ -283,7 +283,7 @@ class Comparison(PairedDifferences):
             name=self.method.name,
             outside=self.method.outside,
             labelled=any(run.plan.labelled for run in runs),
-            runs=[run.plan.id for run in runs],
+            runs=tuple(run.plan.id for run in runs),
             baseline=self.baseline.text,
             kind=self.kind,
             n=self.n,
@@ -304,7 +304,7 @@ class Comparison(PairedDifferences):
             verdict=decision.word,
             reason=decision.reason,
             seeds=decision.seeds,
-            claims=claims,
+            claims=tuple(claims),
         )
 
 

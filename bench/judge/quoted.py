@@ -33,5 +33,5 @@ def quoted_rows(suite: SuiteResults, board: BoardRow) -> Iterator[QuotedRow]:
             printed={task: entry[task] for task in tasks},
             setting=entry["run"].partition("@")[2] if n else "",
             n=n,
-            ours=ours if n else (),
+            ours=tuple(ours) if n else (),
         )

@@ -48,11 +48,11 @@ def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
     return {name: values for name, values in columns.items() if set(values) - {None}}
 
 
-def _analyses(run: RunResults) -> list[Analysis]:
+def _analyses(run: RunResults) -> tuple[Analysis, ...]:
     rows = []
     for name, result in run.analyses.items():
         if "reason" in result:
             rows.append(Analysis(name=name, result={}, missing=result["reason"]))
         elif name in SHOWN_ANALYSES:
             rows.append(Analysis(name=name, result=result))
-    return rows
+    return tuple(rows)

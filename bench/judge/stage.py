@@ -5,10 +5,14 @@ Nothing is imported at the top that loads torch or scipy: reading fresh rows nee
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.judged import store
 from bench.judged.rows import Judged, PairRow
-from bench.utils.errors import UserError, did_you_mean
+from bench.utils.errors import UserError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from bench.runs.plan import Plan
 
 
 def read_suite(suite_dir: Path | str) -> Judged:
@@ -30,6 +34,19 @@ def write_rows(suite_dir: Path) -> None:
     store.write(_judged(suite_dir), suite_dir, key)
 
 
+def planned(plans: Sequence["Plan"]) -> Judged:
+    """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
+    from bench.judge.judge import judge
+    from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults
+    from bench.runs.plan import Plan
+
+    runs = [RunResults(run, "missing", NOT_SCORED, "", {}) for plan in plans for run in plan.runs]
+    whole = Plan(suite="", data="senteval", runs=[])
+    if plans:
+        whole = plans[0].model_copy(update={"suite": listed(plan.suite for plan in plans)})
+    return judge(SuiteResults(whole, runs))
+
+
 def planned_names(folder: Path, text: str) -> set[tuple[str, str]]:
     """Method and setting of the planned runs that a text names (`bench.runs.plan.named`)."""
     from bench.runs.plan import named, read_plan
@@ -49,6 +66,7 @@ def compared(
     baseline = baseline or heading.baseline
     if not baseline:
         raise UserError(f"suite {heading.suite} has no baseline; name one with --baseline")
+    assert judged.folder is not None
     results = read_results(judged.folder)
     side_b = find(results, baseline)
     pairs = list(judged.pairs)

@@ -90,9 +90,9 @@ def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
         remark=_remark(board, runs, scored, unfinished),
         seen=known(100 * scored.seen(tasks)),
         on_unseen=known(_mean_on_unseen(runs, board.planned, board.planned.overall)),
-        runs=[run.plan.id for run in runs],
-        points=[run.points(board.planned, "Avg") for run in runs],
-        scores=scores,
+        runs=tuple(run.plan.id for run in runs),
+        points=tuple(run.points(board.planned, "Avg") for run in runs),
+        scores=tuple(scores),
     )
 
 
