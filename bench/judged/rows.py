@@ -306,6 +306,7 @@ class PairRow(Model):
     labelled: bool
     runs: tuple[str, ...]  # ids of A
     baseline: str
+    baseline_name: str  # label and setting
     kind: Pairing
     n: int  # pairs
     n_a: int
@@ -318,7 +319,7 @@ class PairRow(Model):
     differences: tuple[float, ...]  # one per pair
     difference: float | None
     prior_sd: float | None  # of the other comparisons of the suite
-    prior_df: float  # its weight in degrees of freedom
+    prior_df: int | float  # its weight in degrees of freedom; the integer 0 without one
     half_width: float | None  # of the 95 % interval
     p: float | None
     p_adjusted: float | None  # by Holm's method
@@ -437,6 +438,11 @@ class Heading(Model):
     growth: str  # what to know about the verdicts of a grown suite; else empty
     recipe: str  # the values that the suite sets instead of those of the methods; else empty
     orders: tuple[OrderRow, ...]
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there are pairs with its baseline."""
+        return bool(self.baseline) and not self.uncompared
 
     def board(self, name: str) -> BoardRow:
         return next(board for board in self.boards if board.name == name)
