@@ -175,11 +175,14 @@ class Side:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
             return TOLERANCES["trained" if self.minus is None else "difference"]
-        last, _, hyper = self.runs[0].plan.parts[-1] if self.runs[0].plan.parts else ("", 0, {})
-        if last == "whitening" and hyper["source"] != "target":
+        parts = self.runs[0].plan.parts
+        if not parts:  # in plans of before
+            return TOLERANCES["untrained"]
+        last, _, hyper = parts[-1]
+        if last == "whitening" and hyper.get("source") != "target":
             return TOLERANCES["whitening, other text"]
-        kinds = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
-        return TOLERANCES[kinds.get(last, "untrained")]
+        by_method = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
+        return TOLERANCES[by_method.get(last, "untrained")]
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:

@@ -117,8 +117,7 @@ class NumberRow(Model):
     minus: str  # the run whose scores are subtracted
     our_split: str
     command: str  # runs the row; empty without a run
-    # Whether it ranks the rows of its table: the average where one is printed, else the only task.
-    ranks: bool
+    ranks: bool  # whether it ranks the rows of its table: the average, or the only task of all rows
     planned: bool  # whether every side is scored by a planned run
     ours: Measured
     other: Measured | None = None  # of the method's other setting
@@ -165,7 +164,7 @@ class SettingRow(Model):
     label: str  # method and variant
     method: str
     backbone: str
-    name: str  # in plain words, such as `batch size`
+    name: str  # in words, such as `batch size`
     printed: str
     ours_paper: str  # in the setting "paper"
     ours_official: str
@@ -176,7 +175,7 @@ class SettingRow(Model):
 class OrderRow(Model):
     """Whether the order of the rows of a printed table holds, or of all papers on a board."""
 
-    title: str  # of the table ("IS-CSE, Table 1") or board ("All papers, accuracy on ...")
+    title: str  # of the table, such as "IS-CSE, Table 1", or of the board
     source: str  # empty for a board, as is the table
     table: str
     board: str

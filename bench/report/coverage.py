@@ -1,18 +1,16 @@
 """Coverage: which printed numbers have a recipe, a place in a plan, a score of ours, and a
 verdict."""
 
-import re
 from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, SettingRow
+from bench.judged.rows import Judged, NumberRow, SettingRow, grouped
 from bench.judged.words import VERDICT_SYMBOLS
 from bench.report.formats import TextTable, markdown, templates
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
-from bench.utils.groups import grouped
 
 STAGES = ["printed", "measures", "recipe", "planned", "run"]
 
@@ -59,7 +57,9 @@ def without_recipe(judged: Judged) -> list[LeftOut]:
     fields = attrgetter("paper", "source", "table", "label", "backbone", "reason")
     rows = [row for row in _printed(judged) if row.reason]
     groups = grouped(rows, lambda row: (*fields(row), isinstance(row, NumberRow)))
-    return [LeftOut(*place, len(group)) for place, group in groups.items()]
+    return [
+        LeftOut(*fields(group[0]), isinstance(group[0], NumberRow), len(group)) for group in groups
+    ]
 
 
 def report(judged: Judged, out: Path | None = None) -> str:
@@ -85,18 +85,18 @@ def report(judged: Judged, out: Path | None = None) -> str:
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
-    below = templates().get_template("coverage.txt").render(
-        kinds=kinds, symbols=VERDICT_SYMBOLS, total=total, left_out=left_out, by=_by,
-        missing=sum(row.numbers for row in left_out if row.measures),
-        unplanned=[number for number in judged.numbers if number.run and not number.planned],
-    )  # fmt: skip
+    below = {
+        "kinds": kinds, "symbols": VERDICT_SYMBOLS, "total": total, "left_out": left_out, "by": _by,
+        "missing": sum(row.numbers for row in left_out if row.measures),
+        "unplanned": [number for number in judged.numbers if number.run and not number.planned],
+    }  # fmt: skip
+    template = templates().get_template("coverage.txt")
     if out:
-        items = re.sub("^( *)(?=.)", r"\1* ", below, flags=re.MULTILINE)
-        write_text(out, f"{markdown(table, caption)}\n{items}")
+        write_text(out, f"{markdown(table, caption)}\n{template.render(below, bullet='* ')}")
     lines = pd.DataFrame(table.texts, columns=headings).to_string(index=False)
-    return "\n".join([caption, "", lines, "", below.rstrip()])
+    return "\n".join([caption, "", lines, "", template.render(below).rstrip()])
 
 
-def _by(rows: Iterable[Any], *names: str) -> dict[Any, list[Any]]:
+def _by(rows: Iterable[Any], *names: str) -> list[list[Any]]:
     """Rows in groups of equal fields."""
     return grouped(rows, attrgetter(*names))

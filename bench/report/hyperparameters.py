@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from bench.judged.rows import Heading, Judged, SettingRow
+from bench.judged.rows import Heading, Judged, SettingRow, grouped
 from bench.report.formats import TextTable
 from bench.utils.files import stem
-from bench.utils.groups import grouped
 
 CAPTION = (
     'hyper-parameters as printed, and of our methods in the settings "paper" and "official" on the '
@@ -38,8 +37,8 @@ def note(table: TextTable, heading: Heading) -> str:
 def hyperparameter_sections(judged: Judged) -> list[tuple[str, str, TextTable]]:
     """The printed tables with hyper-parameters: stem of their file names, title, and texts."""
     sections = []
-    tables = grouped(judged.settings, lambda setting: (setting.source, setting.table))
-    for (source, name), rows in tables.items():
-        title = f"{rows[0].paper_title}, {name}"
-        sections.append((f"{source}_{stem(name)}", title, shown_hyperparameters(rows)))
+    for rows in grouped(judged.settings, lambda setting: (setting.source, setting.table)):
+        first = rows[0]
+        name, title = f"{first.source}_{stem(first.table)}", f"{first.paper_title}, {first.table}"
+        sections.append((name, title, shown_hyperparameters(rows)))
     return sections

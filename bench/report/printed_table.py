@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.datasets.metrics import AGGREGATIONS
-from bench.judged.rows import Heading, Judged, Measured, NumberRow
+from bench.judged.rows import Heading, Judged, Measured, NumberRow, grouped
 from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
 from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
 from bench.report.hyperparameters import CAPTION, note, shown_hyperparameters
 from bench.utils.errors import listed
 from bench.utils.files import stem
-from bench.utils.groups import grouped
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ class ShownTable:
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
-    tables = grouped(numbers, lambda number: (number.source, number.table))
-    return {f"{source}_{stem(name)}": shown_table(own) for (source, name), own in tables.items()}
+    tables = map(shown_table, grouped(numbers, lambda number: (number.source, number.table)))
+    return {f"{table.source}_{stem(table.name)}": table for table in tables}
 
 
 def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
@@ -95,7 +94,7 @@ def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
     several_splits = len({number.split for number in numbers}) > 1
     several_directions = len({number.form.direction for number in numbers} - {""}) > 1
     rows = []
-    for row in grouped(numbers, row_of).values():
+    for row in grouped(numbers, row_of):
         first, cells = row[0], {column_of(number): shown[number.place] for number in row}
         decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
         name, task = first.row, ""
@@ -283,11 +282,10 @@ def notes(numbers: Sequence[NumberRow]) -> list[str]:
     if "spearman_delta" in {number.metric for number in numbers}:
         texts.append("Our differences are between runs with the same seed.")
     aggregated = [number for number in numbers if number.aggregation]
-    groups = grouped(aggregated, lambda number: (number.aggregation, number.backbone))
-    for (aggregation, backbone), own in groups.items():
+    for own in grouped(aggregated, lambda number: (number.aggregation, number.backbone)):
         texts.append(
-            f"On {backbone}, STS12 to STS16 of {listed(number.method for number in own)} are "
-            f"{AGGREGATIONS[aggregation]}, printed and ours; in all other rows they are "
+            f"On {own[0].backbone}, STS12 to STS16 of {listed(number.method for number in own)} "
+            f"are {AGGREGATIONS[own[0].aggregation]}, printed and ours; in all other rows they are "
             f"correlations over all pairs."
         )
     return texts

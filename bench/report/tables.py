@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow
+from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
 from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
 from bench.report.formats import TextTable, csv, score_text, with_interval, write_table
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.utils.files import write_text
-from bench.utils.groups import grouped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -220,12 +219,12 @@ def summaries(judged: Judged) -> list[Summary]:
     if averages:
         shown, frame = shown_averages(averages), number_frame(averages)
         tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, shown))
-    for name, quoted in grouped(judged.quoted, lambda row: row.board).items():
+    for quoted in grouped(judged.quoted, lambda row: row.board):
         if any(row.n for row in quoted):
-            title = f"Quoted scores: {judged.suite.board(name).whole.family}"
-            shown = shown_quoted(quoted)
+            board, shown = judged.suite.board(quoted[0].board), shown_quoted(quoted)
+            about = f"quoted_{board.name}", f"Quoted scores: {board.whole.family}", QUOTED_CAPTION
             frame = pd.DataFrame(shown.texts, columns=[*shown.columns])
-            tables.append(Summary(f"quoted_{name}", title, QUOTED_CAPTION, frame, shown))
+            tables.append(Summary(*about, frame, shown))
     return tables
 
 
@@ -239,16 +238,16 @@ def world_table(world: Sequence[WorldRow]) -> Summary:
         "reason": row.verdict.reason,
     } for row in world).astype({"seed": "Int64", "score": "float"})  # fmt: skip
     lines = []
-    groups = grouped(world, lambda row: (row.run, row.backbone, row.seed))
-    for (run, backbone, seed), rows in groups.items():
+    for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
+        seed = rows[0].seed
         furthest = max(rows, key=_distance)
         where = "–"
         if furthest.score is not None:
             difference = furthest.score - furthest.number
             where = f"{furthest.task} {difference:+.3f}, tolerance {furthest.tolerance:.2f}"
         lines.append({
-            "Run": run,
-            "Backbone": backbone,
+            "Run": rows[0].run,
+            "Backbone": rows[0].backbone,
             "Seed": "–" if seed is None else str(seed),
             "Scores": str(len(rows)),
             "Verdicts": _world_counts(rows),
