@@ -252,7 +252,7 @@ class SystemRow(Model):
     seen: float | None  # that share in percent, of all tasks
     on_unseen: float | None  # mean of the averages on the other items
     runs: tuple[str, ...]  # ids
-    points: tuple[float | None, ...]  # average of each run over the planned tasks, if it has all
+    run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     scores: tuple[Score, ...]  # of each task of the board, and their average
     is_baseline: bool = False
     difference: float | None = None
@@ -267,7 +267,7 @@ class SystemRow(Model):
     @property
     def averages(self) -> tuple[float, ...]:
         """The averages of the runs that have one."""
-        return tuple(average for average in self.points if average is not None)
+        return tuple(average for average in self.run_averages if average is not None)
 
     def score(self, task: str) -> Score:
         return next(score for score in self.scores if score.task == task)

@@ -24,7 +24,6 @@ from bench.judged.rows import (
     Judged,
     NumberRow,
     RunRow,
-    SystemRow,
 )
 from bench.judged.words import LEVEL, VERDICT_MEANINGS, VERDICT_SYMBOLS
 from bench.report import leaderboard, printed_table, tables
@@ -90,9 +89,7 @@ def page_content(judged: Judged, scores: str) -> Json:
     scores."""
     numbers = judged.numbers
     entries: list[Json] = []
-    boards = [
-        _board(judged.suite, board, rows, entries) for board, rows in leaderboard.boards(judged)
-    ]
+    boards = [_board(judged, board, entries) for board in leaderboard.boards(judged)]
     printed = printed_table.printed_tables(numbers)
     sections = [_section(stem, table, entries) for stem, table in printed.items()]
     origins: list[Facts] = []
@@ -142,11 +139,10 @@ def _rounded(value: float | None) -> float | None:
 # --- Leaderboards ---
 
 
-def _board(
-    suite: Heading, board: BoardRow, rows: Sequence[SystemRow], entries: list[Json]
-) -> Json:
+def _board(judged: Judged, board: BoardRow, entries: list[Json]) -> Json:
     """One of the suite's own tables, with the column that sums it up before the others."""
-    shown = leaderboard.shown_leaderboard(board, rows)
+    suite, rows = judged.suite, judged.board_systems(board.name)
+    shown = leaderboard.shown_leaderboard(suite, board, rows)
     first = [board.overall, leaderboard.difference_title(board)]
     others = [task for task in board.columns if task not in first]
     columns = [name for name in [*first, *others] if name in shown.columns]
@@ -158,7 +154,7 @@ def _board(
         entries.append({
             "title": f"{row.name}, {row.backbone}",
             "facts": [("Run", f"{row.method}@{row.setting}"), *scores.items()],
-            "sides": [_side("Runs", row.runs, row.points)],
+            "sides": [_side("Runs", row.runs, row.run_averages)],
         })  # fmt: skip
     heads = {"Method": False, "n": True} | dict.fromkeys(columns, True)
     return {
