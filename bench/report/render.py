@@ -5,11 +5,8 @@ from pathlib import Path
 from bench.judged.rows import Judged
 from bench.report import coverage
 from bench.report.comparison_table import render_versus
-from bench.report.figures.compared import board_figure, comparison, figure_stems
-from bench.report.figures.papers import draw
-from bench.report.figures.style import drawing, save
-from bench.report.formats import board_stem
-from bench.report.leaderboard import boards, write_leaderboards
+from bench.report.figures.all import render_figures
+from bench.report.leaderboard import write_leaderboards
 from bench.report.page import render_page
 from bench.report.summary import summary
 from bench.report.tables import write_tables
@@ -29,6 +26,6 @@ def render(judged: Judged, out: Path, figures_dir: Path, scores: Path) -> None:
         coverage.report(judged, tables / "coverage.md")
         render_figures(judged, figures)
         if judged.pairs:
-            render_versus(judged, judged.pairs, tables, figures)
+            render_versus(judged.suite, judged.pairs, tables, figures)
         render_page(judged, figures, report, out / "tables", scores, out / "report")
         write_text(report / "summary.txt", summary(judged, out, figures_dir))

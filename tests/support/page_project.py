@@ -29,6 +29,8 @@ NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
 NASTY += "'{{ 7 * 7 }}"
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.25)
 PAPER = (70.12345678, 71.0)
+PRINT = (68.4, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23, 76.25)
+COMMAND = "python -m bench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
 
 
 def png(width: int, height: int) -> bytes:
@@ -106,14 +108,15 @@ def _numbers() -> list[NumberRow]:
     sides = _sides()
     simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "sides": sides}
     simcse |= {"paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}"}
-    simcse |= {"command": "python -m bench reproduce sscl 'Table 2' --row SimCSE"}
+    simcse |= {"command": COMMAND}
     simcse |= {"rank": 4, "best_of_five": 77.0, "cv": 0.5}
     simcse["other"] = measured(PAPER, kind="lower", reason="far below", setting="paper")
     ours = measured(ROWS, reason="n = 5; 8 seeds decide", seeds=8)
     is_bert = {"method": "IS-BERT", "label": "IS-BERT", "row": "IS-BERT", "planned": False}
     is_bert |= {"run": "", "reason": "no recipe"}
-    rows = [number(76.25, ours, task=task, **simcse) for task in (*STS_TASKS, "Avg")]
-    rows += [number(66.58, task=task, **is_bert) for task in (*STS_TASKS, "Avg")]
+    tasks = (*STS_TASKS, "Avg")
+    rows = [number(value, ours, task=x, **simcse) for x, value in zip(tasks, PRINT, strict=True)]
+    rows += [number(66.58, task=task, **is_bert) for task in tasks]
 
     is_cse = {"method": "IS-CSE", "label": "IS-CSE", "row": "IS-CSE"}
     runs = ["is-cse-0", "is-cse-1", "is-cse-7"]
@@ -137,7 +140,8 @@ def _numbers() -> list[NumberRow]:
 
 def _placed(place: int, row: NumberRow) -> NumberRow:
     """A number with its place and address."""
-    words = [row.source, row.table, row.method, row.variant, row.task, row.metric]
+    words = [row.source, row.table, row.method, row.variant, row.backbone]
+    words += [row.task, row.split, row.metric.replace("_", "-")]
     address = "/".join(word.lower().replace(" ", "-") for word in words if word)
     return row.model_copy(update={"place": place, "address": address})
 
