@@ -117,7 +117,7 @@ class NumberRow(Model):
     minus: str  # the run whose scores are subtracted
     our_split: str
     command: str  # runs the row; empty without a run
-    ranks: bool  # whether it ranks the rows of its table: the average, or the only task of all rows
+    ranks: bool  # whether it ranks the rows of its table: the average, else the only task
     planned: bool  # whether every side is scored by a planned run
     ours: Measured
     other: Measured | None = None  # of the method's other setting

@@ -48,18 +48,18 @@ class LeftOut(NamedTuple):
     label: str
     backbone: str
     reason: str
-    measures: bool  # whether it measures something
     numbers: int  # how many it prints
 
 
 def without_recipe(judged: Judged) -> list[LeftOut]:
     """The printed rows without a recipe, in the order of print."""
-    fields = attrgetter("paper", "source", "table", "label", "backbone", "reason")
     rows = [row for row in _printed(judged) if row.reason]
-    groups = grouped(rows, lambda row: (*fields(row), isinstance(row, NumberRow)))
-    return [
-        LeftOut(*fields(group[0]), isinstance(group[0], NumberRow), len(group)) for group in groups
-    ]
+    left_out = []
+    for group in grouped(rows, attrgetter("source", "table", "label", "backbone", "reason")):
+        row, count = group[0], len(group)
+        place = row.paper, row.source, row.table, row.label, row.backbone
+        left_out.append(LeftOut(*place, row.reason, count))
+    return left_out
 
 
 def report(judged: Judged, out: Path | None = None) -> str:
@@ -68,26 +68,25 @@ def report(judged: Judged, out: Path | None = None) -> str:
 
     if out and out.suffix != ".md":
         raise UserError(f"--out is '{out}'; its extension must be .md")
-    counts, left_out = coverage(judged), without_recipe(judged)
+    counts = coverage(judged)
     total: dict[str, Any] = {"source": "all", "table": ""}
     for name in (*STAGES, *VERDICT_SYMBOLS):
         total[name] = sum(count[name] for count in counts)
     kinds = [kind for kind in VERDICT_SYMBOLS if total[kind]]
     names = ["source", "table", *STAGES, *kinds]
-    headings = [VERDICT_SYMBOLS.get(name, name) for name in names]
-    columns = {heading: heading not in ("source", "table") for heading in headings}
-    rows = [
-        {heading: str(count[name]) for heading, name in zip(headings, names, strict=True)}
-        for count in (*counts, total)
-    ]
-    table = TextTable(columns, rows)
+    headings = ["source", "table", *STAGES, *(VERDICT_SYMBOLS[kind] for kind in kinds)]
+    rows = []
+    for count in (*counts, total):
+        texts = [str(count[name]) for name in names]
+        rows.append(dict(zip(headings, texts, strict=True)))
+    table = TextTable({name: name not in ("source", "table") for name in headings}, rows)
     papers = len({count["source"] for count in counts})
     caption = (
         f"Printed numbers of {papers} papers and versions of papers in suite {judged.suite.suite}."
     )
     below = {
-        "kinds": kinds, "symbols": VERDICT_SYMBOLS, "total": total, "left_out": left_out, "by": _by,
-        "missing": sum(row.numbers for row in left_out if row.measures),
+        "kinds": kinds, "symbols": VERDICT_SYMBOLS, "total": total, "by": _by,
+        "left_out": without_recipe(judged),
         "unplanned": [number for number in judged.numbers if number.run and not number.planned],
     }  # fmt: skip
     template = templates().get_template("coverage.txt")

@@ -18,10 +18,9 @@ _COLUMNS = {
 
 def shown_hyperparameters(settings: Sequence[SettingRow]) -> TextTable:
     """The hyper-parameters of one printed table; without remarks if all are empty."""
-    rows = [
-        {heading: getattr(setting, name) for heading, name in _COLUMNS.items()}
-        for setting in settings
-    ]
+    rows = []
+    for setting in settings:
+        rows.append({heading: getattr(setting, name) for heading, name in _COLUMNS.items()})
     table = TextTable(dict.fromkeys(_COLUMNS, False), rows)
     return table if any(setting.remark for setting in settings) else table.without("Remark")
 

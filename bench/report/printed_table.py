@@ -136,15 +136,15 @@ def _shown_mean(ours: Measured) -> float | None:
 def _best(numbers: Sequence[NumberRow], values: Sequence[float | None]) -> set[int]:
     """The `place` of each number whose value is the highest of its column, among the rows of its
     backbone, in a sweep of its line. Where all are equal, none is."""
-    columns = defaultdict(list)
+    columns: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
     for number, value in zip(numbers, values, strict=True):
         if number.is_score and value is not None:
             column = number.backbone, number.task, number.split, number.metric, number.line
             columns[column].append((value, number.place))
-    best = set()
-    for column in columns.values():
-        highest, lowest = max(column)[0], min(column)[0]
-        best |= {place for value, place in column if lowest < value == highest}
+    best: set[int] = set()
+    for known in columns.values():
+        highest, lowest = max(known)[0], min(known)[0]
+        best |= {place for value, place in known if lowest < value == highest}
     return best
 
 
