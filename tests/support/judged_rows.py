@@ -63,7 +63,7 @@ def system(
     values: dict[str, Any] = {"board": "sts", "backbone": BASE, "label": method, "method": method}
     values |= {"setting": "official", "corpus": "wiki1m", "labelled": False, "outside": False}
     values |= {"own": False, "n": longest, "diverged": False, "remark": "", "seen": None}
-    values |= {"on_unseen": None, "averages": by_task.get("Avg", ())}
+    values |= {"on_unseen": None, "run_averages": by_task.get("Avg", ())}
     values |= more
     values.setdefault("name", f"{values['label']}, {values['setting']}")
     values.setdefault("runs", [f"{method}-{seed}" for seed in range(longest)])
