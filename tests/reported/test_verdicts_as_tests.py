@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.results.suite_results import read_suite
-from tests.support.cells import cells
+from bench.judge.stage import read_suite
+from bench.report.tables import number_frame
 from tests.support.printed_numbers import printed
 from tests.support.synthetic_suite import seeds, write_suite
 
@@ -93,7 +93,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
         ends = [child for child in case if child.tag != "properties"]
         found.append((ends[0].tag, ends[0].get("message", "")) if ends else ("passed", ""))
 
-    frame = cells(read_suite(suite))
+    frame = number_frame(read_suite(suite).numbers)
     quoted = frame[frame["checkpoint"] != ""]
     assert set(frame["verdict"]) == OUTCOMES.keys()
     assert set(quoted["checkpoint_verdict"]) == {"reproduced", "lower", "not run"}
