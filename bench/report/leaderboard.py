@@ -198,7 +198,8 @@ def frame(
         columns += ["difference", "half_width", "verdict"]
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
-        line = dict(row) | {"label": row.plain_label, "verdict": row.word or ""}
+        line = dict(row) | {"label": row.plain_label, "averages": row.averages}
+        line["verdict"] = row.word or ""
         if row.is_baseline:
             line["verdict"] = "baseline"
         for score in row.scores:
