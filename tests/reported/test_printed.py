@@ -83,8 +83,9 @@ def test_a_sweep_has_three_values_of_a_variant_and_one_or_two_tasks():
         of_line[number.label[:2], line].add(number.variant)
     assert min(map(len, of_line.values())) > 2
     assert "" not in set().union(*of_line.values())
-    for sweep in load_recipes().sweeps:
-        rows = mapped().query("source == @sweep.source and table == @sweep.table")
+    tables = mapped().groupby(["source", "table"])
+    for source, table in SWEEPS:
+        rows = tables.get_group((source, table))
         assert 1 <= rows["task"].nunique() <= 2
         assert rows["metric"].nunique() == 1
 
