@@ -21,10 +21,9 @@ from bench.report.formats import (
     score_text,
     seeds_text,
     templates,
-    write_table,
 )
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import stem
+from bench.utils.files import stem, write_text
 
 if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
     import pandas as pd
@@ -102,9 +101,10 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
     text = difference_text(row.difference, row.half_width)
-    if row.word:
-        text += f" {COMPARISON_SYMBOLS[row.word]}"
-    return f"{text} {row.word}" if row.word and has_words else text
+    if not row.word:
+        return text
+    text += f" {COMPARISON_SYMBOLS[row.word]}"
+    return f"{text} {row.word}" if has_words else text
 
 
 def shown_leaderboard(
@@ -198,7 +198,8 @@ def frame(
         columns += ["difference", "half_width", "verdict"]
     lines = []
     for row in judged.board_systems(name) if rows is None else rows:
-        line = dict(row) | {"label": row.plain_label, "verdict": row.word or ""}
+        line = dict(row) | {"label": row.plain_label, "averages": row.averages}
+        line["verdict"] = row.word or ""
         if row.is_baseline:
             line["verdict"] = "baseline"
         for score in row.scores:
@@ -249,9 +250,8 @@ def show_leaderboards(
 
 def write_leaderboards(judged: Judged, out: Path) -> None:
     """Write the leaderboards of a suite in three formats."""
-    suite = judged.suite
     for board in boards(judged):
         rows = judged.board_systems(board.name)
-        numbers, shown = frame(judged, board.name), shown_leaderboard(suite, board, rows)
-        text, tex = caption(suite, board, rows), in_format(judged, board, rows, "latex")
-        write_table(out, suite.suite, board.name, numbers, shown, text, BOLD, tex)
+        for suffix, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
+            text = in_format(judged, board, rows, form)
+            write_text(out / f"{board.name}.{suffix}", text)
