@@ -87,7 +87,7 @@ def reproduce(
     from bench.judge.row_config import row_config
     from bench.judge.stage import read_suite
     from bench.report.printed_table import printed_table
-    from bench.reported.address import find_paper, find_rows, find_table
+    from bench.reported.address import address, find_paper, find_rows, find_table
     from bench.runs import config as configurations
     from bench.stages.cost import by_plan
     from bench.stages.workflow import run_workflow
@@ -131,8 +131,8 @@ def reproduce(
     status = run_workflow(file, ["--cores", str(cores), "--resources", f"gpu={gpus}"])
     if status:
         return status
-    labels = {number.label for number in rows}
-    print(printed_table(read_suite(suite), source, name, labels))
+    addresses = {address(number) for number in rows}
+    print(printed_table(read_suite(suite), source, name, addresses))
     print(f"\nPage: {suite}/report/index.html\nShow the table again: {show_again}")
     return 0
 

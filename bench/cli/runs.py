@@ -63,7 +63,7 @@ def plan(
 
         print(report(content, planned.runs, device, gpus, Path("results")))
     if contamination:
-        from bench.report.contamination import report as report_contamination
+        from bench.stages.contamination import report as report_contamination
 
         print(report_contamination(planned))
     if not (out or device or contamination):

@@ -1,1 +1,1 @@
-"""Scores against printed numbers and against a baseline: intervals, tests, verdicts."""
+"""Scores against printed numbers and against a baseline: intervals, tests, verdicts, as rows."""

@@ -17,7 +17,7 @@ from bench.judged.words import AT_LEAST, FEWEST_SEEDS
 from bench.registry.backbones import NO_BACKBONE
 from bench.reported import SOURCES, paper_name, prior_sd
 from bench.reported.address import address, printed_names, reproduce_command, row_name
-from bench.reported.number import Number, numbers
+from bench.reported.number import Number, numbers, sweep_lines
 from bench.results.suite_results import (
     NOT_SCORED,
     RunResults,
@@ -175,11 +175,14 @@ class Side:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
             return TOLERANCES["trained" if self.minus is None else "difference"]
-        last, _, hyper = self.runs[0].plan.parts[-1] if self.runs[0].plan.parts else ("", 0, {})
-        if last == "whitening" and hyper["source"] != "target":
+        parts = self.runs[0].plan.parts
+        if not parts:  # in plans of before
+            return TOLERANCES["untrained"]
+        last, _, hyper = parts[-1]
+        if last == "whitening" and hyper.get("source") != "target":
             return TOLERANCES["whitening, other text"]
-        kinds = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
-        return TOLERANCES[kinds.get(last, "untrained")]
+        by_method = {"whitening": "whitening", "flow": "flow", "published": "checkpoint"}
+        return TOLERANCES[by_method.get(last, "untrained")]
 
 
 def _why_missing(runs: list[RunResults], key: Key) -> str:
@@ -294,31 +297,6 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
             )
         )
     return rows
-
-
-def sweep_lines():
-    from collections import Counter
-
-    found = {}
-    by = {}
-    for n in numbers():
-        if n.is_measurement:
-            by.setdefault((n.source, n.table), []).append(n)
-    for nums in by.values():
-        tasks, metrics = ({getattr(n, x) for n in nums} for x in ("task", "metric"))
-        if not all(n.variant for n in nums) or len(tasks) > 2 or len(metrics) > 1:
-            continue
-        lines = {n: n.method for n in nums}
-        methods = list(lines.values())
-        rows = dict.fromkeys((n.variant, n.method) for n in nums)
-        if len(set(methods)) > 1 and len({v for v, _ in rows}) == len(rows):
-            most = max(methods, key=methods.count)
-            notes = ", ".join(f"{v}: {m}" for v, m in rows if m != most)
-            lines = dict.fromkeys(nums, f"{most} ({notes})")
-        values = {(line, n.variant) for n, line in lines.items()}
-        if min(Counter(line for line, _ in values).values()) > 2:
-            found |= lines
-    return found
 
 
 _COPIED = (

@@ -285,6 +285,7 @@ class Comparison(PairedDifferences):
             labelled=any(run.plan.labelled for run in runs),
             runs=tuple(run.plan.id for run in runs),
             baseline=self.baseline.text,
+            baseline_name=self.baseline.name,
             kind=self.kind,
             n=self.n,
             n_a=len(self.a),

@@ -3,6 +3,8 @@
 Nothing is imported at the top that loads torch or scipy: reading fresh rows needs neither.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING

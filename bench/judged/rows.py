@@ -117,7 +117,7 @@ class NumberRow(Model):
     minus: str  # the run whose scores are subtracted
     our_split: str
     command: str  # runs the row; empty without a run
-    ranks: bool  # whether it ranks the rows of its table: the average where one is, or a only task
+    ranks: bool  # whether it ranks the rows of its table: the average, else the only task
     planned: bool  # whether every side is scored by a planned run
     ours: Measured
     other: Measured | None = None  # of the method's other setting
@@ -164,7 +164,7 @@ class SettingRow(Model):
     label: str  # method and variant
     method: str
     backbone: str
-    name: str
+    name: str  # in words, such as `batch size`
     printed: str
     ours_paper: str  # in the setting "paper"
     ours_official: str
@@ -175,7 +175,7 @@ class SettingRow(Model):
 class OrderRow(Model):
     """Whether the order of the rows of a printed table holds, or of all papers on a board."""
 
-    title: str  # of the table or board
+    title: str  # of the table, such as "IS-CSE, Table 1", or of the board
     source: str  # empty for a board, as is the table
     table: str
     board: str
@@ -300,6 +300,7 @@ class PairRow(Model):
     labelled: bool
     runs: tuple[str, ...]  # ids of A
     baseline: str
+    baseline_name: str  # label and setting
     kind: Pairing
     n: int  # pairs
     n_a: int
@@ -312,7 +313,7 @@ class PairRow(Model):
     differences: tuple[float, ...]  # one per pair
     difference: float | None
     prior_sd: float | None  # of the other comparisons of the suite
-    prior_df: float  # its weight in degrees of freedom
+    prior_df: int | float  # its weight in degrees of freedom; the integer 0 without one
     half_width: float | None  # of the 95 % interval
     p: float | None
     p_adjusted: float | None  # by Holm's method
@@ -431,6 +432,11 @@ class Heading(Model):
     growth: str  # what to know about the verdicts of a grown suite; else empty
     recipe: str  # the values that the suite sets instead of those of the methods; else empty
     orders: tuple[OrderRow, ...]
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there are pairs with its baseline."""
+        return bool(self.baseline) and not self.uncompared
 
     def board(self, name: str) -> BoardRow:
         return next(board for board in self.boards if board.name == name)

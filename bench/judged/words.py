@@ -67,3 +67,7 @@ COMPARISON_SYMBOLS: dict[Word, str] = {"better": "↑", "worse": "↓", "undecid
 
 # What decides: seeds of both, seeds of one and the other's only score, test items, a tolerance.
 Pairing = Literal["paired", "one-sample", "items", "deterministic"]
+
+# --- The data of a figure ---
+
+OURS, PRINT, LOG = "ours", "printed", "released log"  # where a point comes from

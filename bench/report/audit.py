@@ -1,30 +1,37 @@
-"""Findings of the audit of printed numbers, as text and as files."""
+"""Findings of the audit of printed numbers (`bench.reported.audit`), as text and as files.
 
-from collections.abc import Sequence
+A finding has a kind, the source and the table of its rows, their names, and a text.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from bench.report.formats import csv, markdown, templates
-from bench.reported.audit import FINDING_KINDS, Finding
+from bench.report.formats import TextTable, csv, markdown, templates
 from bench.utils.errors import UserError
 from bench.utils.files import write_text
 
 
-def frame(findings: Sequence[Finding]) -> pd.DataFrame:
+def frame(findings: Sequence[Any]) -> pd.DataFrame:
     """Findings as texts: `kind`, `source`, `table`, `rows` (separated by semicolons), `text`."""
     table = pd.DataFrame(findings, columns=["kind", "source", "table", "rows", "text"])
     return table.assign(rows=table["rows"].map("; ".join))
 
 
-def report(findings: Sequence[Finding]) -> str:
-    """Findings as text, grouped by kind."""
-    return templates().get_template("audit.txt").render(findings=findings, kinds=FINDING_KINDS)
+def report(findings: Sequence[Any], kinds: Mapping[str, str]) -> str:
+    """Findings as text, grouped by kind; `kinds` are their titles."""
+    return templates().get_template("audit.txt").render(findings=findings, kinds=kinds)
 
 
-def write(findings: Sequence[Finding], out: Path) -> None:
+def write(findings: Sequence[Any], out: Path) -> None:
     """Write findings as CSV or Markdown, depending on the file extension of `out`."""
     if out.suffix not in (".csv", ".md"):
         raise UserError(f"--out is '{out}'; its extension must be .csv or .md")
-    table, caption = frame(findings), "Findings about the printed numbers."
-    write_text(out, csv(table) if out.suffix == ".csv" else markdown(table, caption))
+    table = frame(findings)
+    if out.suffix == ".csv":
+        write_text(out, csv(table))
+        return
+    texts = TextTable(dict.fromkeys(table, False), table.to_dict("records"))
+    write_text(out, markdown(texts, "Findings about the printed numbers."))

@@ -1,170 +1,43 @@
-"""The hyper-parameters that papers print, beside those that ours are trained with."""
+"""The hyper-parameters that papers print, beside ours."""
 
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
 
-import pandas as pd
-
-from bench.registry.methods import method_class, method_classes
-from bench.reported import SOURCES
-from bench.reported.address import slug
-from bench.reported.number import numbers
-from bench.results.suite_results import NEUTRAL_CHANGES, SuiteResults
-from bench.runs.resolve import resolve
-
-# Printed name -> field of our recipe or of the method's hyper-parameters. The others are of no run.
-FIELDS = {
-    "batch_size": "batch_size", "learning_rate": "learning_rate", "epochs": "epochs",
-    "max_sequence_length": "max_length", "dropout": "dropout", "tau": "temperature",
-    "lambda": "weight", "sigma2": "std", "M_over_batch_size": "multiple",
-    "buffer_size_L": "buffer", "k_neighbours": "neighbours", "beta": "beta",
-    "alpha_constant": "alpha", "alpha_start": "alpha_start", "alpha_end": "alpha",
-    "kmeans_groups": "clusters", "noise_probability": "probability",
-}  # fmt: skip
-
-# Printed name -> name in tables, where that is not the printed one without underscores.
-NAMES = {
-    "sigma2": "sigma squared", "M_over_batch_size": "M / batch size",
-    "k_neighbours": "k nearest neighbours", "alpha_constant": "alpha, constant",
-    "alpha_start": "alpha, start", "alpha_end": "alpha, end", "kmeans_groups": "k-means groups",
-    "random_seeds_figure5": "random seeds of Figure 5",
-}  # fmt: skip
-
-# (method, printed name) -> why ours is another, or none. docs/methods.md has the evidence.
-REASONS = {
-    ("gs-infonce", "batch_size"): "the released log of roberta-large has 128",
-    ("gs-infonce", "M_over_batch_size"): "the released log of roberta-large has 1.5 x 128 = 3 x 64",
-    ("gs-infonce", "sigma2"): "of the released logs; without effect, since a cosine ignores length",
-    ("gs-infonce", "mu"): "not a setting: the vectors are always drawn around 0",
-    ("is-cse", "random_seeds_figure5"): "not of a run: the paper suite plans as many seeds",
-    ("word-noise[noise=none]", "dropout"): "of the base code, which the report builds on",
-}
-
-
-def run_name(source: str, method: str) -> str:
-    """Our method that a paper's hyper-parameters are of, as in the text of a run."""
-    if (source, method) == ("simcse-zh-noise", "SimCSE"):
-        return "word-noise[noise=none]"  # the report's own
-    return next(name for name, cls in method_classes().items() if cls.title == method)
-
-
-def backbones(source: str, stated: str) -> list[str]:
-    """The backbones that a paper states hyper-parameters for: all of its own, or those named."""
-    if stated == "all":
-        known = ["bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large"]
-        used = {number.backbone for number in numbers() if number.source == source}
-        return [name for name in known if name in used]
-    return stated.replace("bert-base (Chinese)", "bert-base-chinese").split(" and ")
-
-
-@cache
-def _fields(method: str, setting: str, backbone: str) -> dict[str, Any]:
-    """Recipe and hyper-parameters of a method in a setting, by name."""
-    text = f"{method}@{setting}"
-    run = resolve(text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=0)
-    _, _, hyper = run.parts[0]
-    return run.recipe.model_dump() | hyper
-
-
-def resolved(method: str, setting: str, backbone: str, name: str) -> Any:
-    """The value of a printed hyper-parameter, a key of `FIELDS`, in a setting of ours, in the
-    paper's terms; None if no code was released."""
-    if setting == "official" and method_class(method.partition("[")[0]).official is None:
-        return None
-    value = _fields(method, setting, backbone)[FIELDS[name]]
-    return value**2 if name == "sigma2" else value
-
-
-def shown_name(name: str) -> str:
-    """The name of a hyper-parameter in tables."""
-    return NAMES.get(name, name.replace("_", " "))
-
-
-def _value_text(value: Any) -> str:
-    """A value, a fraction as papers write it: 3e-5."""
-    if value is None:
-        return "–"
-    return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
-
-
-def _text(values: dict[str, Any]) -> str:
-    """Values by backbone as one text: once if all are equal, else with the backbones of each; a
-    dash if there are none."""
-    by_text: dict[str, list[str]] = {}
-    for name, value in values.items():
-        by_text.setdefault(_value_text(value), []).append(name)
-    if len(by_text) < 2:
-        return next(iter(by_text), "–")
-    return "; ".join(f"{text} ({', '.join(names)})" for text, names in by_text.items())
-
-
-def hyperparameters() -> pd.DataFrame:
-    """Every printed hyper-parameter beside ours in both settings, in the order of print, as texts;
-    `remark` says why one of ours is another than print."""
-    rows = []
-    for number in numbers():
-        if not number.is_measurement:
-            method, name = run_name(number.source, number.method), number.task
-            names = backbones(number.source, number.backbone) if name in FIELDS else []
-            paper, official = (
-                {backbone: resolved(method, setting, backbone, name) for backbone in names}
-                for setting in ("paper", "official")
-            )
-            values = {None, number.value, *paper.values(), *official.values()}
-            remark = REASONS[method, name] if len(values) > 2 or not names else ""
-            rows.append({
-                "source": number.source,
-                "table": number.table,
-                "method": number.method,
-                "backbone": number.backbone,
-                "name": name,
-                "printed": number.text,
-                "paper": _text(paper),
-                "official": _text(official),
-                "remark": remark,
-            })  # fmt: skip
-    return pd.DataFrame(rows, dtype=object)
-
+from bench.judged.rows import Heading, Judged, SettingRow, grouped
+from bench.report.formats import TextTable
+from bench.utils.files import stem
 
 CAPTION = (
     'hyper-parameters as printed, and of our methods in the settings "paper" and "official" on the '
     "printed backbones"
 )
-
-_SHOWN = {
-    "backbone": "Backbone", "method": "Method", "name": "Hyper-parameter", "printed": "Printed",
-    "paper": "Ours, paper", "official": "Ours, official", "remark": "Remark",
+_COLUMNS = {
+    "Backbone": "backbone", "Method": "method", "Hyper-parameter": "name", "Printed": "printed",
+    "Ours, paper": "ours_paper", "Ours, official": "ours_official", "Remark": "remark",
 }  # fmt: skip
 
 
-def shown_hyperparameters(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `hyperparameters` of one printed table, with headings; no empty remarks."""
-    shown = rows[list(_SHOWN)].assign(name=rows["name"].map(shown_name)).rename(columns=_SHOWN)
-    return shown if rows["remark"].any() else shown.drop(columns="Remark")
+def shown_hyperparameters(settings: Sequence[SettingRow]) -> TextTable:
+    """The hyper-parameters of one printed table; without remarks if all are empty."""
+    rows = []
+    for setting in settings:
+        rows.append({heading: getattr(setting, name) for heading, name in _COLUMNS.items()})
+    table = TextTable(dict.fromkeys(_COLUMNS, False), rows)
+    return table if any(setting.remark for setting in settings) else table.without("Remark")
 
 
-def recipe_of(suite: SuiteResults) -> str:
-    """The values that a suite sets instead of those of the methods; empty if there are none."""
-    changes: dict[str, dict[str, None]] = {}
-    for run in suite.runs:
-        for name, value in run.plan.recipe_changes.items():
-            if name not in NEUTRAL_CHANGES:
-                changes.setdefault(name, {})[_value_text(value)] = None
-    texts = [f"{shown_name(name)} {' or '.join(changes[name])}" for name in sorted(changes)]
-    return f"Suite {suite.plan.suite} sets its own: {', '.join(texts)}." if texts else ""
-
-
-def note(shown: pd.DataFrame, suite: SuiteResults) -> str:
+def note(table: TextTable, heading: Heading) -> str:
     """What stands below a table of hyper-parameters."""
-    dashes = shown.eq("–").any(axis=None)
-    dash = "–: ours has no such setting, or no code was released." if dashes else ""
-    return " ".join(filter(None, [dash, recipe_of(suite), "docs/methods.md has the evidence."]))
+    parts = [heading.recipe, "docs/methods.md has the evidence."]
+    if any("–" in row for row in table.texts):
+        parts.insert(0, "–: ours has no such setting, or no code was released.")
+    return " ".join(filter(None, parts))
 
 
-def hyperparameter_sections() -> list[tuple[str, str, pd.DataFrame]]:
+def hyperparameter_sections(judged: Judged) -> list[tuple[str, str, TextTable]]:
     """The printed tables with hyper-parameters: stem of their file names, title, and texts."""
-    groups = hyperparameters().groupby(["source", "table"], sort=False)
-    return [
-        (f"{source}_{slug(name)}", f"{SOURCES[source]}, {name}", shown_hyperparameters(rows))
-        for (source, name), rows in groups
-    ]
+    sections = []
+    for rows in grouped(judged.settings, lambda setting: (setting.source, setting.table)):
+        first = rows[0]
+        name, title = f"{first.source}_{stem(first.table)}", f"{first.paper_title}, {first.table}"
+        sections.append((name, title, shown_hyperparameters(rows)))
+    return sections

@@ -2,29 +2,18 @@
 are made."""
 
 import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import nan
-from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
-from bench.datasets.metrics import AGGREGATIONS, PRINTED
-from bench.judge.reproduction import Cell, grouped, judge
-from bench.judge.statistics import FEWEST_SEEDS
-from bench.judge.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS, Verdict
-from bench.report.formats import Bold, plain, score_text, seeds_text, templates
-from bench.report.hyperparameters import CAPTION, hyperparameters, note, shown_hyperparameters
-from bench.reported import SOURCES
-from bench.reported.address import printed_names, row_name, slug
-from bench.reported.number import Number
-from bench.results.suite_results import SuiteResults, read_suite
-from bench.runs.plan import Plan
+from bench.datasets.metrics import AGGREGATIONS
+from bench.judged.rows import Heading, Judged, Measured, NumberRow, grouped
+from bench.judged.words import FEWEST_SEEDS, VERDICT_MEANINGS, VERDICT_SYMBOLS, Kind
+from bench.report.formats import Bold, TextTable, plain, score_text, seeds_text, templates
+from bench.report.hyperparameters import CAPTION, note, shown_hyperparameters
 from bench.utils.errors import listed
-
-NOTHING_RUN = SuiteResults(Plan(suite="", data="senteval", runs=[]), [])
+from bench.utils.files import stem
 
 
 @dataclass(frozen=True)
@@ -32,7 +21,7 @@ class ShownCell:
     """A printed number and our score beside it as texts, each `Bold` if it is the best of its
     column."""
 
-    cell: Cell
+    number: NumberRow
     printed: str
     ours: str  # empty without a score
 
@@ -41,16 +30,16 @@ class ShownCell:
 class ShownRow:
     """A row of a printed table."""
 
-    name: str  # as printed, with the split if the table has several
+    name: str  # as printed, with the split if the table has several; of a sweep its line
     backbone: str  # as printed
     task: str  # of a row of a sweep; else empty
     cells: dict[str, ShownCell]  # by column, in the order of print
-    decisive: Cell  # whose verdict is that of the row
+    decisive: NumberRow  # whose verdict is that of the row
 
     @property
     def origin(self) -> str:
         """ "quoted", "origin unknown", or empty for the paper's own numbers."""
-        sources = {shown.cell.number.quoted_from for shown in self.cells.values()}
+        sources = {shown.number.quoted_from for shown in self.cells.values()}
         if sources == {"unknown"}:
             return "origin unknown"
         return "" if "" in sources else "quoted"
@@ -60,243 +49,243 @@ class ShownRow:
 class ShownTable:
     """A printed table as texts."""
 
-    cells: Sequence[Cell]  # in the order of print
+    numbers: Sequence[NumberRow]  # in the order of print
     columns: list[str]  # its tasks, but their average last; of a sweep the swept values
     rows: list[ShownRow]
     is_sweep: bool  # whether its rows vary one quantity
 
     @property
     def source(self) -> str:
-        return self.cells[0].number.source
+        return self.numbers[0].source
 
     @property
     def name(self) -> str:
-        return self.cells[0].number.table
+        return self.numbers[0].table
 
     @property
     def is_comparable(self) -> bool:
         """Whether ours can be compared with any of its numbers."""
-        return any(cell.is_comparable for cell in self.cells)
+        return any(number.is_comparable for number in self.numbers)
 
 
-def printed_tables(cells: Sequence[Cell]) -> dict[str, ShownTable]:
-    """The printed tables of a suite's cells, by the stem of their file names."""
-    tables = grouped(cells, lambda cell: (cell.number.source, cell.number.table))
-    return {f"{source}_{slug(name)}": shown_table(own) for (source, name), own in tables.items()}
+def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
+    """The printed tables of a suite, by the stem of their file names."""
+    tables = map(shown_table, grouped(numbers, lambda number: (number.source, number.table)))
+    return {f"{table.source}_{stem(table.name)}": table for table in tables}
 
 
-def shown_table(cells: Sequence[Cell]) -> ShownTable:
-    """The cells of a printed table as texts: a row per printed row and a column per task, of a
-    sweep a row per line and a column per value."""
-    lines = _sweep_lines(cells)
-    best = _best(cells, lines)
-    shown: dict[Number, ShownCell] = {}
-    for cell in cells:
-        number, line = cell.number, cell.ours
-        printed = number.text
-        ours = score_text(line.mean, line.sd, number.our_metric.digits) if line.n else ""
-        if best.at[number, "printed"]:
+def shown_table(numbers: Sequence[NumberRow]) -> ShownTable:
+    """A printed table as texts: a row per printed row and a column per task, of a sweep a row per
+    line and a column per value."""
+    values = {number.variant for number in numbers}
+    # One or two rows of a sweep, as `reproduce` shows them, are rows.
+    is_sweep = all(number.line for number in numbers) and len(values) > 2
+    shown = _cells(numbers)
+
+    def row_of(number: NumberRow) -> tuple[str, ...]:
+        if is_sweep:
+            return number.line, number.backbone, number.task
+        return number.method, number.backbone, number.variant, number.split
+
+    def column_of(number: NumberRow) -> str:
+        return number.variant if is_sweep else number.task
+
+    columns = sorted(dict.fromkeys(map(column_of, numbers)), key=lambda column: column == "Avg")
+    several_splits = len({number.split for number in numbers}) > 1
+    several_directions = len({number.form.direction for number in numbers} - {""}) > 1
+    rows = []
+    for row in grouped(numbers, row_of):
+        first, cells = row[0], {column_of(number): shown[number.place] for number in row}
+        decisive = cells[columns[-1]].number if columns[-1] in cells else row[-1]
+        name, task = first.row, ""
+        if is_sweep:
+            name, task = first.line, first.task
+        elif several_splits and first.split:
+            name += f" {first.split}"
+        if several_directions and decisive.form.direction:
+            name += f", {decisive.form.direction}"
+        rows.append(ShownRow(name, first.backbone, task, cells, decisive))
+    return ShownTable(numbers, columns, rows, is_sweep)
+
+
+def _cells(numbers: Sequence[NumberRow]) -> dict[int, ShownCell]:
+    """The numbers of a table and ours as texts, by `place`."""
+    best_printed = _best(numbers, [number.value for number in numbers])
+    best_ours = _best(numbers, [_shown_mean(number.ours) for number in numbers])
+    shown = {}
+    for number in numbers:
+        printed, ours, text = number.text, number.ours, ""
+        if ours.n:
+            text = score_text(ours.mean, ours.sd, number.our_metric.digits)
+        if number.place in best_printed:
             printed = Bold(printed)
         # Which mean of fewer seeds is best would be chance.
-        if best.at[number, "ours"] and (line.deterministic or line.n >= FEWEST_SEEDS):
-            ours = Bold(ours)
-        shown[number] = ShownCell(cell, printed, ours)
-
-    def row_of(cell: Cell) -> tuple[str, ...]:
-        number = cell.number
-        if lines:
-            return lines[number], number.backbone, number.task
-        return *number.label, number.split
-
-    def column_of(cell: Cell) -> str:
-        return cell.number.variant if lines else cell.number.task
-
-    columns = sorted(dict.fromkeys(map(column_of, cells)), key=lambda column: column == "Avg")
-    several_splits = len({cell.number.split for cell in cells}) > 1
-    several_directions = len({cell.number.form.direction for cell in cells} - {""}) > 1
-    rows = []
-    for row in grouped(cells, row_of).values():
-        number = row[0].number
-        texts = {column_of(cell): shown[cell.number] for cell in row}
-        decisive = texts[columns[-1]].cell if columns[-1] in texts else row[-1]
-        if lines:
-            rows.append(ShownRow(lines[number], number.backbone, number.task, texts, decisive))
-            continue
-        name = printed_names().get(number.label) or row_name(number.method, number.variant)
-        name += f" {number.split}" if several_splits and number.split else ""
-        if several_directions and decisive.number.form.direction:
-            name += f", {decisive.number.form.direction}"
-        rows.append(ShownRow(name, number.backbone, "", texts, decisive))
-    return ShownTable(cells, columns, rows, is_sweep=bool(lines))
+        if number.place in best_ours and (ours.deterministic or ours.n >= FEWEST_SEEDS):
+            text = Bold(text)
+        shown[number.place] = ShownCell(number, printed, text)
+    return shown
 
 
-def _best(cells: Sequence[Cell], lines: Mapping[Number, str]) -> pd.DataFrame:
-    """Whether `printed` and `ours` are the highest of their column, among the rows of their
-    backbone, in a sweep of their line, by number. Where all are equal, none is."""
-    columns, values = [], []
-    for cell in cells:
-        number, ours = cell.number, cell.ours
-        columns.append(
-            (number.backbone, number.task, number.split, number.metric, lines.get(number))
-        )
-        # As it is shown; none over the seeds that did not diverge.
-        has_mean = ours.n and ours.verdict.kind != "diverged"
-        values.append((number.value, round(ours.mean, 2) if has_mean else nan))
-    numbers = [cell.number for cell in cells]
-    table = pd.DataFrame(values, numbers, ["printed", "ours"])
-    groups = table.groupby(pd.Series(columns, table.index))
-    is_best = (table == groups.transform("max")) & (groups.transform("nunique") > 1)
-    return is_best.mul([number.is_score for number in numbers], axis=0)
+def _shown_mean(ours: Measured) -> float | None:
+    """Our mean as it is shown; none over the seeds that did not diverge."""
+    if ours.mean is None or ours.verdict.kind == "diverged":
+        return None
+    return round(ours.mean, 2)
 
 
-def _sweep_lines(cells: Sequence[Cell]) -> dict[Number, str]:
-    """The line of a sweep to which each number belongs, named by its method; empty if the table is
-    no sweep: its rows vary one quantity, named by `variant`, in at least three values of each line,
-    and are scored on one or two tasks. Methods without a variant in common make up one line."""
-    numbers = [cell.number for cell in cells]
-    tasks, metrics = ({getattr(number, name) for number in numbers} for name in ("task", "metric"))
-    if not all(number.variant for number in numbers) or len(tasks) > 2 or len(metrics) > 1:
-        return {}
-    lines = {number: number.method for number in numbers}
-    methods = list(lines.values())
-    rows = dict.fromkeys((number.variant, number.method) for number in numbers)
-    if len(set(methods)) > 1 and len({variant for variant, _ in rows}) == len(rows):
-        most = max(methods, key=methods.count)  # in print, the others are this one at zero
-        notes = ", ".join(f"{variant}: {method}" for variant, method in rows if method != most)
-        lines = dict.fromkeys(numbers, f"{most} ({notes})")
-    values = {(line, number.variant) for number, line in lines.items()}
-    return lines if min(Counter(line for line, _ in values).values()) > 2 else {}
+def _best(numbers: Sequence[NumberRow], values: Sequence[float | None]) -> set[int]:
+    """The `place` of each number whose value is the highest of its column, among the rows of its
+    backbone, in a sweep of its line. Where all are equal, none is."""
+    columns: dict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
+    for number, value in zip(numbers, values, strict=True):
+        if number.is_score and value is not None:
+            column = number.backbone, number.task, number.split, number.metric, number.line
+            columns[column].append((value, number.place))
+    best: set[int] = set()
+    for known in columns.values():
+        highest, lowest = max(known)[0], min(known)[0]
+        best |= {place for value, place in known if lowest < value == highest}
+    return best
 
 
 # --- As lines, for files and the terminal ---
 
 
-def in_lines(table: ShownTable, *, print_alone: bool = False) -> pd.DataFrame:
+def in_lines(table: ShownTable, *, print_alone: bool = False) -> TextTable:
     """A printed table as texts: a line per printed row, followed by ours, one per setting, and by
     the published checkpoint's, if the row quotes one; or a line per printed row alone."""
     lines: list[dict[str, str]] = []
     for row in table.rows:
-        names = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "Line": row.origin}
-        lines.append(names | {column: shown.printed for column, shown in row.cells.items()})
-        if print_alone:
-            continue
-        lines[-1]["Line"] = ", ".join(filter(None, ["printed", row.origin]))
-        verdict, cells = row.decisive.ours.verdict, [shown.cell for shown in row.cells.values()]
-        if any(cell.ours.verdict.kind != "not run" for cell in cells):
-            lines.append(_line(row, "ours", in_sweep=table.is_sweep))
-        elif table.is_sweep:
-            lines[-1]["Line"] += f"; {VERDICT_SYMBOLS['not run']} not run"
-        else:
-            lines[-1]["Verdict"] = _stated(verdict)
-        if verdict.kind in ("not run", "inconclusive", "diverged"):
-            lines[-1]["Verdict"] = f"{_stated(verdict)}: {verdict.reason}"
-        if any(cell.other for cell in cells):
-            lines.append(_line(row, "other", in_sweep=table.is_sweep))
-        checkpoint = {
-            column: f"{shown.cell.checkpoint.mean:.2f} {shown.cell.checkpoint.verdict.mark}"
-            for column, shown in row.cells.items()
-            if shown.cell.checkpoint and shown.cell.checkpoint.n
-        }
-        if checkpoint:
-            decisive = row.decisive.checkpoint
-            stated = _stated(decisive.verdict) if decisive else ""
-            lines.append(checkpoint | {"Line": "published checkpoint", "Verdict": stated})
-    several_tasks = len({row.task for row in table.rows}) > 1
-    columns = ["Backbone", "Method", *["Task"] * several_tasks, "Line", *table.columns]
-    columns += [] if table.is_sweep or print_alone else ["Verdict"]
-    verdict_name = f"Verdict ({table.columns[-1]})" if len(table.columns) > 1 else "Verdict"
-    shown = pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
-    if print_alone and not shown["Line"].any():
-        shown = shown.drop(columns="Line")
-    return shown.rename(columns={"Line": "", "Verdict": verdict_name})
+        printed = {"Backbone": row.backbone, "Method": row.name, "Task": row.task, "": row.origin}
+        printed |= {column: shown.printed for column, shown in row.cells.items()}
+        lines.append(printed)
+        if not print_alone:
+            printed[""] = ", ".join(filter(None, ["printed", row.origin]))
+            lines += _our_lines(table, row, printed)
+    columns = {"Backbone": False, "Method": False}
+    if len({row.task for row in table.rows}) > 1:
+        columns["Task"] = False
+    if any(line[""] for line in lines):
+        columns[""] = False
+    columns |= dict.fromkeys(table.columns, True)
+    if not (table.is_sweep or print_alone):
+        columns[_verdict_heading(table)] = False
+    return TextTable(columns, lines)
+
+
+def _verdict_heading(table: ShownTable) -> str:
+    return f"Verdict ({table.columns[-1]})" if len(table.columns) > 1 else "Verdict"
+
+
+def _our_lines(table: ShownTable, row: ShownRow, printed: dict[str, str]) -> list[dict[str, str]]:
+    """The lines below a printed row. Where nothing was run, the `printed` line says so instead."""
+    lines: list[dict[str, str]] = []
+    heading, decisive = _verdict_heading(table), row.decisive
+    numbers = [shown.number for shown in row.cells.values()]
+    verdict = decisive.ours.verdict
+    stated = _stated(verdict.kind)
+    if verdict.kind in ("not run", "inconclusive", "diverged"):
+        stated += f": {verdict.reason}"
+    if any(number.ours.verdict.kind != "not run" for number in numbers):
+        lines.append(_line(row, "ours", in_sweep=table.is_sweep) | {heading: stated})
+    elif table.is_sweep:
+        printed[""] += f"; {_stated('not run')}"
+    else:
+        printed[heading] = stated
+    if any(number.other for number in numbers):
+        lines.append(_line(row, "other", in_sweep=table.is_sweep))
+        if decisive.other:
+            lines[-1][heading] = _stated(decisive.other.verdict.kind)
+    checkpoint = {}
+    for column, shown in row.cells.items():
+        side = shown.number.checkpoint
+        if side and side.n:
+            checkpoint[column] = f"{score_text(side.mean)} {side.verdict.mark}"
+    if checkpoint:
+        checkpoint[""] = "published checkpoint"
+        if decisive.checkpoint:
+            checkpoint[heading] = _stated(decisive.checkpoint.verdict.kind)
+        lines.append(checkpoint)
+    return lines
 
 
 def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> dict[str, str]:
     """A line of ours below a printed row: scores with the marks of their verdicts."""
-    sides = {column: getattr(shown.cell, whose) for column, shown in row.cells.items()}
+    sides = {column: getattr(shown.number, whose) for column, shown in row.cells.items()}
     known, decisive = list(filter(None, sides.values())), getattr(row.decisive, whose)
-    n = max(line.n for line in known)
+    n = max(side.n for side in known)
     if decisive and decisive.n and not in_sweep:  # the average may be missing
         n = decisive.n
-    settings = dict.fromkeys(line.setting for line in known if line.setting)
-    texts = {
-        **dict.fromkeys(row.cells, "–"),
-        "Line": f"ours, {' or '.join(settings)}, n = {n}",
-        "Verdict": _stated(decisive.verdict) if decisive else "",
-    }
+    settings = dict.fromkeys(side.setting for side in known if side.setting)
+    texts = {"": f"ours, {' or '.join(settings)}, n = {n}"}
     for column, shown in row.cells.items():
-        line = sides[column]
-        if line and whose == "ours" and in_sweep and not line.n:
-            texts[column] = VERDICT_SYMBOLS[line.verdict.kind]
-        elif line:
-            score = score_text(line.mean, line.sd, shown.cell.number.our_metric.digits)
-            if whose == "ours" and in_sweep:
-                score += seeds_text(line.n, n)
-            text = f"{score} {line.verdict.mark}"
-            texts[column] = Bold(text) if whose == "ours" and isinstance(shown.ours, Bold) else text
+        side, is_swept = sides[column], in_sweep and whose == "ours"
+        if side is None:
+            texts[column] = "–"
+        elif is_swept and not side.n:
+            texts[column] = VERDICT_SYMBOLS[side.verdict.kind]
+        else:
+            score = score_text(side.mean, side.sd, shown.number.our_metric.digits)
+            seeds = seeds_text(side.n, n) if is_swept else ""
+            texts[column] = f"{score}{seeds} {side.verdict.mark}"
+            if whose == "ours" and isinstance(shown.ours, Bold):
+                texts[column] = Bold(texts[column])
     return texts
 
 
-def _stated(verdict: Verdict) -> str:
-    return f"{VERDICT_SYMBOLS[verdict.kind]} {verdict.kind}"
+def _stated(kind: Kind) -> str:
+    return f"{VERDICT_SYMBOLS[kind]} {kind}"
 
 
 # --- Captions ---
 
 
-def metrics_of(cells: Sequence[Cell]) -> str:
-    return listed(PRINTED[cell.number.metric][1].title for cell in cells)
+def metrics_of(numbers: Sequence[NumberRow]) -> str:
+    return listed(number.form.title for number in numbers)
 
 
-def symbols(cells: Sequence[Cell]) -> str:
+def symbols(numbers: Sequence[NumberRow]) -> str:
     """What the symbols of a printed table mean."""
-    lines = [line for cell in cells for line in (cell.ours, cell.other, cell.checkpoint) if line]
-    seen = {line.verdict.kind for line in lines}
+    seen = {side.verdict.kind for number in numbers for side in number.measured}
     kinds = [kind for kind in VERDICT_SYMBOLS if kind in seen]
-    meanings = [f"{VERDICT_SYMBOLS[kind]} {kind}: {VERDICT_MEANINGS[kind]}" for kind in kinds]
-    return f"{'; '.join(meanings)}."
+    return f"{'; '.join(f'{_stated(kind)}: {VERDICT_MEANINGS[kind]}' for kind in kinds)}."
 
 
 def legend(table: ShownTable) -> str:
     """What the symbols and the bold type of a printed table mean, for below it."""
     shown = [cell for row in table.rows for cell in row.cells.values()]
     if not any(isinstance(text, Bold) for cell in shown for text in (cell.printed, cell.ours)):
-        return symbols(table.cells)
+        return symbols(table.numbers)
     group = "line" if table.is_sweep else "backbone"
     return (
-        f"{symbols(table.cells)} Bold: the best printed value of a column for each {group}, and "
+        f"{symbols(table.numbers)} Bold: the best printed value of a column for each {group}, and "
         f"our best, unless it has fewer than {FEWEST_SEEDS} seeds."
     )
 
 
-def captioned(suite: SuiteResults, table: ShownTable) -> str:
+def captioned(heading: Heading, table: ShownTable) -> str:
     """The caption of a printed table; `legend` is what stands below it."""
-    cells, numbers = table.cells, [cell.number for cell in table.cells]
-    elsewhere = [cell for cell in cells if cell.number.split != cell.number.our_split]
-    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    elsewhere = [number for number in table.numbers if number.split != number.our_split]
+    remark = heading.remark_on(number.ours.measured_on for number in table.numbers)
     text = templates().get_template("printed.txt").render(
-        paper=SOURCES[table.source], table=table, metrics=metrics_of(cells), listed=listed,
-        elsewhere=grouped(elsewhere, lambda cell: cell.number.split),
-        has_average="Avg" in {number.task for number in numbers},
-        only_dev=not elsewhere and {number.split for number in numbers} == {"dev"},
-        notes=[*notes(cells), remark, suite.growth],
+        table=table, metrics=metrics_of(table.numbers), listed=listed,
+        elsewhere=grouped(elsewhere, lambda number: number.split),
+        notes=[*notes(table.numbers), remark, heading.growth],
     )  # fmt: skip
     return " ".join(text.split())
 
 
-def notes(cells: Sequence[Cell]) -> list[str]:
+def notes(numbers: Sequence[NumberRow]) -> list[str]:
     """What to know about the rows of a printed table: their notes in recipes.yaml, each once, what
     our differences are, and where subsets are aggregated otherwise than in the other rows."""
-    texts = list(dict.fromkeys(cell.number.note for cell in cells if cell.number.note))
-    if "spearman_delta" in {cell.number.metric for cell in cells}:
+    texts = list(dict.fromkeys(number.note for number in numbers if number.note))
+    if "spearman_delta" in {number.metric for number in numbers}:
         texts.append("Our differences are between runs with the same seed.")
-    aggregated = [cell for cell in cells if cell.number.aggregation]
-    for (aggregation, backbone), own in grouped(
-        aggregated, lambda cell: (cell.number.aggregation, cell.number.backbone)
-    ).items():
+    aggregated = [number for number in numbers if number.aggregation]
+    for own in grouped(aggregated, lambda number: (number.aggregation, number.backbone)):
         texts.append(
-            f"On {backbone}, STS12 to STS16 of {listed(cell.number.method for cell in own)} are "
-            f"{AGGREGATIONS[aggregation]}, printed and ours; in all other rows they are "
+            f"On {own[0].backbone}, STS12 to STS16 of {listed(number.method for number in own)} "
+            f"are {AGGREGATIONS[own[0].aggregation]}, printed and ours; in all other rows they are "
             f"correlations over all pairs."
         )
     return texts
@@ -306,31 +295,36 @@ def notes(cells: Sequence[Cell]) -> list[str]:
 
 
 def printed_table(
-    source: str, name: str, suite_dir: Path | None = None, rows: Sequence[Number] = ()
+    judged: Judged,
+    source: str,
+    name: str,
+    addresses: Collection[str] = (),
+    *,
+    print_alone: bool = False,
 ) -> str:
-    """A printed table as text: print alone, or with a suite below each row our scores and their
-    verdicts; by default all rows, else those of the numbers `rows`."""
-    suite = read_suite(suite_dir) if suite_dir else NOTHING_RUN
-    cells = [cell for cell in judge(suite) if cell.number.label[:2] == (source, name)]
-    stated = hyperparameters().query("source == @source and table == @name")
-    if rows:
-        labels = {number.label for number in rows}
-        cells = [cell for cell in cells if cell.number.label in labels]
-        stated = stated[:0]
+    """A printed table as text: below each row our scores and their verdicts, or print alone.
+
+    Args:
+        addresses: of the numbers that are shown; by default all, and the hyper-parameters.
+    """
+    numbers = [row for row in judged.numbers if (row.source, row.table) == (source, name)]
+    settings = [row for row in judged.settings if (row.source, row.table) == (source, name)]
+    if addresses:
+        numbers, settings = [row for row in numbers if row.address in addresses], []
     parts = []
-    if cells:
-        table = shown_table(cells)
-        if suite_dir:
-            parts.append(plain(in_lines(table), captioned(suite, table), symbols(cells)))
-        else:
-            title = f"{SOURCES[source]}, {name}: {metrics_of(cells)}, as printed."
-            caption = " ".join([title, *notes(cells)])
-            parts.append(plain(in_lines(table, print_alone=True), caption))
-        if not rows and any(cell.number.run for cell in cells):
+    if numbers:
+        table = shown_table(numbers)
+        shown, caption, below = in_lines(table), captioned(judged.suite, table), symbols(numbers)
+        if print_alone:
+            title = f"{numbers[0].paper_title}, {name}: {metrics_of(numbers)}, as printed."
+            caption, below = " ".join([title, *notes(numbers)]), ""
+            shown = in_lines(table, print_alone=True)
+        parts.append(plain(shown, caption, below))
+        if not addresses and any(number.run for number in numbers):
             words = shlex.join([source, name])
             parts.append(f"Run a row yourself: python -m bench reproduce {words} --row ROW")
-    if len(stated):
-        caption = f"{SOURCES[source]}, {name}: {CAPTION}."
-        shown = shown_hyperparameters(stated)
-        parts.append(plain(shown, caption, note(shown, suite)))
+    if settings:
+        caption = f"{settings[0].paper_title}, {name}: {CAPTION}."
+        hyperparameters = shown_hyperparameters(settings)
+        parts.append(plain(hyperparameters, caption, note(hyperparameters, judged.suite)))
     return "\n\n".join(parts)

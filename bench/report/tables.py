@@ -3,48 +3,126 @@ them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
-
-from bench.datasets.tasks import Board
-from bench.judge.order import orders, row_averages
-from bench.judge.reproduction import Cell, deviations_from_print, frame, points, select
-from bench.judge.statistics import mean_and_sd
-from bench.judge.verdict import VERDICT_MEANINGS, VERDICT_SYMBOLS
-from bench.judge.world import WORDS, WorldCell
-from bench.report.formats import csv, score_text, with_interval, write_table
+from bench.judged.rows import Judged, NumberRow, OrderRow, QuotedRow, WorldRow, grouped
+from bench.judged.words import VERDICT_MEANINGS, VERDICT_SYMBOLS, WORLD_WORDS, Kind
+from bench.report.formats import TextTable, csv, score_text, with_interval, write_table
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
-from bench.reported import paper_name, quoted
-from bench.results.suite_results import SuiteResults
 from bench.utils.files import write_text
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def verdict_counts(cells: Iterable[Cell]) -> dict[str, int]:
+# --- In a line ---
+
+
+def verdict_counts(numbers: Iterable[NumberRow]) -> dict[Kind, int]:
     """How many numbers have each verdict, in the order of `VERDICT_SYMBOLS`, without zeros."""
-    counts = Counter(cell.ours.verdict.kind for cell in cells)
+    counts = Counter(number.ours.verdict.kind for number in numbers)
     return {kind: counts[kind] for kind in VERDICT_SYMBOLS if counts[kind]}
 
 
-def in_short(cells: Sequence[Cell]) -> str:
+def in_short(numbers: Sequence[NumberRow]) -> str:
     """What became of printed numbers, in a line: how many have each verdict, and, if none can be
     compared, the reason that most of them have."""
-    parts = [f"{count} {kind}" for kind, count in verdict_counts(cells).items()]
-    verdicts = [cell.ours.verdict for cell in cells]
-    reasons = Counter(line.reason for line in verdicts if line.kind == "not comparable")
-    if reasons and not any(cell.is_comparable for cell in cells):
+    parts = [f"{count} {kind}" for kind, count in verdict_counts(numbers).items()]
+    verdicts = [number.ours.verdict for number in numbers]
+    reasons = Counter(one.reason for one in verdicts if one.kind == "not comparable")
+    if reasons and not any(number.is_comparable for number in numbers):
         parts[0] += f" ({reasons.most_common(1)[0][0].partition(';')[0]})"
-    papers = {cell.number.source for cell in cells}
-    return f"{len(cells)} numbers of {len(papers)} papers: {', '.join(parts)}"
+    papers = {number.source for number in numbers}
+    return f"{len(numbers)} numbers of {len(papers)} papers: {', '.join(parts)}"
 
 
-def world_in_short(cells: Sequence[WorldCell]) -> str:
+def world_in_short(world: Sequence[WorldRow]) -> str:
     """How many scores have each verdict beside the world's own numbers, in a line."""
-    counts = Counter(WORDS[cell.verdict.kind] for cell in cells)
-    parts = [f"{count} {word}" for word, count in counts.most_common()]
-    return f"{len(cells)} scores of the embedded world: {', '.join(parts)}"
+    return f"{len(world)} scores of the embedded world: {_world_counts(world)}"
+
+
+def _world_counts(world: Sequence[WorldRow]) -> str:
+    counts = Counter(WORLD_WORDS[row.verdict.kind] for row in world)
+    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
+
+
+# --- Printed numbers as a frame ---
+
+_COPIED = (
+    "source", "table", "method", "backbone", "variant", "task", "split", "metric", "quoted_from",
+    "note", "aggregation",
+)  # fmt: skip
+# Types of columns of which some cells have no value.
+_FLOATS = (
+    "mean", "sd", "difference", "best_of_five", "cv", "other_mean", "other_sd", "checkpoint_mean",
+    "tolerance", "half_width", "mean_half_width", "p", "p_adjusted",
+)  # fmt: skip
+_TYPES = dict.fromkeys(_FLOATS, "float") | {"within": "object", "seeds": "Int64", "rank": "Int64"}
+
+
+def _row(number: NumberRow) -> dict[str, Any]:
+    """A printed number as a row of cells.csv."""
+    ours, other, checkpoint = number.ours, number.other, number.checkpoint
+    verdict = ours.verdict
+    row = {name: getattr(number, name) for name in _COPIED} | {
+        "ours_split": number.our_split,
+        "printed": number.value,
+        "run": number.run,
+        "minus": number.minus,
+        "ours": ours.scores,
+        "n": ours.n,
+        "measured_on": ours.measured_on,
+        "deterministic": ours.deterministic,
+        "mean": ours.mean,
+        "sd": ours.sd,
+        "difference": number.difference,
+        "rank": number.rank,
+        "best_of_five": number.best_of_five,
+        "cv": number.cv,
+        "other_setting": other.setting if other else "",
+        "other": other.scores if other else (),
+        "other_n": other.n if other else 0,
+        "other_mean": other.mean if other else None,
+        "other_sd": other.sd if other else None,
+        "checkpoint": number.published,
+        "checkpoint_mean": checkpoint.mean if checkpoint else None,
+        "tolerance": verdict.tolerance,
+        "half_width": verdict.half_width,
+        "mean_half_width": verdict.mean_half_width,
+        "verdict": verdict.kind,
+        "mark": verdict.mark,
+        "reason": verdict.reason,
+        "seeds": verdict.seeds,
+        "spread_known": verdict.spread_known,
+        "within": verdict.within,
+        "p": verdict.p,
+        "p_adjusted": verdict.p_adjusted,
+    }
+    for name, side in (("other", other), ("checkpoint", checkpoint)):
+        row[f"{name}_verdict"] = side.verdict.kind if side else ""
+        row[f"{name}_mark"] = side.verdict.mark if side else ""
+        row[f"{name}_reason"] = side.verdict.reason if side else ""
+    return row
+
+
+def number_frame(numbers: Iterable[NumberRow]) -> "pd.DataFrame":
+    """The rows of cells.csv."""
+    import pandas as pd
+
+    return pd.DataFrame(map(_row, numbers)).astype(_TYPES)
+
+
+# --- Tables over all printed tables ---
+
+
+class Summary(NamedTuple):
+    """A table over all printed tables."""
+
+    stem: str  # of its file names
+    title: str
+    caption: str
+    numbers: "pd.DataFrame"
+    shown: TextTable
 
 
 ORDER_CAPTION = (
@@ -59,103 +137,11 @@ AVERAGES_CAPTION = (
     f"our seeds in percent. ? inconclusive: {VERDICT_MEANINGS['inconclusive']}; ≈ consistent: "
     f"{VERDICT_MEANINGS['consistent']}"
 )
-
-
-def shown_orders(suite: SuiteResults, orders: pd.DataFrame) -> pd.DataFrame:
-    """`bench.judge.order.orders` as texts."""
-    return pd.DataFrame({
-        "Table": f"{paper_name(row.source)}, {row.table}"
-        if row.source
-        else f"All papers, {suite.boards[row.board].title}",
-        "Backbone": row.backbone + (", dev" if row.split == "dev" else ""),
-        "Rows": str(row.rows),
-        "n": "–" if pd.isna(row.seeds) else str(row.seeds),
-        "tau": with_interval(row.tau, row.low, row.high),
-        "Expected": score_text(row.expected, nan),
-    } for row in orders.itertuples())  # fmt: skip
-
-
-def shown_averages(cells: Iterable[Cell]) -> pd.DataFrame:
-    """`row_averages` that have scores of ours as texts."""
-    lines = []
-    for cell in cells:
-        number, ours = cell.number, cell.ours
-        lines.append({
-            "Table": f"{paper_name(number.source)}, {number.table}",
-            "Backbone": number.backbone,
-            "Method": number.method,
-            "Variant": number.variant,
-            "Score": " ".join(filter(None, [number.task, number.split])),
-            "Print": score_text(number.value, nan),
-            "Ours": score_text(ours.mean, ours.sd),
-            "n": str(ours.n),
-            "Rank": f"{cell.rank} of {ours.n + 1}" if cell.rank else "–",
-            "Best of 5": score_text(cell.best_of_five, nan),
-            "CV*": score_text(cell.cv, nan),
-            "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
-        })  # fmt: skip
-    return pd.DataFrame(lines)
-
-
-class Summary(NamedTuple):
-    """A table over all printed tables."""
-
-    stem: str  # of its file names
-    title: str
-    caption: str
-    numbers: pd.DataFrame
-    shown: pd.DataFrame  # texts
-
-
-def summaries(suite: SuiteResults, cells: Sequence[Cell]) -> list[Summary]:
-    """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
-    which can be compared with print."""
-    averages, order = [cell for cell in row_averages(cells) if cell.scores], orders(suite, cells)
-    tables = []
-    if len(order):
-        shown = shown_orders(suite, order)
-        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, order, shown))
-    if averages:
-        shown, numbers = shown_averages(averages), frame(averages)
-        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, numbers, shown))
-    for board in suite.boards.values():
-        table = quoted_table(suite, board)
-        if table["Line"].str.startswith("ours").any():
-            about = f"quoted_{board.name}", f"Quoted scores: {board.family}", QUOTED_CAPTION
-            tables.append(Summary(*about, table, table))
-    return tables
-
-
 QUOTED_CAPTION = (
     "scores of methods of other papers, as printed in the place that is named, and ours below "
     "(mean ± standard deviation over n seeds). These papers are not among those that are "
     "reproduced here, so there are no verdicts"
 )
-
-
-def quoted_table(suite: SuiteResults, board: Board) -> pd.DataFrame:
-    """The quoted scores of a board as texts: a line per quoted row, followed by ours, if it can be
-    compared."""
-    tasks = *board.tasks, "Avg"
-    lines: list[dict[str, str]] = []
-    for row in quoted(board.name).to_dict("records"):
-        runs = [
-            run
-            for run in select(suite, row["run"], row["backbone"])
-            if not deviations_from_print(run, row["backbone"], board.metric)
-        ]
-        line = {"Backbone": row["backbone"], "Method": row["name"]}
-        more = {"Line": "quoted", "Quoted from": row["quoted_from"]}
-        lines.append(line | more | {task: row[task] for task in tasks})
-        ours = {task: points(runs, board, task) for task in tasks}
-        most = max(map(len, ours.values()))
-        if most:
-            line["Line"] = f"ours, {row['run'].partition('@')[2]}, n = {most}"
-            lines.append(line | {task: score_text(*mean_and_sd(ours[task])) for task in tasks})
-    columns = ["Backbone", "Method", "Line", *tasks, "Quoted from"]
-    return pd.DataFrame(lines, columns=columns, dtype=object).fillna("")
-
-
 WORLD_CAPTION = (
     "scores beside those of the reference machine (docs/portability.md): they say whether the code "
     "computes what it did, and nothing about a method. Furthest: the distance in points of the "
@@ -163,52 +149,133 @@ WORLD_CAPTION = (
 )
 
 
-def world_table(cells: Sequence[WorldCell]) -> Summary:
-    """The world's own numbers: a line for each run."""
-    numbers = pd.DataFrame({
-        "run": cell.run.text,
-        "backbone": cell.run.backbone,
-        "seed": cell.run.seed,
-        "task": cell.task,
-        "metric": cell.metric,
-        "number": cell.number,
-        "score": cell.score,
-        "tolerance": cell.tolerance,
-        "verdict": WORDS[cell.verdict.kind],
-        "reason": cell.verdict.reason,
-    } for cell in cells).astype({"seed": "Int64"})  # fmt: skip
-    distances = numbers["score"] - numbers["number"]
-    shares = (distances / numbers["tolerance"]).abs().fillna(0)
-    lines = []
-    for (run, backbone, seed), rows in numbers.groupby(
-        ["run", "backbone", "seed"], sort=False, dropna=False
-    ):
-        furthest = shares[rows.index].idxmax()
-        counts = rows["verdict"].value_counts()
-        distance, tolerance = distances[furthest], numbers["tolerance"][furthest]
-        lines.append({
-            "Run": run,
-            "Backbone": backbone,
-            "Seed": "–" if pd.isna(seed) else str(seed),
-            "Scores": str(len(rows)),
-            "Verdicts": ", ".join(f"{count} {word}" for word, count in counts.items()),
-            "Furthest": f"{numbers['task'][furthest]} {distance:+.3f}, tolerance {tolerance:.2f}",
+def shown_orders(orders: Iterable[OrderRow]) -> TextTable:
+    columns = {"Table": False, "Backbone": False, "Rows": True, "n": True, "tau": True}
+    rows = []
+    for order in orders:
+        rows.append({
+            "Table": order.title,
+            "Backbone": order.backbone + (", dev" if order.split == "dev" else ""),
+            "Rows": str(order.rows),
+            "n": "–" if order.seeds is None else str(order.seeds),
+            "tau": with_interval(order.tau, order.low, order.high),
+            "Expected": score_text(order.expected),
         })  # fmt: skip
-    shown = pd.DataFrame(lines)
+    return TextTable(columns | {"Expected": True}, rows)
+
+
+def shown_averages(numbers: Iterable[NumberRow]) -> TextTable:
+    texts = ("Table", "Backbone", "Method", "Variant", "Score", "Rank", "Verdict")
+    rows = []
+    for number in numbers:
+        ours = number.ours
+        rows.append({
+            "Table": f"{number.paper}, {number.table}",
+            "Backbone": number.backbone,
+            "Method": number.method,
+            "Variant": number.variant,
+            "Score": f"{number.task} {number.split}".strip(),
+            "Print": score_text(number.value),
+            "Ours": score_text(ours.mean, ours.sd),
+            "n": str(ours.n),
+            "Rank": f"{number.rank} of {ours.n + 1}" if number.rank else "–",
+            "Best of 5": score_text(number.best_of_five),
+            "CV*": score_text(number.cv),
+            "Verdict": f"{ours.verdict.mark} {ours.verdict.kind}",
+        })  # fmt: skip
+    return TextTable({name: name not in texts for name in rows[0]}, rows)
+
+
+def shown_quoted(rows: Sequence[QuotedRow]) -> TextTable:
+    """The quoted scores of a board: a line per quoted row, followed by ours, if there are any."""
+    lines: list[dict[str, str]] = []
+    for row in rows:
+        line = {"Backbone": row.backbone, "Method": row.name}
+        lines.append(line | row.printed | {"Line": "quoted", "Quoted from": row.quoted_from})
+        if row.n:
+            ours = {score.task: score_text(score.mean, score.sd) for score in row.ours}
+            lines.append(line | ours | {"Line": f"ours, {row.setting}, n = {row.n}"})
+    columns = {"Backbone": False, "Method": False, "Line": False}
+    columns |= dict.fromkeys(rows[0].printed, True)
+    return TextTable(columns | {"Quoted from": False}, lines)
+
+
+def summaries(judged: Judged) -> list[Summary]:
+    """The tables `order` and `averages`, and quoted scores; without those that have nothing of ours
+    which can be compared with print."""
+    import pandas as pd
+
+    orders, tables = judged.suite.orders, []
+    averages = [
+        number
+        for number in judged.numbers
+        if number.ranks and number.ours.n and number.ours.verdict.is_comparable
+    ]
+    if orders:
+        frame = pd.DataFrame([order.model_dump(exclude={"title"}) for order in orders])
+        types = dict.fromkeys(("tau", "low", "high", "expected"), "float") | {"seeds": "Int64"}
+        shown = shown_orders(orders)
+        tables.append(Summary("order", "Order of rows", ORDER_CAPTION, frame.astype(types), shown))
+    if averages:
+        shown, frame = shown_averages(averages), number_frame(averages)
+        tables.append(Summary("averages", "Averages", AVERAGES_CAPTION, frame, shown))
+    for quoted in grouped(judged.quoted, lambda row: row.board):
+        if any(row.n for row in quoted):
+            board, shown = judged.suite.board(quoted[0].board), shown_quoted(quoted)
+            about = f"quoted_{board.name}", f"Quoted scores: {board.whole.family}", QUOTED_CAPTION
+            frame = pd.DataFrame(shown.texts, columns=[*shown.columns])
+            tables.append(Summary(*about, frame, shown))
+    return tables
+
+
+def world_table(world: Sequence[WorldRow]) -> Summary:
+    """The world's own numbers: a line for each run."""
+    import pandas as pd
+
+    numbers = pd.DataFrame({
+        **row.model_dump(exclude={"verdict"}),
+        "verdict": WORLD_WORDS[row.verdict.kind],
+        "reason": row.verdict.reason,
+    } for row in world).astype({"seed": "Int64", "score": "float"})  # fmt: skip
+    lines = []
+    for rows in grouped(world, lambda row: (row.run, row.backbone, row.seed)):
+        seed = rows[0].seed
+        furthest = max(rows, key=_distance)
+        where = "–"
+        if furthest.score is not None:
+            difference = furthest.score - furthest.number
+            where = f"{furthest.task} {difference:+.3f}, tolerance {furthest.tolerance:.2f}"
+        lines.append({
+            "Run": rows[0].run,
+            "Backbone": rows[0].backbone,
+            "Seed": "–" if seed is None else str(seed),
+            "Scores": str(len(rows)),
+            "Verdicts": _world_counts(rows),
+            "Furthest": where,
+        })  # fmt: skip
+    columns = {"Run": False, "Backbone": False, "Seed": True, "Scores": True, "Verdicts": False}
+    shown = TextTable(columns | {"Furthest": False}, lines)
     return Summary("world", "The embedded world's own numbers", WORLD_CAPTION, numbers, shown)
 
 
-def write_tables(
-    suite: SuiteResults, cells: Sequence[Cell], world: Sequence[WorldCell], out: Path
-) -> None:
-    """Write the tables of a suite with these cells that have a number of ours which can be compared
-    with print, in three formats, and `cells.csv`, which has every printed number."""
-    write_text(out / "cells.csv", csv(frame(cells)))
-    name = suite.plan.suite
-    for summary in [*summaries(suite, cells), *([world_table(world)] if world else [])]:
-        caption = f"Suite {name}: {summary.caption}. {suite.partial}".strip()
+def _distance(row: WorldRow) -> float:
+    """The distance from the reference machine's score in tolerances; -1 without a score."""
+    return -1.0 if row.score is None else abs(row.score - row.number) / row.tolerance
+
+
+def write_tables(judged: Judged, out: Path) -> None:
+    """Write the printed tables that have a number of ours which can be compared with print, and
+    tables over all of them, in three formats, and `cells.csv`, which has every printed number."""
+    write_text(out / "cells.csv", csv(number_frame(judged.numbers)))
+    name, partial = judged.suite.suite, judged.suite.partial
+    tables = summaries(judged)
+    if judged.world:
+        tables.append(world_table(judged.world))
+    for summary in tables:
+        caption = f"Suite {name}: {summary.caption}. {partial}".strip()
         write_table(out, name, summary.stem, summary.numbers, summary.shown, caption)
-    for stem, table in printed_tables(cells).items():
+    for stem, table in printed_tables(judged.numbers).items():
         if table.is_comparable:
-            numbers, shown = frame(table.cells), in_lines(table)
-            write_table(out, name, stem, numbers, shown, captioned(suite, table), legend(table))
+            frame, shown = number_frame(table.numbers), in_lines(table)
+            caption = captioned(judged.suite, table)
+            write_table(out, name, stem, frame, shown, caption, legend(table))

@@ -4,7 +4,7 @@ Files:
     *.csv named after a paper: one per printed table, in long form, one row per number.
     names.yaml: the names of rows as printed.
     recipes.yaml: the mapping from printed labels to runs.
-    figures.yaml: the papers' figures; bench/report/figures/measured.py reads it.
+    figures.yaml: the papers' figures; `bench.reported.figures` reads it.
     claims.yaml: what papers say of their tables in words; the audit reads it.
     findings.yaml: the kinds of finding of the audit, with their sentences.
     seeds.csv: 50 public runs of SimCSE on each of four backbones (hppRC/simple-simcse@f9786c9,

@@ -65,15 +65,25 @@ class Recipe(Model):
         return all(row[name] in (getattr(self, name) or [row[name]]) for name in LABEL)
 
 
-class _Recipes(Model):
+class Sweep(Model):
+    """A printed table whose rows vary one quantity, which is their `variant`."""
+
+    source: str
+    table: str
+
+
+class Recipes(Model):
+    """The content of recipes.yaml."""
+
     checkpoints: list[dict[str, str]] = []  # anchors of the entries
+    sweeps: list[Sweep] = []
     entries: list[Recipe]
 
 
-def load_recipes(path: Path = FOLDER / "recipes.yaml") -> list[Recipe]:
-    """The entries of recipes.yaml."""
+def load_recipes(path: Path = FOLDER / "recipes.yaml") -> Recipes:
+    """Read recipes.yaml."""
     try:
-        return _Recipes.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).entries
+        return Recipes.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except ValidationError as error:
         raise UserError(f"{path.name}: {explain(error)}") from None
 
@@ -144,7 +154,7 @@ def numbers() -> tuple[Number, ...]:
     # The files of printed tables have names that start with their paper.
     paths = [path for path in sorted(FOLDER.glob("*.csv")) if path.stem.split("_")[0] in SOURCES]
     tables = [pd.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
-    entries, rows = load_recipes(), []
+    entries, rows = load_recipes().entries, []
     for row in pd.concat(tables)[COLUMNS].to_dict("records"):
         matches = [entry for entry in entries if entry.matches(row)]
         if len(matches) != 1:
@@ -161,6 +171,25 @@ def numbers() -> tuple[Number, ...]:
         row |= {"text": row["value"], "value": float(row["value"])}
         rows.append(Number(**row, **recipe))
     return tuple(rows)
+
+
+@cache
+def sweep_lines() -> dict[Number, str]:
+    """The line that each number of a sweep belongs to, named by its method. Methods without a value
+    in common are one line: that of the first value is the other at zero, for example."""
+    lines: dict[Number, str] = {}
+    for sweep in load_recipes().sweeps:
+        place = sweep.source, sweep.table
+        own = [number for number in numbers() if number.label[:2] == place]
+        lines |= {number: number.method for number in own}
+        rows = {(number.variant, number.method) for number in own}
+        by_value = {number.variant: number.method for number in own}
+        methods = [number.method for number in own]
+        if len(set(methods)) > 1 and len(by_value) == len(rows):
+            most = max(methods, key=methods.count)
+            others = [f"{value}: {name}" for value, name in by_value.items() if name != most]
+            lines |= dict.fromkeys(own, f"{most} ({', '.join(others)})")
+    return lines
 
 
 # The table that prints each paper's own method beside SimCSE, and the method's name there.

@@ -201,13 +201,6 @@ def read_items(path: Path) -> dict[str, np.ndarray]:
         return dict(content)
 
 
-def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
-    """A backbone as printed, with what our runs were measured on instead. An encoder without a
-    backbone of the suite, such as a published one, stands in for nothing."""
-    others = sorted(set(measured_on) - {backbone, "none", ""})
-    return f"{backbone} (ours: {', '.join(others)})" if others else backbone
-
-
 def read_scores(path: Path) -> Scores:
     """Read the scores of an encoder."""
     return read_document(

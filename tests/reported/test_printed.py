@@ -50,7 +50,7 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
     assert ((numbers["reason"] == "hyper-parameter, not a score") == setting).all()
     assert setting.sum() == 52
     rows = numbers[LABEL].drop_duplicates()
-    for entry in load_recipes():
+    for entry in load_recipes().entries:
         found = rows
         for field in entry.model_fields_set & set(LABEL):
             found = found[found[field].isin(getattr(entry, field))]

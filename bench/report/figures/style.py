@@ -3,7 +3,7 @@
 matplotlib's constrained layout makes room for labels, title, legend and note.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.style import context
 
+from bench.judged.rows import NO_BACKBONE
 from bench.report.formats import csv
 from bench.utils.files import atomic_file, write_text
 
@@ -65,6 +66,8 @@ SERIES: list[Look] = [
 # What of a look is left out for a line alone, or markers alone: `look | LINE`.
 LINE: Look = {"marker": "None"}
 POINTS: Look = {"ls": ""}
+# Labels of the axes of alignment and uniformity.
+ALIGNMENT = {"xlabel": "uniformity (lower is better)", "ylabel": "alignment (lower is better)"}
 # Methods and variants as labelled in figures.yaml: each has the same look in every figure.
 PLACES = {
     "SimCSE": 0, "GS-InfoNCE": 1, "SSCL-SimCSE": 2, "IS-CSE": 3, "no dropout": 4, "ESimCSE": 5,
@@ -80,14 +83,21 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     return {label: SERIES[PLACES[label] if label in PLACES else next(free)] for label in labels}
 
 
+def with_stand_ins(backbone: str, measured_on: Iterable[str]) -> str:
+    """A backbone as printed, with what our runs were measured on instead. An encoder without a
+    backbone of the suite, such as a published one, stands in for nothing."""
+    others = sorted(set(measured_on) - {backbone, NO_BACKBONE, ""})
+    return f"{backbone} (ours: {', '.join(others)})" if others else backbone
+
+
 def key(label: str, look: Look | None = None, **more: Any) -> Line2D:
     """A handle of a legend."""
     return Line2D([], [], **(look or {}), **more, label=label)
 
 
 def seen(*entries: tuple[Any, Artist]) -> list[Artist]:
-    """Of pairs of what is drawn (rows as booleans, or one) and a legend entry, the entries of what
-    there is."""
+    """Legend entries of marks that are drawn: each comes with whether they are, as one boolean or
+    as one per row."""
     return [entry for drawn, entry in entries if np.any(drawn)]
 
 

@@ -1,0 +1,398 @@
+"""Printed tables and tables over all of them: as they were when somebody last read them
+(`rendered/`), as in print, in three formats and in the terminal.
+
+Numbers in `rendered/` are held by tests of `bench.judge`; they hold words, marks, order and
+escaping. After a change that is meant, copy what the failure names.
+"""
+
+import csv
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.datasets.tasks import STS_TASKS
+from bench.judge.stage import planned, read_suite
+from bench.judged.rows import OrderRow, QuotedRow, Verdict, WorldRow
+from bench.report.formats import Bold
+from bench.report.printed_table import (
+    captioned,
+    in_lines,
+    legend,
+    printed_table,
+    printed_tables,
+    shown_table,
+)
+from bench.report.tables import (
+    in_short,
+    number_frame,
+    shown_orders,
+    summaries,
+    world_in_short,
+    world_table,
+    write_tables,
+)
+from bench.reported import FOLDER, SOURCES
+from tests.support.judged_rows import BASE, board, heading, judged, measured, number, score
+from tests.support.synthetic_suite import write_suite
+from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
+
+RENDERED = Path(__file__).with_name("rendered")
+
+
+@pytest.fixture(scope="module")
+def print_alone():
+    return planned([])
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), ENTRIES))
+
+
+@pytest.fixture(scope="module")
+def out(suite, print_alone, tmp_path_factory):
+    """The tables of a suite, and the captions of all printed tables."""
+    out = tmp_path_factory.mktemp("tables")
+    write_tables(suite, out)
+    captions = [
+        f"{captioned(print_alone.suite, table)}\n{legend(table)}"
+        for table in printed_tables(print_alone.numbers).values()
+    ]
+    (out / "captions.txt").write_text("\n\n".join(captions), encoding="utf-8")
+    return out
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        path.name
+        for path in RENDERED.glob("*.*")
+        if not path.stem.startswith(("compare", "sts", "transfer"))
+    ),
+)
+def test_a_table_is_what_was_read(out, name):
+    expected = (RENDERED / name).read_text(encoding="utf-8")
+    assert (out / name).read_text(encoding="utf-8") == expected, f"written to {out / name}"
+
+
+# --- As in print ---
+
+
+def test_numbers_have_the_decimals_of_print(print_alone):
+    files, found = defaultdict(Counter), defaultdict(Counter)
+    for path in FOLDER.glob("*.csv"):
+        if path.stem.partition("_")[0] in SOURCES:
+            with path.open(encoding="utf-8", newline="") as file:
+                for row in csv.DictReader(file):
+                    files[row["source"], row["table"]][row["value"]] += 1
+    for table in printed_tables(print_alone.numbers).values():
+        texts = [cell.printed for row in table.rows for cell in row.cells.values()]
+        found[table.source, table.name] += Counter(texts)
+    for row in print_alone.settings:
+        found[row.source, row.table][row.printed] += 1
+    assert found == files
+
+
+def test_tables_have_the_columns_of_print_and_sweeps_are_grids(print_alone):
+    tables = printed_tables(print_alone.numbers)
+    assert tables["sscl_table-4"].columns == ["Depth", "Length", "CoordinationInversion"]
+    assert tables["gs-infonce-v2_main-results"].columns == ["STS-B", "Avg"]
+    assert tables["is-cse_table-1"].columns == [*STS_TASKS, "Avg"]
+    sweeps = {stem for stem, table in tables.items() if table.is_sweep}
+    of_iscse = {f"is-cse_table-{number}" for number in (3, 4, 5, 6, 7)}
+    others = {"gs-infonce-v1_table-3", "gs-infonce-v2_table-3", "sscl_table-5", "sscl_table-6"}
+    assert sweeps == of_iscse | others
+    lengths = [f"L={length}" for length in (256, 512, 1024, 1536, 2048, 3072)]
+    assert tables["is-cse_table-4"].columns == lengths
+    # Each line of a sweep has a best value of its own.
+    rows = tables["sscl_table-6"].rows
+    texts = [shown.printed for row in rows for shown in row.cells.values()]
+    assert [text for text in texts if isinstance(text, Bold)] == ["76.25", "77.90"]
+    names = [line.get("Method", "") for line in in_lines(tables["is-cse_figure-3-text"]).rows]
+    assert {name.rpartition(", ")[2] for name in names if name} == {"rise", "fall"}
+
+
+# --- Rows and columns ---
+
+
+def table_of(*numbers):
+    """Numbers of one printed table, in the order of print."""
+    return [row.model_copy(update={"place": place}) for place, row in enumerate(numbers)]
+
+
+def bold(texts):
+    return [str(text) for text in texts if isinstance(text, Bold)]
+
+
+SEEDS = [79.0, 79.0, 79.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "more", "best"),
+    [
+        ([SEEDS, [78.0] * 3], {}, ["79.00 ± 0.00"]),
+        ([SEEDS, [78.0] * 3, [90.0] * 2], {}, []),  # which mean of two seeds is best is chance
+        ([SEEDS, [90.0]], {"deterministic": True}, ["90.00"]),
+        ([SEEDS, [90.0] * 3], {"kind": "diverged"}, []),  # the others are compared with nothing
+        ([SEEDS, [79.001] * 3], {}, []),  # as they are shown, both are equal
+        ([SEEDS, [78.0] * 3, SEEDS], {}, ["79.00 ± 0.00", "79.00 ± 0.00"]),
+    ],
+)
+def test_our_best_of_a_column_is_bold(scores, more, best):
+    """`more` is of the last row."""
+    sides = [measured(values) for values in scores[:-1]] + [measured(scores[-1], **more)]
+    rows = [number(70.0 + place, side, variant=str(place)) for place, side in enumerate(sides)]
+    table = shown_table(table_of(*rows))
+    assert bold(row.cells["Avg"].ours for row in table.rows) == best
+    assert bold(row.cells["Avg"].printed for row in table.rows) == [f"{69 + len(rows)}.00"]
+
+
+@pytest.mark.parametrize(
+    ("more", "best"),
+    [
+        ({}, ["80.00"]),
+        ({"backbone": "roberta-base"}, []),
+        ({"split": "dev"}, []),
+        ({"task": "STS-B"}, []),
+        ({"value": 70.0}, []),
+        ({"metric": "best_step"}, []),
+    ],
+)
+def test_printed_numbers_compete_within_column_and_backbone(more, best):
+    rows = table_of(number(70.0), number(80.0, variant="b"))
+    rows[1] = rows[1].model_copy(update=more)
+    if "metric" in more:
+        rows[0] = rows[0].model_copy(update=more)
+    cells = [cell for row in shown_table(rows).rows for cell in row.cells.values()]
+    assert bold(cell.printed for cell in cells) == best
+
+
+def test_lines_below_a_printed_row():
+    """Ours, those of the other setting, and the checkpoint's; the verdict of the average."""
+    other = measured([75.0, 75.5], setting="paper", seeds=9)
+    checkpoint = measured([76.3], "reproduced", setting="")
+    ours = measured([75.0, 76.0, 77.0], seeds=8, reason="the interval has both")
+    rows = [
+        number(70.0, measured([71.0], "lower"), task="STS12"),
+        number(76.25, ours, other=other, checkpoint=checkpoint, quoted_from="somebody"),
+    ]
+    table = shown_table(table_of(*rows))
+    lines = in_lines(table)
+    heading = "Verdict (Avg)"
+    assert list(lines.columns) == ["Backbone", "Method", "", "STS12", "Avg", heading]
+    assert lines.texts == [
+        [BASE, "SimCSE", "printed", "70.00", "76.25", ""],
+        ["", "", "ours, official, n = 3", "71.00 ↓", "76.00 ± 1.00 ? 8",
+         "? inconclusive: the interval has both"],
+        ["", "", "ours, paper, n = 2", "–", "75.25 ± 0.35 ? 9", "? inconclusive"],
+        ["", "", "published checkpoint", "", "76.30 =", "= reproduced"],
+    ]  # fmt: skip
+    alone = in_lines(table, print_alone=True)
+    assert alone.texts == [[BASE, "SimCSE", "70.00", "76.25"]]
+
+
+def test_a_row_without_runs_says_so_in_its_own_line():
+    rows = table_of(number(76.0, measured(reason="no scores in this suite"), quoted_from="unknown"))
+    (line,) = in_lines(shown_table(rows)).texts
+    origin = "printed, origin unknown"
+    assert line == [BASE, "SimCSE", origin, "76.00", "– not run: no scores in this suite"]
+
+
+def sweep(*sides):
+    rows = []
+    for value, side in enumerate(sides):
+        rows.append(number(70.0 + value, side, variant=f"L={value}", line="IS-CSE"))
+    return table_of(*rows)
+
+
+def test_a_sweep_has_a_column_for_each_value():
+    """One score has fewer seeds than its line, one was not run."""
+    rows = sweep(measured([71.0, 73.0]), measured([72.0]), measured())
+    table = shown_table(rows)
+    assert (table.is_sweep, table.columns) == (True, ["L=0", "L=1", "L=2"])
+    lines = in_lines(table)
+    assert list(lines.columns) == ["Backbone", "Method", "", "L=0", "L=1", "L=2"]
+    assert lines.texts == [
+        [BASE, "IS-CSE", "printed", "70.00", "71.00", "72.00"],
+        ["", "", "ours, official, n = 2", "72.00 ± 1.41 ?", "72.00 (n = 1) ?", "–"],
+    ]
+    assert legend(table).endswith("for each line, and our best, unless it has fewer than 3 seeds.")
+    (line,) = in_lines(shown_table(sweep(*[measured()] * 3))).texts
+    assert line[2] == "printed; – not run"
+
+
+def test_a_row_of_a_sweep_alone_has_its_verdict():
+    rows = sweep(measured([71.0]), measured([72.0]), measured())
+    alone = shown_table(rows[1:2])
+    assert not alone.is_sweep
+    assert in_lines(alone).columns == {
+        "Backbone": False, "Method": False, "": False, "Avg": True, "Verdict": False,
+    }  # fmt: skip
+
+
+def test_some_rows_of_a_table_in_the_terminal():
+    first = number(76.0, measured([75.0] * 3), address="a")
+    rows = table_of(first, number(77.0, variant="b", row="Another", address="b"))
+    shown = printed_table(judged(numbers=rows), "sscl", "Table 2", {"a"})
+    assert "75.00 ± 0.00 ?" in shown
+    assert "Another" not in shown
+    assert "reproduce" not in shown
+    assert "Another" in printed_table(judged(numbers=rows), "sscl", "Table 2")
+    assert printed_table(judged(numbers=rows), "sscl", "Table 3") == ""
+
+
+# --- Files ---
+
+
+def test_every_comparable_table_in_three_formats_with_unrounded_numbers(suite, out):
+    """Of a small suite most printed tables would hold print alone."""
+    tables = printed_tables(suite.numbers)
+    comparable = {stem for stem, table in tables.items() if table.is_comparable}
+    assert {"gs-infonce-v1_table-2", "is-cse_table-1"} <= comparable
+    assert "is-cse_table-7" in tables.keys() - comparable
+    over_all = {"order", "averages", "quoted_sts"}
+    for suffix in ("csv", "md", "tex"):
+        stems = {path.stem for path in out.glob(f"*.{suffix}")} - {"cells"}
+        assert stems == comparable | over_all
+    read = pd.read_csv(out / "cells.csv")
+    assert len(read) == len(suite.numbers)
+    means = [row.ours.mean for row in suite.numbers if row.ours.n]
+    assert read["mean"].dropna().tolist() == means
+
+
+def test_where_nothing_is_comparable_every_number_is_in_one_file_without_a_difference(tmp_path):
+    """Mutations caught: tables of papers in a toy suite; a difference from print, a rank or CV* of
+    what cannot be compared."""
+    toy = read_suite(write_suite(tmp_path / "toy", TOY_ENTRIES, **TOY))
+    write_tables(toy.model_copy(update={"world": ()}), tmp_path / "tables")
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["cells.csv"]
+    read = pd.read_csv(tmp_path / "tables" / "cells.csv")
+    assert set(read["verdict"]) == {"not comparable", "not run"}
+    of_ours = read[read["verdict"] == "not comparable"]
+    assert of_ours["mean"].notna().all()
+    assert of_ours[["difference", "rank", "best_of_five", "cv"]].isna().all(axis=None)
+    assert summaries(toy) == []
+
+
+def test_the_frame_of_numbers_keeps_what_is_missing():
+    frame = number_frame([number(76.0), number(77.0, measured([75.0, 76.0]), rank=3)])
+    assert frame["ours"].tolist() == [(), (75.0, 76.0)]
+    assert frame["n"].tolist() == [0, 2]
+    assert frame["rank"].tolist() == [pd.NA, 3]
+    assert frame[["mean", "sd", "tolerance", "other_mean"]].dtypes.tolist() == [float] * 4
+    assert frame["mean"].isna().tolist() == [True, False]
+    assert frame["difference"].iloc[1] == -1.5
+
+
+# --- Over all tables ---
+
+
+def test_the_line_of_a_suite_names_the_reason_where_nothing_is_comparable():
+    stand_in = measured([60.0], "not comparable", reason="scored on the world; a stand-in")
+    rows = [number(76.0, stand_in), number(77.0, stand_in), number(78.0)]
+    short = "3 numbers of 1 papers: 2 not comparable (scored on the world), 1 not run"
+    assert in_short(rows) == short
+    rows.append(number(79.0, measured([79.0], "reproduced"), source="is-cse"))
+    expected = "4 numbers of 2 papers: 1 reproduced, 2 not comparable, 1 not run"
+    assert in_short(rows) == expected
+
+
+def test_only_rows_that_rank_and_are_comparable_have_a_line_among_averages():
+    rows = [
+        number(76.0, measured([75.0, 77.0], seeds=4), rank=2, cv=1.5, variant="a"),
+        number(76.0, measured([75.0]), ranks=False),
+        number(76.0, measured([75.0], "not comparable")),
+        number(76.0),
+    ]
+    (summary,) = summaries(judged(numbers=rows))
+    assert summary.stem == "averages"
+    assert len(summary.numbers) == 1
+    assert summary.shown.texts == [
+        ["SSCL, Table 2", BASE, "SimCSE", "a", "Avg test", "76.00", "76.00 ± 1.41", "2", "2 of 3",
+         "–", "1.50", "? 4 inconclusive"]
+    ]  # fmt: skip
+
+
+def test_an_order_with_and_without_an_interval():
+    common = {"source": "", "table": "", "board": "sts", "backbone": BASE, "metric": "spearman"}
+    common |= {"title": "All papers", "rows": 4, "tau": 0.5}
+    orders = [
+        OrderRow(**common, split="test", low=0.2, high=0.8, expected=0.66, seeds=3),
+        OrderRow(**common, split="dev", low=None, high=None, expected=None, seeds=None),
+    ]
+    assert shown_orders(orders).texts == [
+        ["All papers", BASE, "4", "3", "0.50 [0.20, 0.80]", "0.66"],
+        ["All papers", f"{BASE}, dev", "4", "–", "0.50", "–"],
+    ]
+
+
+def quoted(name, **more):
+    printed = dict.fromkeys((*STS_TASKS, "Avg"), "71.71 ± 4.04")
+    place = {"board": "sts", "backbone": BASE, "quoted_from": "a file"}
+    return QuotedRow(**place, name=name, printed=printed, **more)
+
+
+def test_our_line_follows_the_quoted_one_of_the_same_run():
+    ours = [score(task, [74.0, 76.0]) for task in (*STS_TASKS, "Avg")]
+    rows = [quoted("DCLR"), quoted("MixCSE", setting="official", n=2, ours=ours), quoted("ArcCSE")]
+    (summary,) = summaries(judged(quoted=rows))
+    assert summary.title == "Quoted scores: STS"
+    lines = [line[:4] for line in summary.shown.texts]
+    assert lines == [
+        [BASE, "DCLR", "quoted", "71.71 ± 4.04"],
+        [BASE, "MixCSE", "quoted", "71.71 ± 4.04"],
+        [BASE, "MixCSE", "ours, official, n = 2", "75.00 ± 1.41"],
+        [BASE, "ArcCSE", "quoted", "71.71 ± 4.04"],
+    ]
+    assert list(summary.shown.columns) == list(summary.numbers)
+    assert summaries(judged(quoted=rows[:1])) == []
+
+
+def of_world(task, kind, found, seed=1):
+    run = {"run": "simcse@official", "backbone": "toy-bert", "seed": seed, "metric": "spearman"}
+    verdict = Verdict(kind=kind, reason="x")
+    return WorldRow(**run, task=task, number=60.0, score=found, tolerance=0.5, verdict=verdict)
+
+
+def test_a_run_of_the_world_is_a_line_with_its_furthest_score():
+    rows = [
+        of_world("STS12", "reproduced", 60.1),
+        of_world("STS13", "lower", 58.0),
+        of_world("STS14", "reproduced", 60.2),
+        of_world("STS12", "not run", None, seed=None),
+    ]
+    table = world_table(rows)
+    counts = "2 as on the reference machine, 1 lower"
+    assert table.shown.texts == [
+        ["simcse@official", "toy-bert", "1", "3", counts, "STS13 -2.000, tolerance 0.50"],
+        ["simcse@official", "toy-bert", "–", "1", "1 not run", "–"],
+    ]
+    assert table.numbers["seed"].tolist() == [1, 1, 1, pd.NA]
+    assert table.numbers["verdict"].tolist()[1:] == [
+        "lower",
+        "as on the reference machine",
+        "not run",
+    ]
+    assert world_in_short(rows) == f"4 scores of the embedded world: {counts}, 1 not run"
+
+
+def test_captions_say_what_is_measured_elsewhere_and_on_what():
+    rows = table_of(
+        number(76.0, split="", our_split="test", note="A note."),
+        number(77.0, measured([60.0], "not comparable", measured_on="toy-bert"), variant="b"),
+    )
+    suite = heading(
+        board(), stand_ins=("toy-bert",), partial="Partial: 1 of 2 runs.", growth="Grown."
+    )
+    assert captioned(suite, shown_table(rows)) == (
+        "SSCL, Table 2: Spearman x 100, printed and measured (mean ± standard deviation over n "
+        "seeds). Some are printed without the name of a set; ours are of the test sets. A note. "
+        "Partial: 1 of 2 runs. Measured on toy-bert. Do not compare these numbers with any paper. "
+        "Grown."
+    )
+    dev = table_of(number(76.0, split="dev", our_split="dev"))
+    assert "All scores are of dev sets; Avg is of two, STS-B and SICK-R." in captioned(
+        heading(), shown_table(dev)
+    )
