@@ -9,8 +9,8 @@ import yaml
 from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.registry.methods import method_class
-from bench.report.figures.measured import load_figures
 from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd, quoted
+from bench.reported.figures import load_figures
 from bench.reported.number import REASONS, load_recipes
 from bench.runs.resolve import parse, resolve
 from bench.utils.errors import UserError
