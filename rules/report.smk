@@ -1,10 +1,35 @@
-# From scores to tables, figures and the page.
+# From scores to rows, and from rows to tables, figures and the page.
+from bench.judged.rows import FILES
+from bench.judged.store import rule_sum
+
+JUDGED = expand(f"{RESULTS}/judged/{{field}}.json", field=FILES)
+
+
+def judging_rule(wildcards):
+    """Sums of the rule and of the printed numbers; when they change, the suite is judged again."""
+    return rule_sum()
+
+
+rule judge:
+    input:
+        outputs_of("score"),
+        outputs_of("analyse"),
+    output:
+        JUDGED,
+    log:
+        f"{RESULTS}/logs/judge.log",
+    params:
+        suite=suite_folder,
+        # What the plan has besides its runs: stand-ins, the baseline.
+        config=suite_config,
+        rule=judging_rule,
+    shell:
+        "python -m bench judge {params.suite:q} > {log:q} 2>&1"
 
 
 rule render:
     input:
-        outputs_of("score"),
-        outputs_of("analyse"),
+        JUDGED,
     output:
         page=report(
             f"{RESULTS}/report/index.html",
@@ -30,18 +55,10 @@ rule render:
             category="Print",
             labels={"content": "coverage"},
         ),
-        audit=report(
-            f"{RESULTS}/tables/audit.md",
-            caption="captions/audit.rst",
-            category="Print",
-            labels={"content": "audit"},
-        ),
     log:
         f"{RESULTS}/logs/render.log",
     params:
         suite=suite_folder,
         figures=subpath(output.figure, parent=True),
-        # What the plan has besides its runs: stand-ins, the baseline.
-        config=suite_config,
     shell:
         "python -m bench render {params.suite:q} --figures {params.figures:q} > {log:q} 2>&1"

@@ -91,7 +91,7 @@ def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
         seen=known(100 * scored.seen(tasks)),
         on_unseen=known(_mean_on_unseen(runs, board.planned, board.planned.overall)),
         runs=tuple(run.plan.id for run in runs),
-        averages=points(runs, board.planned, "Avg"),
+        run_averages=tuple(run.points(board.planned, "Avg") for run in runs),
         scores=tuple(scores),
     )
 

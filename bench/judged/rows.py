@@ -250,9 +250,9 @@ class SystemRow(Model):
     diverged: bool  # whether a seed diverged
     remark: str  # why runs have no scores, and what share of test sentences stands in the corpus
     seen: float | None  # that share in percent, of all tasks
-    on_unseen: float | None  # mean of `averages` on the other items
+    on_unseen: float | None  # mean of the averages on the other items
     runs: tuple[str, ...]  # ids
-    averages: tuple[float, ...]  # one per run: over the planned tasks
+    run_averages: tuple[float | None, ...]  # of each, over the planned tasks; None without them
     scores: tuple[Score, ...]  # of each task of the board, and their average
     is_baseline: bool = False
     difference: float | None = None
@@ -263,6 +263,11 @@ class SystemRow(Model):
     def plain_label(self) -> str:
         """The label as tables show it where no setting stands beside it."""
         return f"{self.label}{OUTSIDE}" if self.outside else self.label
+
+    @property
+    def averages(self) -> tuple[float, ...]:
+        """The averages of the runs that have one."""
+        return tuple(average for average in self.run_averages if average is not None)
 
     def score(self, task: str) -> Score:
         return next(score for score in self.scores if score.task == task)

@@ -1,13 +1,14 @@
 """`python -m bench compare`: comparisons with a baseline as tables and figures."""
 
-from math import nan
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from bench.judge.against_baseline import COMPARISON_SYMBOLS, IDENTITY, by_items, find
+from bench.judged.rows import Claim, Heading, PairRow, grouped
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.formats import (
+    TextTable,
+    comparison_stem,
     csv,
     difference_text,
     plain,
@@ -16,120 +17,160 @@ from bench.report.formats import (
     with_interval,
     write_table,
 )
-from bench.results.suite_results import SuiteResults
-from bench.runs.paths import comparison_stem
 from bench.utils.files import write_text
 
+if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
+    import pandas as pd
 
-def names_of(frame: pd.DataFrame) -> list[str]:
+IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
+# The columns of a table, and whether they are right-aligned; the last ones are of print.
+COLUMNS = {"Backbone": False, "Method": False, "Task": False, "n": True, "A": True, "B": True}
+COLUMNS |= {"A - B": True, "p, Holm": True, "Verdict": False}
+OF_PRINT = {"A, print": True, "B, print": True, "A - B, print": False, "Part": False}
+OF_PRINT |= {"Source": False}
+
+
+def pairs_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
+    """Comparisons as numbers, a row each: the fields of `PairRow`."""
+    import pandas as pd
+
+    frame = pd.DataFrame([{**dict(pair), "label": pair.plain_label} for pair in pairs])
+    frame = frame.drop(columns=["outside", "runs", "baseline_name", "claims"])
+    return frame.astype({"seeds": "Int64", "items": "Int64"})
+
+
+def claims_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
+    """The printed numbers of comparisons, a row each: the fields of `Claim`. Of a board, those of
+    single tasks are first."""
+    import pandas as pd
+
+    lines = []
+    for same in grouped(pairs, lambda pair: pair.board):
+        for pair in sorted(same, key=lambda pair: pair.task == "Avg"):
+            identity = {name: getattr(pair, name) for name in IDENTITY}
+            lines += [identity | dict(claim) for claim in pair.claims]
+    frame = pd.DataFrame(lines, columns=[*IDENTITY, *Claim.model_fields])
+    return frame.astype({"seeds_claimed": "Int64"})
+
+
+def by_items(pairs: Sequence[PairRow]) -> bool:
+    """Whether all comparisons are over test items."""
+    return all(pair.kind == "items" for pair in pairs)
+
+
+def names_of(pairs: Sequence[PairRow]) -> list[str]:
     """The columns that identify a comparison on one backbone: Method if there are several, Task."""
-    several = len(frame.groupby(["method", "setting"])) > 1
-    return ["Method"] * several + ["Task"] * (not several or frame["task"].nunique() > 1)
+    has_one_method = len({(pair.method, pair.setting) for pair in pairs}) == 1
+    if has_one_method:
+        return ["Task"]
+    return ["Method", "Task"] if len({pair.task for pair in pairs}) > 1 else ["Method"]
 
 
-def shown(frame: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of one board (the two frames of `against`) as texts, one per line; further lines
-    follow if papers print different numbers for it."""
+def shown(pairs: Sequence[PairRow]) -> TextTable:
+    """Comparisons of one board as texts, one per line; further lines follow if papers print
+    different numbers for it."""
     lines: list[dict[str, str]] = []
-    for row in frame.to_dict("records"):
-        line = line_of(row)
-        numbers = claims_of(row, claims).groupby(
-            ["printed_a", "printed_b"], sort=False, dropna=False
-        )
-        for _, same in numbers:
-            lines.append(line | _printed(same))
-            line = {}
-        if line:
-            lines.append(line)
-    columns = ["Backbone", *names_of(frame), "n", "A", "B", "A - B", "p, Holm", "Verdict"]
-    if len(claims):
-        columns += ["A, print", "B, print", "A - B, print", "Part", "Source"]
-    return pd.DataFrame(lines, columns=columns).fillna("")
+    for pair in pairs:
+        same = grouped(pair.claims, lambda claim: (claim.printed_a, claim.printed_b))
+        printed = [_printed(claims) for claims in same]
+        lines += [line_of(pair), *printed[1:]]
+        if printed:
+            lines[-len(printed)] |= printed[0]
+    columns = COLUMNS | OF_PRINT if any(pair.claims for pair in pairs) else COLUMNS
+    return TextTable(columns, lines).without(*{"Method", "Task"}.difference(names_of(pairs)))
 
 
-def claims_of(row: dict[str, Any], claims: pd.DataFrame) -> pd.DataFrame:
-    """The printed numbers of a comparison."""
-    return claims[(claims[IDENTITY] == [row[name] for name in IDENTITY]).all(axis=1)]
-
-
-def line_of(row: dict[str, Any]) -> dict[str, str]:
+def line_of(pair: PairRow) -> dict[str, str]:
     """A comparison as texts, by column."""
-    reason = f": {row['reason']}" if row["verdict"] == "undecided" else ""
+    verdict = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}"
+    if pair.verdict == "undecided":
+        verdict += f": {pair.reason}"
     return {
-        "Backbone": row["backbone"],
-        "Method": row["name"],
-        "Task": row["task"],
-        "n": f"{row['n']}" if pd.isna(row["items"]) else f"{row['items']:,} items",
-        "A": score_text(row["mean_a"], row["sd_a"]),
-        "B": score_text(row["mean_b"], row["sd_b"]),
-        "A - B": difference_text(row["difference"], row["half_width"]),
-        "p, Holm": p_text(row["p_adjusted"]),
-        "Verdict": f"{COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}{reason}",
+        "Backbone": pair.backbone,
+        "Method": pair.name,
+        "Task": pair.task,
+        "n": str(pair.n) if pair.items is None else f"{pair.items:,} items",
+        "A": score_text(pair.mean_a, pair.sd_a),
+        "B": score_text(pair.mean_b, pair.sd_b),
+        "A - B": difference_text(pair.difference, pair.half_width),
+        "p, Holm": p_text(pair.p_adjusted),
+        "Verdict": verdict,
     }
 
 
-def _printed(same: pd.DataFrame) -> dict[str, str]:
+def _printed(claims: Sequence[Claim]) -> dict[str, str]:
     """Claims of the same numbers as texts, by column."""
-    claim = same.iloc[0]
-    needed = "" if pd.isna(claim["seeds_claimed"]) else f" ({claim['seeds_claimed']} needed)"
+    claim = claims[0]
+    needed = f" ({claim.seeds_claimed} needed)" if claim.seeds_claimed else ""
     return {
-        "A, print": score_text(claim["printed_a"], nan),
-        "B, print": score_text(claim["printed_b"], nan),
-        "A - B, print": difference_text(claim["claimed"], nan) + needed,
-        "Part": with_interval(claim["part"], claim["part_low"], claim["part_high"]),
-        "Source": "; ".join(same["source"] + ", " + same["table"]),
+        "A, print": score_text(claim.printed_a),
+        "B, print": score_text(claim.printed_b),
+        "A - B, print": difference_text(claim.claimed) + needed,
+        "Part": with_interval(claim.part, claim.part_low, claim.part_high),
+        "Source": "; ".join(f"{claim.source}, {claim.table}" for claim in claims),
     }
 
 
-def p_text(value: float) -> str:
-    if pd.isna(value):
+def p_text(value: float | None) -> str:
+    if value is None:
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def caption(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> str:
-    """The caption of a table of comparisons."""
-    first, names = frame.iloc[0], names_of(frame)
-    ours = "every method on its backbones" if "Method" in names else first["name"]
+def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
+    """The caption of a table of comparisons; `filtered`: whether methods or backbones are chosen."""
+    first, names = pairs[0], names_of(pairs)
+    ours = "every method on its backbones" if "Method" in names else first.name
     if "Task" not in names:
-        ours = f"{first['task']} of {ours}"
+        ours = f"{first.task} of {ours}"
+    with_prior = [pair for pair in pairs if pair.prior_df]
     text = templates().get_template("compared.txt").render(
-        suite=suite, ours=ours, baseline=find(suite, first["baseline"]).name,
-        board=suite.planned(first["board"]), has_claims=len(claims) > 0,
-        symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(frame["backbone"]),
-        by_items=by_items(frame),
-        priors=frame[frame["prior_df"] > 0].drop_duplicates(["backbone", "task"]),
+        suite=suite, ours=ours, baseline=first.baseline_name, symbols=COMPARISON_SYMBOLS,
+        board=suite.board(first.board).planned, has_claims=any(pair.claims for pair in pairs),
+        remark=suite.remark_on(pair.backbone for pair in pairs), by_items=by_items(pairs),
+        priors=[same[0] for same in grouped(with_prior, lambda pair: (pair.backbone, pair.task))],
+        filtered=filtered or first.baseline_name != suite.baseline_name,
     )  # fmt: skip
     return " ".join(text.split())
 
 
+def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
+    """Of several methods on a board the overall comparisons, if there are any: the greatest
+    difference is first, and controls with labels are last. Of one method all."""
+    if "Method" not in names_of(pairs):
+        return [*pairs]
+
+    def order(pair: PairRow) -> tuple[bool, bool, float]:
+        return pair.labelled, pair.difference is None, -(pair.difference or 0)
+
+    averages = [pair for pair in pairs if pair.task == overall]
+    decisive = []
+    for same in grouped(averages or pairs, lambda pair: (pair.backbone, pair.task)):
+        decisive += sorted(same, key=order)
+    return decisive
+
+
 def render_versus(
-    suite: SuiteResults,
-    frame: pd.DataFrame,
-    claims: pd.DataFrame,
+    suite: Heading,
+    pairs: Sequence[PairRow],
     out: Path | None = None,
     figures: Path | None = None,
+    *,
+    filtered: bool = False,
 ) -> str:
-    """The comparisons of a suite, the two frames of `against`, as tables for the terminal. With
-    several methods they show averages only, if there are any; the greatest difference is first, and
-    controls with labels are last.
+    """The comparisons of a suite with a baseline as tables for the terminal. With several methods
+    they show averages only, if there are any; the greatest difference is first, and controls with
+    labels are last.
 
     Into `out`, tables are written in three formats, of which CSV has every task, and printed
     numbers, if there are any, as `<stem>_printed.csv`; into `figures`, by default `out`, figures.
+    `filtered` is whether methods or backbones are chosen, which captions say.
     """
     texts = []
-    for board, rows in frame.groupby("board", sort=False):
-        decisive = rows
-        if "Method" in names_of(rows):
-            averages = rows[rows["task"] == suite.boards[board].overall]
-            groups = (averages if len(averages) else rows).groupby(["backbone", "task"], sort=False)
-            decisive = pd.concat(
-                group.sort_values(["labelled", "difference"], ascending=[True, False])
-                for _, group in groups
-            )
-        printed = claims.merge(decisive[IDENTITY], on=IDENTITY)
-        stem = comparison_stem(board)
-        table, text = shown(decisive, printed), caption(suite, decisive, printed)
+    for rows in grouped(pairs, lambda pair: pair.board):
+        board = rows[0].board
+        decisive = _decisive(rows, suite.board(board).whole.overall)
+        table, text = shown(decisive), caption(suite, decisive, filtered)
         texts.append(plain(table, text))
         if out is None:
             continue
@@ -137,9 +178,11 @@ def render_versus(
         from bench.report.figures import compared
         from bench.report.figures.style import drawing, save
 
-        write_table(out, suite.plan.suite, stem, rows, table, text)
-        if len(printed):
-            write_text(out / f"{stem}_printed.csv", csv(claims[claims["board"] == board]))
+        stem, numbers = comparison_stem(board), pairs_frame(pairs)
+        numbers = numbers[numbers["board"] == board]
+        write_table(out, suite.suite, stem, numbers, table, text)
+        if any(pair.claims for pair in decisive):
+            write_text(out / f"{stem}_printed.csv", csv(claims_frame(rows)))
         with drawing():
-            save(compared.versus_figure(suite, decisive, printed), (figures or out) / stem, rows)
+            save(compared.versus_figure(suite, decisive), (figures or out) / stem, numbers)
     return "\n\n".join(texts)

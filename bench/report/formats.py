@@ -27,6 +27,16 @@ MOST_ROWS, MOST_COLUMNS = 30, 11  # of a table in LaTeX that fits a text of 5.5 
 WIDTH = 100  # letters in a line of running text in the terminal
 
 
+def board_stem(board: str) -> str:
+    """The stem of the file names of a leaderboard's figure."""
+    return "leaderboard" if board == "sts" else f"leaderboard_{board}"
+
+
+def comparison_stem(board: str) -> str:
+    """The stem of the file names of a board's comparisons."""
+    return "compare" if board == "sts" else f"compare_{board}"
+
+
 def score_text(mean: float | None, sd: float | None = None, digits: int = 2) -> str:
     """`75.11 ± 0.84`; without an sd `75.11`, without a mean a dash."""
     if mean is None:

@@ -1,19 +1,18 @@
 """The suite's own tables: every system with its seeds, and its difference from the baseline."""
 
-from collections.abc import Mapping, Sequence
-from math import nan
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from bench.datasets.metrics import METRICS, SHARE
-from bench.judge.against_baseline import COMPARISON_SYMBOLS, find, with_baseline
-from bench.judge.reproduction import leaderboard
-from bench.judge.statistics import FEWEST_SEEDS
-from bench.registry.backbones import NO_BACKBONE
+from bench.judged.rows import NO_BACKBONE, BoardRow, Heading, Judged, SystemRow
+from bench.judged.words import COMPARISON_SYMBOLS, FEWEST_SEEDS
 from bench.report.formats import (
     Bold,
+    TextTable,
     csv,
     difference_text,
     latex,
@@ -21,195 +20,239 @@ from bench.report.formats import (
     plain,
     score_text,
     seeds_text,
+    templates,
     write_table,
 )
-from bench.reported.address import slug
-from bench.results.suite_results import SuiteResults, read_suite
-from bench.runs.plan import named
-from bench.runs.run import OUTSIDE
+from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import stem
+
+if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
+    import pandas as pd
 
 NAME_WIDTH = 36  # letters in a line of a name in the terminal
 BOLD = (
     f"Bold: the best mean of a backbone, unless it has fewer than {FEWEST_SEEDS} seeds or is of a "
     "control that is trained with labels."
 )
+FIELDS = "backbone label method setting corpus name labelled n remark seen on_unseen averages"
 
 
-def columns(suite: SuiteResults, name: str) -> list[str]:
-    """The columns of a leaderboard: the planned tasks, and their average if all tasks that it is of
-    are planned and there are several."""
-    whole, planned = suite.boards[name].tasks, suite.planned(name).tasks
-    return [*planned, "Avg"] if planned == whole and len(whole) > 1 else [*planned]
+def boards(judged: Judged) -> list[BoardRow]:
+    """The boards that hold any score; that of STS in any case."""
+    found = {row.board for row in judged.systems for score in row.scores if score.n}
+    return [board for board in judged.suite.boards if board.name in {"sts", *found}]
 
 
-def overall(suite: SuiteResults, name: str) -> str:
-    """The column of a leaderboard that sums it up: its average, else its first task."""
-    return min(columns(suite, name), key=lambda task: task != "Avg")
-
-
-def difference_title(suite: SuiteResults, name: str) -> str:
+def difference_title(board: BoardRow) -> str:
     """The heading of the column with differences from the baseline."""
-    task = overall(suite, name)
-    return "Minus baseline" if task == "Avg" else f"{task} minus baseline"
+    return "Minus baseline" if board.overall == "Avg" else f"{board.overall} minus baseline"
 
 
-def on_overall(suite: SuiteResults, name: str, compared: pd.DataFrame) -> pd.DataFrame:
-    """The comparisons, of the first frame of `with_baseline`, on what sums up a leaderboard."""
-    return compared[(compared["board"] == name) & (compared["task"] == overall(suite, name))]
+def named_rows(judged: Judged, text: str) -> list[SystemRow]:
+    """The systems with a label, or else the method or `method@setting` of a text, on all boards."""
+    rows = [row for row in judged.systems if row.label.lower() == text.lower()]
+    return rows or [
+        row for row in judged.systems if text in (row.method, f"{row.method}@{row.setting}")
+    ]
 
 
-def leaderboards(suite: SuiteResults, compared: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
-    """The leaderboards that hold any score, by name; that of STS in any case.
-
-    With the first frame of `with_baseline`, they have the columns `difference` and `half_width` of
-    their `overall`, and `verdict`: "baseline" for the baseline, empty where nothing is compared.
-    """
-    boards = {}
-    for name, about in suite.boards.items():
-        board = leaderboard(suite, name)
-        if name != "sts" and board[list(about.tasks)].isna().all(axis=None):
-            continue
-        if compared is not None:
-            first_runs, baseline = board["run_ids"].str[0], find(suite, suite.plan.baseline)
-            by_run = on_overall(suite, name, compared).explode("run_ids").set_index("run_ids")
-            # A method without a backbone is compared on each, and shown beside a single one.
-            by_run = by_run[~by_run.index.duplicated(keep=False)].reindex(first_runs)
-            for column in ("difference", "half_width", "verdict"):
-                board[column] = by_run[column].to_numpy()
-            ids = [run.plan.id for runs in baseline.runs.values() for run in runs]
-            board["verdict"] = board["verdict"].fillna("").mask(first_runs.isin(ids), "baseline")
-        boards[name] = board
-    return boards
+def groups_of(rows: Sequence[SystemRow]) -> list[str]:
+    """The group of each row: its backbone, if there are several, and whether it is trained with
+    labels."""
+    several = len({row.backbone for row in rows} - {NO_BACKBONE}) > 1
+    groups = []
+    for row in rows:
+        parts = []
+        if several:
+            parts.append("no backbone" if row.backbone == NO_BACKBONE else row.backbone)
+        if row.labelled:
+            parts.append("trained with labels")
+        groups.append(", ".join(parts))
+    return groups
 
 
-def runs_of(suite: SuiteResults, text: str) -> set[str]:
-    """The ids of the runs that a text names: a label, or a method as in configurations."""
-    labels = {run.plan.id: run.plan.label.removesuffix(OUTSIDE).lower() for run in suite.runs}
-    ids = {run_id for run_id, name in labels.items() if name == text.lower()}
-    return ids or {run.id for run in named(text, [run.plan for run in suite.runs])}
+def _names(rows: Sequence[SystemRow], short: bool) -> list[str]:
+    """The name of each row, with its corpus where names would be the same without. Short names have
+    a setting only where names would be the same without."""
+    names = Counter((row.backbone, row.name) for row in rows)
+    labels = Counter((row.backbone, row.plain_label) for row in rows)
+    shown = []
+    for row in rows:
+        name = row.name
+        if row.corpus and names[row.backbone, row.name] > 1:
+            name += f", {row.corpus}"
+        if short and labels[row.backbone, row.plain_label] == 1:
+            name = row.label
+        shown.append(name)
+    return shown
 
 
-def groups_of(board: pd.DataFrame) -> pd.Series:
-    """What the rows of a leaderboard are grouped by: the backbone, if it has several, and whether
-    they are trained with labels."""
-    several = len(set(board["backbone"]) - {NO_BACKBONE.name}) > 1
-    names = board["backbone"].replace(NO_BACKBONE.name, "no backbone")
-    names = names.where([several] * len(board), "")
-    with_labels = (names + ", trained with labels").str.removeprefix(", ")
-    return names.mask(board["labelled"], with_labels)
+def _best(rows: Sequence[SystemRow], groups: Sequence[str], task: str) -> dict[str, str]:
+    """The highest mean of each group, as it is shown, where means differ; controls have none."""
+    means: dict[str, list[float]] = {}
+    for row, group in zip(rows, groups, strict=True):
+        mean = row.score(task).mean
+        if mean is not None and not row.labelled:
+            means.setdefault(group, []).append(mean)
+    best = {group: score_text(max(values)) for group, values in means.items()}
+    return {group: text for group, text in best.items() if text != score_text(min(means[group]))}
 
 
-def _is_best(board: pd.DataFrame, task: str) -> pd.Series:
-    """Whether a mean is the highest of its group, as it is shown. None is where all are equal,
-    and where the highest has few seeds, a seed that diverged, or is of a control."""
-    means = board[task].round(2).mask(board["labelled"])
-    groups = means.groupby(groups_of(board))
-    has_seeds = (board[f"{task} n"] >= FEWEST_SEEDS) | (board["corpus"] == "")
-    certain = has_seeds & ~board["remark"].str.contains("diverged")
-    return (means == groups.transform("max")) & (groups.transform("nunique") > 1) & certain
+def _difference(row: SystemRow, has_words: bool) -> str:
+    if row.is_baseline:
+        return "baseline"
+    text = difference_text(row.difference, row.half_width)
+    if row.word:
+        text += f" {COMPARISON_SYMBOLS[row.word]}"
+    return f"{text} {row.word}" if row.word and has_words else text
 
 
 def shown_leaderboard(
-    suite: SuiteResults, name: str, board: pd.DataFrame, *, short: bool = False
-) -> pd.DataFrame:
-    """A leaderboard as texts. Names have a corpus where they would be the same without. A short one
-    has no spreads of single tasks, and settings only where names would be the same without."""
-    tasks = columns(suite, name)
-    whole = (board["name"] + ", " + board["corpus"]).str.removesuffix(", ")
-    names = board["name"].mask(board.duplicated(["backbone", "name"], keep=False), whole)
-    if short:
-        labels = board["label"].str.removesuffix(OUTSIDE)
-        names = labels.mask(board.duplicated(["backbone", "label"], keep=False), names)
-    shown = pd.DataFrame({"Backbone": board["backbone"], "Method": names})
-    shown["n"] = board["n"].astype(str)
-    for task in tasks:
-        numbers = board[[task, f"{task} sd", f"{task} n", "n"]].assign(best=_is_best(board, task))
-        has_spread = task == "Avg" or not short or "Avg" not in tasks
-        scores = []
-        for mean, sd, n, row_n, best in numbers.itertuples(index=False):
-            text = score_text(mean, sd if has_spread else nan) + seeds_text(n, row_n)
-            scores.append(Bold(text) if best else text)
-        shown[task] = pd.Series(scores, board.index, dtype=object)
-    if "verdict" in board:
-        marks = {word: f" {symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items()}
-        differences = list(map(difference_text, board["difference"], board["half_width"]))
-        texts = pd.Series(differences, board.index) + board["verdict"].map(marks).fillna("")
-        title = difference_title(suite, name)
-        shown[title] = texts.mask(board["verdict"] == "baseline", "baseline")
-    if board["remark"].any():
-        shown["Remark"] = board["remark"]
-    return shown.drop(columns="Backbone") if short and board["backbone"].nunique() == 1 else shown
+    suite: Heading,
+    board: BoardRow,
+    rows: Sequence[SystemRow],
+    *,
+    short: bool = False,
+    has_words: bool = True,
+) -> TextTable:
+    """A leaderboard as texts. A short one has no spreads of single tasks, and short names. Without
+    words, differences have the symbols of their verdicts alone."""
+    groups, title = groups_of(rows), difference_title(board)
+    lines = []
+    for row, name in zip(rows, _names(rows, short), strict=True):
+        line = {"Backbone": row.backbone, "Method": name, "n": str(row.n), "Remark": row.remark}
+        lines.append(line | {title: _difference(row, has_words)})
+    for task in board.columns:
+        best = _best(rows, groups, task)
+        has_spread = task == "Avg" or not short or "Avg" not in board.columns
+        for row, group, line in zip(rows, groups, lines, strict=True):
+            score = row.score(task)
+            text = score_text(score.mean, score.sd if has_spread else None)
+            line[task] = text + seeds_text(score.n, row.n)
+            # A higher mean of few seeds may be chance; without a corpus there are no seeds.
+            is_certain = (score.n >= FEWEST_SEEDS or not row.corpus) and not row.diverged
+            if is_certain and score_text(score.mean) == best.get(group):
+                line[task] = Bold(line[task])
+    columns = {"Backbone": False, "Method": False, "n": True} | dict.fromkeys(board.columns, True)
+    if suite.is_compared:
+        columns[title] = True
+    if any(row.remark for row in rows):
+        columns["Remark"] = False
+    table = TextTable(columns, lines)
+    has_one = len({row.backbone for row in rows}) == 1
+    return table.without("Backbone") if short and has_one else table
 
 
-def about(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
+def about(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     """What a leaderboard holds, in sentences."""
-    text = f"{suite.planned(name).title}, mean ± standard deviation over n seeds"
-    if METRICS[suite.boards[name].metric].kind == SHARE and suite.plan.mode != "test":
-        text += f", classifiers of mode {suite.plan.mode}"
-    if "verdict" in board:
-        words = ", ".join(f"{symbol} {word}" for word, symbol in COMPARISON_SYMBOLS.items())
-        baseline = find(suite, suite.plan.baseline)
-        over = "mean over the seeds that both have with its 95 % interval"
-        if all(run.plan.seed is None for runs in baseline.runs.values() for run in runs):
-            over += ", which the test items give where neither has seeds"
-        text += (
-            f". {difference_title(suite, name)}: {overall(suite, name)} minus that of "
-            f"{baseline.name}, {over}; {words}, after Holm's correction for all rows of the suite "
-            "(docs/statistics.md, A against B)"
-        )
-    if board["labelled"].any():
-        text += ". Systems that are trained with labels are controls"
-    return f"{text}."
+    has_mode = METRICS[board.whole.metric].kind == SHARE and suite.mode != "test"
+    text = templates().get_template("leaderboard.txt").render(
+        suite=suite, board=board, title=difference_title(board), symbols=COMPARISON_SYMBOLS,
+        mode=suite.mode if has_mode else "", has_labelled=any(row.labelled for row in rows),
+    )  # fmt: skip
+    return " ".join(text.split())
 
 
-def caption(suite: SuiteResults, name: str, board: pd.DataFrame) -> str:
+def caption(suite: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> str:
     """The caption of a leaderboard."""
-    backbones = set(board["backbone"]) - {NO_BACKBONE.name}
+    backbones = {row.backbone for row in rows} - {NO_BACKBONE}
     where = f" on {backbones.pop()}" if len(backbones) == 1 else ""
-    text = f"Suite {suite.plan.suite}{where}: {about(suite, name, board)}"
-    return f"{text} {suite.remark_on(board['backbone'])}".strip()
+    text = f"Suite {suite.suite}{where}: {about(suite, board, rows)}"
+    return f"{text} {suite.remark_on(row.backbone for row in rows)}".strip()
 
 
-def in_format(suite: SuiteResults, name: str, board: pd.DataFrame, form: str) -> str:
+def frame(
+    judged: Judged, name: str = "sts", rows: Sequence[SystemRow] | None = None
+) -> "pd.DataFrame":
+    """A leaderboard as numbers: a row a system, the best average of a backbone first; then those
+    without a backbone, then those trained with labels.
+
+    Args:
+        judged: the suite.
+        name: of the leaderboard.
+        rows: of the leaderboard; by default all.
+
+    Returns:
+        A DataFrame with `backbone`, `label`, `method`, `setting`, `corpus`, `name` (label and
+        setting), `labelled` (whether it is trained with labels), `n` (finished seeds), `remark`
+        (why others have no scores, and how much of the test sentences stands in the corpus), `seen`
+        (that share in percent, of all tasks), `on_unseen` (the mean of `averages`, on the other
+        items), `averages` (tuple, one per seed: over the planned tasks); for each task and `Avg`
+        (of all tasks) `<task>`, the mean in points, `<task> sd`, `<task> n`; and if the suite has a
+        baseline, `difference` from it, `half_width` of its 95 % interval, `verdict`.
+
+    Raises:
+        UserError: the suite has no such leaderboard.
+    """
+    import pandas as pd
+
+    suite, names = judged.suite, [board.name for board in judged.suite.boards]
+    if name not in names:
+        raise UserError(f"suite {suite.suite} has no board '{name}'{did_you_mean(name, names)}")
+    numbers, counts = [], []
+    for task in (*suite.board(name).whole.tasks, "Avg"):
+        numbers += [task, f"{task} sd"]
+        counts.append(f"{task} n")
+    columns = [*FIELDS.split(), *numbers, *counts]
+    if suite.is_compared:
+        columns += ["difference", "half_width", "verdict"]
+    lines = []
+    for row in judged.board_systems(name) if rows is None else rows:
+        line = dict(row) | {"label": row.plain_label, "averages": row.averages}
+        line["verdict"] = row.word or ""
+        if row.is_baseline:
+            line["verdict"] = "baseline"
+        for score in row.scores:
+            task = score.task
+            line |= {task: score.mean, f"{task} sd": score.sd, f"{task} n": score.n}
+        lines.append(line)
+    of_points = {"seen", "on_unseen", "difference", "half_width", *numbers} & {*columns}
+    types = dict.fromkeys(of_points, float) | dict.fromkeys(counts, int)
+    return pd.DataFrame(lines, columns=columns).astype(types)
+
+
+def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: str) -> str:
     """A leaderboard in one of `LEADERBOARD_FORMATS`; as text and in LaTeX a short one."""
     if form == "csv":
-        return csv(board)
-    text = caption(suite, name, board)
+        return csv(frame(judged, board.name, rows))
+    suite = judged.suite
+    text = caption(suite, board, rows)
     if form == "markdown":
-        return markdown(shown_leaderboard(suite, name, board), text, BOLD)
-    shown = shown_leaderboard(suite, name, board, short=True)
+        return markdown(shown_leaderboard(suite, board, rows), text, BOLD)
     if form == "text":
-        shown["Method"] = [fill(text, NAME_WIDTH) for text in shown["Method"]]
-        return plain(shown, text)
-    shown = shown.drop(columns=["Backbone", "Remark"], errors="ignore")
-    title = difference_title(suite, name)
-    if title in shown:  # its words are in the caption
-        shown[title] = shown[title].str.replace("(?<=[↑↓?]) .*", "", regex=True)
-    groups = dict(list(shown.groupby(groups_of(board), sort=False)))
-    unscored = board[board["remark"] != ""]
-    notes = " ".join([BOLD, *(unscored["name"] + ": " + unscored["remark"] + ".")])
-    return latex(shown, text, slug(f"{suite.plan.suite}-{name}"), notes, groups)
+        shown = shown_leaderboard(suite, board, rows, short=True)
+        lines = [{**line, "Method": fill(line["Method"], NAME_WIDTH)} for line in shown.rows]
+        return plain(replace(shown, rows=lines), text)
+    # The words of symbols stand in the caption.
+    shown = shown_leaderboard(suite, board, rows, short=True, has_words=False)
+    shown = shown.without("Backbone", "Remark")
+    groups: dict[str, TextTable] = {}
+    for group, line in zip(groups_of(rows), shown.rows, strict=True):
+        part = groups.get(group, replace(shown, rows=()))
+        groups[group] = replace(part, rows=[*part.rows, line])
+    notes = [BOLD, *(f"{row.name}: {row.remark}." for row in rows if row.remark)]
+    return latex(shown, text, stem(f"{suite.suite}-{board.name}"), " ".join(notes), groups)
 
 
-def show_leaderboards(suite_dir: Path, form: str = "text", rows: Sequence[str] = ()) -> str:
-    """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`; with `rows`, only the rows that
-    these texts name (`runs_of`), in their order."""
-    suite = read_suite(suite_dir)
-    compared = with_baseline(suite)
-    chosen = [runs_of(suite, text) for text in rows]
+def show_leaderboards(
+    judged: Judged, form: str = "text", rows: Sequence[SystemRow] | None = None
+) -> str:
+    """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with all rows or some, in their
+    order."""
+    chosen = judged.systems if rows is None else dict.fromkeys(rows)
     texts = []
-    for name, board in leaderboards(suite, compared and compared[0]).items():
-        first_runs = board["run_ids"].str[0]
-        places = [place for ids in chosen for place in board.index[first_runs.isin(ids)]]
-        board = board.loc[list(dict.fromkeys(places))] if rows else board
-        if len(board):
-            texts.append(in_format(suite, name, board, form).rstrip())
+    for board in boards(judged):
+        on_board = [row for row in chosen if row.board == board.name]
+        if on_board:
+            texts.append(in_format(judged, board, on_board, form).rstrip())
     return "\n\n".join(texts)
 
 
-def write_leaderboards(suite: SuiteResults, boards: Mapping[str, pd.DataFrame], out: Path) -> None:
-    """Write leaderboards in three formats."""
-    for name, board in boards.items():
-        shown, text = shown_leaderboard(suite, name, board), caption(suite, name, board)
-        tex = in_format(suite, name, board, "latex")
-        write_table(out, suite.plan.suite, name, board, shown, text, BOLD, tex)
+def write_leaderboards(judged: Judged, out: Path) -> None:
+    """Write the leaderboards of a suite in three formats."""
+    suite = judged.suite
+    for board in boards(judged):
+        rows = judged.board_systems(board.name)
+        numbers, shown = frame(judged, board.name), shown_leaderboard(suite, board, rows)
+        text, tex = caption(suite, board, rows), in_format(judged, board, rows, "latex")
+        write_table(out, suite.suite, board.name, numbers, shown, text, BOLD, tex)

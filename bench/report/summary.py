@@ -1,51 +1,40 @@
 """What a suite found, in some ten lines for the terminal."""
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from textwrap import TextWrapper, wrap
 
-import pandas as pd
-
-from bench.judge.against_baseline import by_items, find
-from bench.judge.reproduction import Cell
-from bench.judge.world import WorldCell
-from bench.registry.backbones import NO_BACKBONE
+from bench.judged.rows import NO_BACKBONE, Judged, PairRow, grouped
+from bench.report.comparison_table import by_items
 from bench.report.formats import difference_text
-from bench.report.leaderboard import on_overall, overall
 from bench.report.tables import in_short, world_in_short
-from bench.results.suite_results import SuiteResults
 from bench.utils.errors import counted
 
 LINES = TextWrapper(width=110, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def summary(
-    suite: SuiteResults,
-    cells: Sequence[Cell],
-    world: Sequence[WorldCell],
-    compared: tuple[pd.DataFrame, pd.DataFrame] | None,
-    out: Path,
-    figures: Path,
-) -> str:
+def summary(judged: Judged, out: Path, figures: Path) -> str:
     """What was run, what became of printed numbers, each method against the baseline, and where
     tables, figures and page are."""
-    made = [run for run in suite.runs if run.status != "missing"]
-    trained = [run for run in made if run.plan.trained]
-    seconds = [
-        (run.provenance.seconds or 0) + (run.provenance.outcome.seconds or 0) for run in made
-    ]
+    suite = judged.suite
+    made = [run for run in judged.runs if run.status != "missing"]
+    trained = [run for run in made if run.trained]
+    seconds = sum((run.scoring_seconds or 0) + (run.seconds or 0) for run in made)
     parts = [
-        counted(len({run.plan.text for run in suite.runs}), "system"),
-        counted(len({run.plan.seed for run in trained}), "seed"),
+        counted(len({run.text for run in judged.runs}), "system"),
+        counted(len({run.seed for run in trained}), "seed"),
         counted(len(trained), "training"),
-        f"{sum(seconds) / 60:.1f} minutes of computing",
+        f"{seconds / 60:.1f} minutes of computing",
     ]
-    lines = [
-        f"{suite.plan.suite}: {', '.join(parts)}. {suite.partial}".rstrip(),
-        *([world_in_short(world)] if world else []),
-        *(wrap(in_short(cells), LINES.width) if any(cell.ours.n for cell in cells) else []),
-        *(_differences(suite, compared[0]) if compared else []),
+    lines = [f"{suite.suite}: {', '.join(parts)}. {suite.partial}".rstrip()]
+    if judged.world:
+        lines.append(world_in_short(judged.world))
+    if any(number.ours.n for number in judged.numbers):
+        lines += wrap(in_short(judged.numbers), LINES.width)
+    if judged.pairs:
+        lines += _differences(judged)
+    lines += [
         f"tables:  {out / 'tables'}/   (sts.md is the suite's own)",
         f"figures: {figures}/",
         f"page:    {out / 'report' / 'index.html'}",
@@ -53,23 +42,27 @@ def summary(
     return "\n".join(lines) + "\n"
 
 
-def _differences(suite: SuiteResults, compared: pd.DataFrame) -> list[str]:
+def _differences(judged: Judged) -> list[str]:
     """Each method minus the baseline on the first board, by backbone and word."""
-    board = compared["board"].iloc[0]
-    rows = on_overall(suite, board, compared).sort_values("difference", ascending=False)
-    rows["short"] = rows["label"].mask(
-        rows.duplicated(["backbone", "label"], keep=False), rows["name"]
-    )
-    planned, task = suite.planned(board), overall(suite, board)
+    board = judged.suite.board(judged.pairs[0].board)
+    task, planned = board.overall, board.planned
+    rows = [pair for pair in judged.pairs if (pair.board, pair.task) == (board.name, task)]
     measure = planned.title if task == "Avg" else replace(planned, which=task).title
-    title = f"{find(suite, suite.plan.baseline).name}, {measure}"
     over = "over the test items" if by_items(rows) else "paired by seed"
-    lines = [f"against {title}, {over}, words after Holm's correction:"]
-    for (backbone, word), group in rows.groupby(["backbone", "verdict"]):
-        texts = [
-            f"{row['short']} {difference_text(row['difference'], row['half_width'], 1)}"
-            for row in group.to_dict("records")
-        ]
-        where = "" if backbone == NO_BACKBONE.name else f"{backbone}, "
-        lines += LINES.wrap(f"  {where}{word}: {'; '.join(texts)}")
+    title = f"{judged.suite.baseline_name}, {measure}, {over}"
+    lines = [f"against {title}, words after Holm's correction:"]
+    labels = Counter((pair.backbone, pair.plain_label) for pair in rows)
+
+    def text(pair: PairRow) -> str:
+        is_clear = labels[pair.backbone, pair.plain_label] == 1
+        name = pair.plain_label if is_clear else pair.name
+        return f"{name} {difference_text(pair.difference, pair.half_width, 1)}"
+
+    def order(pair: PairRow) -> tuple[str, str, bool, float]:
+        return pair.backbone, pair.verdict, pair.difference is None, -(pair.difference or 0)
+
+    for same in grouped(sorted(rows, key=order), lambda pair: (pair.backbone, pair.verdict)):
+        first = same[0]
+        where = "" if first.backbone == NO_BACKBONE else f"{first.backbone}, "
+        lines += LINES.wrap(f"  {where}{first.verdict}: {'; '.join(map(text, same))}")
     return lines

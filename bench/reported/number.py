@@ -176,7 +176,7 @@ def numbers() -> tuple[Number, ...]:
 @cache
 def sweep_lines() -> dict[Number, str]:
     """The line that each number of a sweep belongs to, named by its method. Methods without a value
-    in common are one line: that of the first value is the other at zero, for example."""
+    in common are one line: print calls GS-InfoNCE with M=0 SimCSE."""
     lines: dict[Number, str] = {}
     for sweep in load_recipes().sweeps:
         place = sweep.source, sweep.table

@@ -45,11 +45,6 @@ def tokens_folder(suite_dir: Path) -> Path:
     return suite_dir / "tokens"
 
 
-def comparison_stem(board: str) -> str:
-    """The stem of the file names of a board's comparisons."""
-    return "compare" if board == "sts" else f"compare_{board}"
-
-
 def data_folder(name: str) -> Path:
     """The folder of evaluation data: "world" (the embedded world), "senteval" (from BENCH_DATA,
     else downloaded), or a path, whose layout is checked."""

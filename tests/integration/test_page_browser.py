@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.judge.reproduction import leaderboard
-from bench.results.suite_results import read_suite
 from tests.support.browser import MISSING, chromium
-from tests.support.cells import cells
-from tests.support.page_project import write_page, write_project
+from tests.support.page_project import COMMAND, write_project
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    out = write_project(tmp_path_factory.mktemp("project"))
-    write_page(out.parent, out.parents[2] / "figures" / "s", out)
-    return out
+def project(tmp_path_factory):
+    return write_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def out(project):
+    return project.out
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +76,14 @@ def test_nothing_is_asked_for_but_the_folder(session, out):
     assert session.console() == []
 
 
-def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser, out):
+def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser, project):
     def averages():
         column = "details.board:first-of-type tbody tr > :nth-child(3)"
         return [text.split()[0] for text in texts(browser, column)]
 
-    board = leaderboard(read_suite(out.parent), "sts")
-    scores = [f"{score:.2f}" for score in sorted(board["Avg"].dropna())]
-    dashes = ["–"] * int(board["Avg"].isna().sum())
+    means = [row.score("Avg").mean for row in project.judged.board_systems("sts")]
+    scores = [f"{mean:.2f}" for mean in sorted(mean for mean in means if mean is not None)]
+    dashes = ["–"] * means.count(None)
     assert dashes
     browser.click("details.board thead th:first-child button")
     names = [text.split(" ")[0] for text in texts(browser, "details.board:first-of-type tbody th")]
@@ -97,13 +97,12 @@ def test_a_column_sorts_both_ways_and_what_is_missing_stays_last(browser, out):
     assert run_all(browser, head, "e.ariaSort")[0] == "ascending"
 
 
-def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser, out):
-    boards = [leaderboard(read_suite(out.parent), name) for name in ("sts", "chinese")]
-    status = "#board-filter [role=status]"
-    among = sum(map(len, boards))
+def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser, project):
+    status, among = "#board-filter [role=status]", len(project.judged.systems)
+    of_chinese = len(project.judged.board_systems("chinese"))
     choose(browser, "#board-filter [name=family]", "Chinese STS")
     assert texts(browser, ".board > summary > span:first-child") == ["Chinese STS"]
-    assert texts(browser, status) == [f"{len(boards[1])} of {among} rows"]
+    assert texts(browser, status) == [f"{of_chinese} of {among} rows"]
     choose(browser, "#board-filter [name=family]", "")
     choose(browser, "#board-filter [name=backbone]", "glove.6B.300d")
     assert set(texts(browser, ".board tbody th small")) == {"glove.6B.300d"}
@@ -115,12 +114,12 @@ def test_leaderboards_are_filtered_by_tasks_backbone_and_words(browser, out):
     assert {text.split(",")[0] for text in texts(browser, ".board tbody th")} == {"is-cse"}
 
 
-def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser, out):
-    every = cells(read_suite(out.parent))
-    of_paper = every[every["source"] == "sscl"]
-    of_table = of_paper[of_paper["table"] == "Table 2"]
-    of_kind = of_table[of_table["verdict"] == "inconclusive"]
-    assert 0 < len(of_kind) < len(of_table)
+def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser, project):
+    every = project.judged.numbers
+    of_paper = [row for row in every if row.source == "sscl"]
+    of_table = [row for row in of_paper if row.table == "Table 2"]
+    of_kind = [row for row in of_table if row.ours.verdict.kind == "inconclusive"]
+    assert 0 < len(of_kind) < len(of_table) < len(of_paper) < len(every)
     filters = {"source": "sscl", "table": "sscl_table-2", "verdict": "inconclusive"}
     for (name, value), wanted in zip(filters.items(), (of_paper, of_table, of_kind), strict=True):
         choose(browser, f"#printed-filter [name={name}]", value)
@@ -131,8 +130,8 @@ def test_printed_numbers_are_filtered_by_paper_table_verdict_and_words(browser, 
     for name in filters:
         choose(browser, f"#printed-filter [name={name}]", "")
     browser.write("#printed-filter [name=search]", "IS-BERT")
-    wanted = every[every["method"].str.contains("IS-BERT")]
-    told = f"{len(wanted)} of {len(every)} printed numbers"
+    count = sum(row.method == "IS-BERT" for row in every)
+    told = f"{count} of {len(every)} printed numbers"
     assert texts(browser, "#printed-filter [role=status]") == [told]
 
 
@@ -149,7 +148,7 @@ def test_a_number_opens_its_runs_curves_and_provenance(browser):
     assert texts(browser, "#entry dl:first-child dd")[:3] == facts
     runs = texts(browser, "#entry .scroll:first-of-type tr")
     assert runs[0] == "Seed Score Run Steps Best step Seconds Scored"
-    assert runs[1] == "0 75.00 run000 250 200 0 2026-11-20 05:54"
+    assert runs[1] == "0 75.00 simcse-0 250 200 0 2026-11-20 05:54"
     links = run_all(browser, "#entry .scroll a", "e.href")
     assert len(links) == 7  # both settings
     assert all(Path(link.removeprefix("file://")).is_file() for link in links)
@@ -168,15 +167,14 @@ def test_an_address_opens_its_number(browser):
     address = "sscl/table-2/simcse/bert-base-uncased/avg/test/spearman"
     browser.run(f"location.hash = '{address}'")
     assert browser.run("return document.getElementById('entry').open")
-    command = "python -m bench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
-    assert {command, f"#{address}"} <= set(texts(browser, "#entry dd"))
+    assert {COMMAND, f"#{address}"} <= set(texts(browser, "#entry dd"))
     browser.press("Escape")
     browser.run("location.hash = 'no/such/number'")
     assert not browser.run("return document.getElementById('entry').open")
     assert browser.console() == []
 
 
-def test_every_number_and_row_opens_and_brings_no_foreign_element(browser):
+def test_every_number_and_row_opens_and_brings_no_foreign_element(browser, project):
     found = browser.run(
         "const titles = []; let foreign = 0; const dialog = document.getElementById('entry');"
         "for (const button of document.querySelectorAll('[data-entry] button')) {"
@@ -185,7 +183,7 @@ def test_every_number_and_row_opens_and_brings_no_foreign_element(browser):
         "return [titles.length, titles.every(Boolean),"
         "  foreign, document.scripts.length, window.hacked ?? null]"
     )
-    assert found[0] == len(run_all(browser, "[data-entry]", "1")) > 900
+    assert found[0] == len(project.judged.numbers) + len(project.judged.systems)
     assert found[1:] == [True, 0, 2, None]
     assert browser.console() == []
 

@@ -1,69 +1,55 @@
-"""Printed hyper-parameters beside ours: every one of them is what `@paper` resolves to."""
+"""Tables of printed hyper-parameters beside ours."""
 
 import pytest
 
-from bench.datasets.metrics import PRINTED
-from bench.report.hyperparameters import (
-    FIELDS,
-    REASONS,
-    backbones,
-    hyperparameter_sections,
-    hyperparameters,
-    note,
-    recipe_of,
-    resolved,
-    run_name,
-)
-from bench.results.suite_results import read_suite
-from bench.runs import config
-from tests.support.printed_numbers import printed
-from tests.support.synthetic_suite import write_suite
-
-NUMBERS = printed()[~printed()["metric"].isin(PRINTED)]
-CASES = [
-    pytest.param(row, backbone, id=f"{row.source}-{row.table}-{row.method}-{backbone}-{row.task}")
-    for row in NUMBERS.query("task in @FIELDS").itertuples()
-    for backbone in backbones(row.source, row.backbone)
-]
+from bench.judged.rows import SettingRow
+from bench.report.hyperparameters import hyperparameter_sections, note, shown_hyperparameters
+from bench.report.printed_table import printed_table
+from tests.support.judged_rows import heading, judged
 
 
-@pytest.mark.parametrize(("number", "backbone"), CASES)
-def test_paper_resolves_to_what_is_printed(number, backbone):
-    method = run_name(number.source, number.method)
-    found = resolved(method, "paper", backbone, number.task)
-    if (method, number.task) == ("word-noise[noise=none]", "dropout"):
-        assert (number.value, found) == (0.1, 0.15)  # print contradicts its base code
-    else:
-        assert found == number.value
-    if number.task == "alpha_constant":
-        assert resolved(method, "paper", backbone, "alpha_start") is None
+def setting(place=0, **more):
+    row = {"paper": "SSCL", "paper_title": "SSCL (arXiv)", "source": "sscl", "table": "Table 1"}
+    row |= {"label": "SSCL", "method": "SSCL", "backbone": "all", "name": "batch size"}
+    row |= {"printed": "64", "ours_paper": "64", "ours_official": "64", "remark": "", "reason": "x"}
+    return SettingRow(place=place, **row | more)
 
 
-def test_the_ten_seeds_of_a_figure_are_planned():
-    seeds = NUMBERS.query("task == 'random_seeds_figure5'").iloc[0]
-    runs = config.planned(config.load(config.PAPERS[0]))
-    own = [run for run in runs if (run.text, run.backbone) == ("is-cse@official", seeds.backbone)]
-    assert len({run.seed for run in own}) == seeds["value"]
+def test_remarks_have_a_column_where_there_are_any():
+    without = shown_hyperparameters([setting()])
+    assert without.texts == [["all", "SSCL", "batch size", "64", "64", "64"]]
+    remarked = shown_hyperparameters([setting(), setting(ours_official="128", remark="its log")])
+    assert list(remarked.columns)[-1] == "Remark"
+    assert [texts[-1] for texts in remarked.texts] == ["", "its log"]
+    assert remarked.texts[1][5] == "128"
 
 
-def test_all_are_shown_and_what_differs_says_why():
-    table = hyperparameters()
-    assert len(table) == len(NUMBERS) == 52
-    assert table["printed"].astype(float).tolist() == NUMBERS["value"].tolist()
-    for row in table.itertuples():
-        differs = {row.paper, row.official} - {row.printed, "–"}
-        assert bool(row.remark) == (bool(differs) or row.name not in FIELDS), row
-    used = {(run_name(r.source, r.method), r.name) for r in table.itertuples() if r.remark}
-    assert used == set(REASONS)
+@pytest.mark.parametrize(
+    ("ours", "recipe", "expected"),
+    [
+        ("64", "", "docs/methods.md has the evidence."),
+        ("64", "Suite s sets its own.", "Suite s sets its own. docs/methods.md has the evidence."),
+        ("–", "", "–: ours has no such setting, or no code was released. docs/methods.md has the "
+         "evidence."),
+    ],
+)  # fmt: skip
+def test_the_note_explains_a_dash_and_what_the_suite_sets(ours, recipe, expected):
+    table = shown_hyperparameters([setting(ours_official=ours)])
+    assert note(table, heading(recipe=recipe)) == expected
 
 
-def test_what_a_suite_sets_instead_is_said(tmp_path):
-    """Mutation caught: the methods' own values as if the suite had them."""
-    changes = [{"batch_size": 64, "learning_rate": 1e-4}, {"batch_size": 32, "threads": 1}]
-    runs = [{"method": "simcse", "seed": n, "recipe_changes": one} for n, one in enumerate(changes)]
-    suite = read_suite(write_suite(tmp_path / "s", runs))
-    said = "Suite paper sets its own: batch size 64 or 32, learning rate 0.0001."
-    assert recipe_of(suite) == said
-    assert said in note(hyperparameter_sections()[0][2], suite)
-    own = write_suite(tmp_path / "t", [{"method": "simcse", "seed": 1}])
-    assert recipe_of(read_suite(own)) == ""
+def test_a_section_for_each_table():
+    suite = judged(settings=[setting(), setting(1, table="Training details"), setting(2)])
+    found = [
+        (stem, title, len(table.rows)) for stem, title, table in hyperparameter_sections(suite)
+    ]
+    assert found == [
+        ("sscl_table-1", "SSCL (arXiv), Table 1", 2),
+        ("sscl_training-details", "SSCL (arXiv), Training details", 1),
+    ]
+
+
+def test_a_printed_table_of_nothing_else_in_the_terminal():
+    shown = printed_table(judged(settings=[setting()]), "sscl", "Table 1", print_alone=True)
+    assert shown.startswith("SSCL (arXiv), Table 1: hyper-parameters as printed, and of our")
+    assert "batch size" in shown

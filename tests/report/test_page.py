@@ -8,31 +8,16 @@ from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
-from math import isnan
-from statistics import fmean, stdev
 from urllib.parse import unquote
 
 import pytest
 
-import bench.report.page
-from bench.judge.against_baseline import with_baseline
-from bench.judge.reproduction import judge, leaderboard
-from bench.judge.verdict import VERDICT_SYMBOLS
-from bench.report.leaderboard import leaderboards
-from bench.report.page import CURVE_POINTS, curve_columns, page_content
-from bench.report.page import commands as commands_of
-from bench.report.printed_table import printed_tables
-from bench.report.tables import summaries, verdict_counts
-from bench.reported.address import address as address_of
-from bench.reported.audit import Finding, findings
-from bench.results.records import Point
-from bench.results.suite_results import read_suite
-from bench.utils.files import read_json, write_json
-from tests.support.page_project import NASTY, ROWS, write_page, write_project
-from tests.support.synthetic_suite import seeds, write_suite
+from bench.report.page import CURVE_POINTS, commands, page_content, thinned
+from bench.report.tables import summaries
+from tests.support.judged_rows import BASE, heading, judged, measured, number, run, system
+from tests.support.page_project import COMMAND, NASTY, ROWS, write_page, write_project
 
 VOID = {"meta", "img", "link", "br", "input"}
-PLACE = ("aggregation", "task", "split", "metric")  # of a record
 
 
 class Outline(HTMLParser):
@@ -81,27 +66,14 @@ class Outline(HTMLParser):
         return {int(cell[0]["data-entry"]): cell for cell in cells}
 
 
-def in_order(all_cells):
-    """The cells by printed table and row, in the order of the page's entries."""
-    rows = [row for table in printed_tables(all_cells).values() for row in table.rows]
-    return [shown.cell for row in rows for shown in row.cells.values()]
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return write_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    out = write_project(tmp_path_factory.mktemp("project"))
-    out.mkdir()
-    (out / "mine.txt").write_text("mine")
-    hostile = Finding("copy", "sscl", NASTY, (f"Row {NASTY}",), f"Text {NASTY}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench.report.page, "findings", lambda: [*findings(), hostile])
-        write_page(out.parent, out.parents[2] / "figures" / "s", out)
-    return out, Outline((out / "index.html").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def all_cells(page):
-    return judge(read_suite(page[0].parent))
+def page(project):
+    return project.out, Outline((project.out / "index.html").read_text(encoding="utf-8"))
 
 
 def test_foreign_text_is_text(page):
@@ -110,8 +82,8 @@ def test_foreign_text_is_text(page):
     assert {values["src"] for values, _ in outline.all("img")}.isdisjoint({"x", ""})
     assert not any(name.startswith("on") for _, values, _ in outline.found for name in values)
     assert outline.texts("title") == [f"sentbench: s {NASTY}"]
-    places = ["s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Query", "Kept"]
-    places += ["Reading", "Reason", "Asked", "Near", "Set", "Row", "Text", "version", "sha256"]
+    places = ["s", "SimCSE", "Backbone", "Corpus", "1 diverged:", "Device", "Query", "Kept", "Note"]
+    places += ["Reading", "Reason", "Asked", "Near", "Set", "Points", "version", "sha256"]
     for place in places:
         assert f"{place} {NASTY}" in outline.text, place
     text = (out / "index.html").read_text()
@@ -129,7 +101,7 @@ def test_nothing_is_fetched_and_every_link_leads_somewhere(page):
     addresses = [
         values[name] for _, values, _ in outline.found for name in ("href", "src") if name in values
     ]
-    addresses += [run["file"] for run in outline.data["runs"]]
+    addresses += [run["file"] for run in outline.data["runs"] if "file" in run]
     for address in addresses:
         if address.startswith("#"):
             assert address[1:] in ids
@@ -147,128 +119,147 @@ def test_nothing_is_fetched_and_every_link_leads_somewhere(page):
     assert not re.findall(risky, script.split('"use strict"')[1])
 
 
-def test_every_printed_number_stands_with_ours_and_its_verdict(page, all_cells):
-    _, outline = page
-    found, entries, kinds = outline.cells(), outline.data["entries"], set()
-    for i, cell in zip(sorted(found), in_order(all_cells), strict=True):
-        number, scores, verdict = cell.number, cell.ours.scores, cell.ours.verdict
-        text = f"{number.text} {fmean(scores):.2f}" if scores else number.text
-        text += f" ± {stdev(scores):.2f}" if len(scores) > 1 else ""
-        values, shown = found[i]
-        assert (values["data-verdict"], shown) == (
-            verdict.kind,
-            f"{text} {verdict.mark} {verdict.kind}",
-        )
-        assert values["id"] == entries[i]["address"] == address_of(number)
-        words = shlex.split(entries[i].get("command", ""))
-        assert words[4:6] == ([number.source, number.table] if number.run else [])
+def entry_of(project, outline, **fields):
+    """The entry of the only number with these fields."""
+    rows = [row for row in project.judged.numbers if fields.items() <= vars(row).items()]
+    assert len(rows) == 1
+    found = [one for one in outline.data["entries"] if one.get("address") == rows[0].address]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_every_printed_number_stands_with_ours_and_its_verdict(project, page):
+    cells, entries = page[1].cells(), page[1].data["entries"]
+    assert len(cells) == len(project.judged.numbers)
+    by_address = {values["id"]: (values["data-verdict"], text) for values, text in cells.values()}
+    kinds = set()
+    for row in project.judged.numbers:
+        verdict = row.ours.verdict
+        shown = row.text
+        if row.ours.n:
+            shown += f" {row.ours.mean:.2f}"
+        if row.ours.n > 1:
+            shown += f" ± {row.ours.sd:.2f}"
+        wanted = verdict.kind, f"{shown} {verdict.mark} {verdict.kind}"
+        assert by_address[row.address] == wanted
         kinds.add(verdict.kind)
-    assert kinds >= {"not run", "diverged", "lower", "inconclusive", "not comparable"}
+    assert kinds == {"not run", "diverged", "lower", "inconclusive", "not comparable"}
+    assert {entries[place]["address"] for place in cells} == by_address.keys()
 
 
-def test_a_number_opens_the_runs_that_it_is_made_of(page, all_cells):
-    out, outline = page
-    data, numbers = outline.data, sorted(outline.cells())
+FACTS = {
+    "Printed": "76.25, quoted from Gao et al. 2021 (SimCSE)",
+    "Ours": "76.05 ± 0.87, n = 5",
+    "Ours - printed": "−0.20",
+    "Verdict": "? inconclusive: n = 5; 8 seeds decide",
+    "Seeds that decide": "8",
+    "Rank of print among our seeds": "4 of 6",
+    "Expected best of five of our seeds": "77.00",
+    "CV* of print and our seeds": "0.50 %",
+    "Compared with": "simcse@official",
+    "Ours, paper settings": "70.56 ± 0.62, n = 2: ↓ lower",
+}
 
-    def scores_in_files(side, key):
-        found = []
-        for run in side["runs"]:
-            records = read_json(out / data["runs"][run]["file"])["records"]
-            values = {tuple(map(record.get, PLACE)): record["value"] for record in records}
-            found.append(values.get(key))
-        return found
 
-    sides = Counter()
-    for cell, entry_number in zip(in_order(all_cells), numbers, strict=True):
-        number, ours, other = cell.number, cell.ours, cell.other
-        entry = data["entries"][entry_number]
-        facts = dict(entry["facts"])
-        assert float(facts["Printed"].split(",")[0]) == number.value
-        symbol = VERDICT_SYMBOLS[ours.verdict.kind]
-        assert facts["Verdict"].startswith(f"{symbol} {ours.verdict.kind}: ")
-        assert ours.verdict.reason in facts["Verdict"]
-        if number.key[2] not in ("spearman", "accuracy"):
-            continue
-        for side in entry["sides"]:
-            wanted = scores_in_files(side, ("all", *number.key))
-            assert side["scores"] == pytest.approx(wanted, abs=5e-5)
-        if not ours.n:
-            continue
-        assert facts["Ours"].endswith(f"n = {ours.n}")
-        assert ("Ours - printed" in facts) == ours.is_comparable
-        if ours.is_comparable:
-            gap = float(facts["Ours - printed"].replace("−", "-"))
-            assert gap == pytest.approx(cell.difference, abs=0.0051)
-        names = [side["name"].partition("@")[0] for side in entry["sides"]]
-        runs = [text.partition("@")[0] for text in (number.run, number.minus) if text]
-        if other:
-            runs += runs
-        assert names[: len(runs)] == runs
-        sides[len(runs)] += 1
-    assert set(sides) == {1, 2}  # with the other setting, or what is subtracted
+def test_a_number_opens_facts_about_it(project, page):
+    entry = entry_of(project, page[1], method="SimCSE", task="Avg", table="Table 2")
+    assert entry["title"] == f"SSCL (arXiv 2305.06154), Table 2: SimCSE, {BASE}, Avg test"
+    assert dict(entry["facts"]) == FACTS
+    assert entry["command"] == COMMAND
+
+
+@pytest.mark.parametrize(("fields", "title", "facts"), [
+    ({"method": "IS-BERT", "task": "Avg"}, "SSCL, Table 2: IS-BERT, bert-base-uncased, Avg test",
+     {"Printed": "66.58", "Verdict": "– not run: the suite has no score for it"}),
+    ({"table": "Table 3", "metric": "spearman"},
+     "SSCL, Table 3: SimCSE dev, bert-base-uncased, Avg dev (ours: test)",
+     {"Mean within the tolerance of print?": "no (95 % interval 76.05 ± 1.10)",
+      "Could one run of ours have scored it?":
+      "no (95 % of runs: 73.55 to 78.55; p = 0.002, 0.004 corrected)"}),
+    ({"metric": "spearman_delta"}, "SSCL, Table 3: SimCSE test, bert-base-uncased, Avg test",
+     {"Compared with": "sscl@official minus simcse@official"}),
+    ({"variant": "k=2"}, "IS-CSE, Figure 6 text: SSCL, k=2, bert-base-uncased, Avg test",
+     {"Verdict": "≠ not comparable: measured on glove.6B.300d"}),
+])  # fmt: skip
+def test_facts_of_numbers_of_other_kinds(project, page, fields, title, facts):
+    entry = entry_of(project, page[1], **fields)
+    assert entry["title"] == title
+    assert facts.items() <= dict(entry["facts"]).items()
+    assert "command" not in entry
+
+
+def test_a_number_opens_the_runs_of_each_of_its_sides(project, page):
+    runs = page[1].data["runs"]
+    entry = entry_of(project, page[1], method="SimCSE", task="Avg", table="Table 2")
+    assert [side["name"] for side in entry["sides"]] == [
+        f"simcse@official on {BASE}", f"simcse@paper on {BASE}",
+    ]  # fmt: skip
+    ids = [[runs[place]["id"] for place in side["runs"]] for side in entry["sides"]]
+    assert ids == [[f"simcse-{seed}" for seed in range(5)], ["simcse-paper-0", "simcse-paper-1"]]
+    assert [side["scores"] for side in entry["sides"]] == [[*ROWS], [70.1235, 71.0]]
+    entry = entry_of(project, page[1], method="IS-CSE", table="Table 2")
+    assert entry["sides"][0]["scores"] == [77.0, 78.0, None]
 
 
 def test_each_side_has_the_commands_that_make_it(page):
     """The script appends ids of runs, which need no quotes."""
     _, outline = page
-    commands = {name: shlex.split(text) for name, text in outline.data["commands"].items()}
+    found = {name: shlex.split(text) for name, text in outline.data["commands"].items()}
     suite = f"results/s {NASTY}"
-    assert commands["run"] == ["python", "-m", "bench", "job", "--suite", suite]
-    assert " ".join(commands["workflow"]) == "python -m bench run FILE.yaml --cores 4"
-    assert commands["scores"] == [f"{suite}/scores/"]
-    assert all(re.fullmatch(r"[a-z0-9.+_-]+", run["id"]) for run in outline.data["runs"])
-    assert commands_of("smoke")["workflow"] == "python -m bench run smoke --cores 4"
+    assert found["run"] == ["python", "-m", "bench", "job", "--suite", suite]
+    assert " ".join(found["workflow"]) == "python -m bench run FILE.yaml --cores 4"
+    assert found["scores"] == [f"{suite}/scores/"]
+    workflow = commands(heading(suite="smoke", config="smoke"))["workflow"]
+    assert workflow == "python -m bench run smoke --cores 4"
 
 
-def test_leaderboards_hold_means_spreads_and_their_runs(page):
-    out, outline = page
-    suite, data = read_suite(out.parent), outline.data
-    printed = outline.cells()
-    names = [number for number in range(len(data["entries"])) if number not in printed]
-    boards = [leaderboard(suite, name) for name in ("sts", "chinese")]
-    assert len(names) == sum(map(len, boards))
-    for board, task in zip(boards, ("Avg", "CNSD-STS-B"), strict=True):
-        for row in board.to_dict("records"):
-            entry = data["entries"][names.pop(0)]
-            assert entry["title"] == f"{row['name']}, {row['backbone']}"
-            side = entry["sides"][0]
-            scores = [score for score in side["scores"] if score is not None]
-            assert scores == pytest.approx(row["averages"], abs=5e-5)
-            assert len(side["runs"]) == row["n"] + bool(row["remark"])
-            assert {data["runs"][run]["backbone"] for run in side["runs"]} == {row["backbone"]}
-            mean, shown = row[task], dict(entry["facts"])[task].split(" ± ")[0]
-            assert shown == ("–" if isnan(mean) else f"{mean:.2f}")
-            assert row["remark"] in outline.text
+def test_leaderboards_hold_means_spreads_and_their_runs(project, page):
+    _, outline = page
+    data, numbers = outline.data, outline.cells()
+    entries = [one for place, one in enumerate(data["entries"]) if place not in numbers]
+    for row, entry in zip(project.judged.systems, entries, strict=True):
+        assert entry["title"] == f"{row.name}, {row.backbone}"
+        (side,) = entry["sides"]
+        assert side["scores"] == [*row.run_averages]
+        assert [data["runs"][place]["id"] for place in side["runs"]] == [*row.runs]
+        overall = row.score("CNSD-STS-B" if row.board == "chinese" else "Avg")
+        shown = dict(entry["facts"])[overall.task].split(" ± ")[0]
+        assert shown == ("–" if overall.mean is None else f"{overall.mean:.2f}")
+        assert row.remark in outline.text
 
 
-def test_every_part_of_the_page_is_there(page, all_cells):
+def test_every_part_of_the_page_is_there(project, page):
     out, outline = page
     html = (out / "index.html").read_text(encoding="utf-8")
     boards, rest = html.split('<details class="part" id="printed"')
     assert boards.count("figures/compare.png") == 2  # the picture and its link
     assert "tables/compare.md" in boards
     assert "figures/compare" not in rest
-    for kind, count in verdict_counts(all_cells).items():
-        start = f"{VERDICT_SYMBOLS[kind]} {kind} {count} "
-        assert any(row.startswith(start) for row in outline.texts("tr"))
-    texts = set(outline.texts("td", "th"))
-    for table in summaries(read_suite(out.parent), all_cells):
-        assert texts >= set(table.shown.to_numpy().ravel())
-    for cell in all_cells:
-        assert unescape(html).count(cell.number.note) == 1 or not cell.number.note
-    listed = " ".join(outline.texts("li"))
-    assert all(" ".join(finding.text.split()) in listed for finding in findings())
-    rows = outline.texts("tr")
-    assert "bert-base-uncased IS-CSE learning rate 3e-5 3e-5 3e-5" in rows  # hyper-parameters
-    assert {f"0.812 Kept {NASTY}", f"0.938 Near {NASTY}"} <= {*rows}  # analyses
-    assert any(row.startswith("SSCL, Table 2 136 136 136") for row in rows)  # coverage
+    assert unescape(html).count(f"Note {NASTY}") == 1
+    texts, rows = set(outline.texts("td", "th")), outline.texts("tr")
+    tables = summaries(project.judged)
+    assert [table.stem for table in tables] == ["order", "averages"]
+    for table in tables:
+        for line in table.shown.texts:
+            assert texts >= {*line}
+    for row in (
+        f"{BASE} IS-CSE learning rate 3e-5 3e-5 3e-5",  # hyper-parameters
+        f"0.812 Kept {NASTY}",
+        f"0.938 Near {NASTY}",
+        "SSCL, Table 2 17 17 9 9 9 0 8 1 0",  # coverage
+        "IS-CSE, Table 2 1 0 0 0 0 0 0 0 0",
+        f"SSCL, Table 2 IS-BERT {BASE} 8 no recipe",
+    ):
+        assert row in rows
+    for kind in ("? inconclusive 8 ", "× diverged 1 ", "↓ lower 2 ", "≠ not comparable 3 "):
+        assert any(row.startswith(kind) for row in rows)
     for part in (
         " sets its own: learning rate 0.001.",
         "1024 sentences in the memory at step 250",
         "2026-11-20 (1 run)",
-        "finished (17 runs)",
+        "finished (12 runs)",
         "diverged (1 run)",
-        "cpu (13 runs)",
+        "cpu (8 runs)",
     ):
         assert part in outline.text
 
@@ -291,12 +282,15 @@ def test_curves_of_runs(page):
     assert runs[0]["curve"]["step"] == list(range(10, 251, 10))
     assert not any("curve" in run for run in runs[5:])
     assert (runs[0]["best_step"], runs[0]["seconds"]) == (200, 0)
-    assert len({run["origin"] for run in runs}) == len(page[1].data["origins"]) == 2
+    assert (
+        len({run["origin"] for run in runs if "origin" in run}) == len(page[1].data["origins"]) == 2
+    )
 
 
 @pytest.mark.parametrize("length", [1, 60, 61, 100, 400])
 def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
-    found = curve_columns([Point(step=5 * i, loss=i * 1.23456789) for i in range(length)])
+    losses = [place * 1.23456789 for place in range(length)]
+    found = thinned({"step": [5 * place for place in range(length)], "loss": losses})
     assert list(found) == ["step", "loss"]
     assert len(found["step"]) == min(length, CURVE_POINTS)
     assert (found["step"][0], found["step"][-1]) == (0, 5 * (length - 1))
@@ -309,43 +303,33 @@ def test_a_curve_keeps_its_ends_and_no_point_is_made_up(length):
 # --- What folds ---
 
 
-def opened(suite, tmp_path):
-    """The titles of the sections of a suite's page, and whether they are open."""
-    (tmp_path / "figures").mkdir(exist_ok=True)
-    write_page(suite, tmp_path / "figures", tmp_path / "page")
-    outline = Outline((tmp_path / "page" / "index.html").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(("kind", "line", "is_open"), [
+    ("not comparable", "2 numbers of 1 papers: 1 not comparable (toy-bert stands in), 1 not run",
+     False),
+    ("inconclusive", "2 numbers of 1 papers: 1 inconclusive, 1 not run", True),
+])  # fmt: skip
+def test_papers_fold_to_a_line_where_nothing_of_them_can_be_compared(tmp_path, kind, line, is_open):
+    ours = measured([75.0], kind=kind, reason="toy-bert stands in; its settings differ")
+    numbers = [number(76.0, ours), number(77.0, task="STS12", address="other")]
+    rows = judged([system("simcse", [75.0])], runs=[run("simcse")], numbers=numbers)
+    out = write_page(rows, tmp_path, tmp_path / "figures")
+    outline = Outline((out / "index.html").read_text(encoding="utf-8"))
     parts = [values for values, _ in outline.all("details") if values.get("class") == "part"]
-    return outline, {values["id"]: "open" in values for values in parts}
+    assert {values["id"]: "open" in values for values in parts} == {
+        "printed": is_open, "provenance": False,
+    }  # fmt: skip
+    assert f"The papers {line}" in outline.texts("summary")
 
 
-def test_papers_fold_to_a_line_where_nothing_of_them_can_be_compared(tmp_path):
-    toys = [
-        *seeds("simcse", ROWS, backbone="toy-bert"),
-        *seeds("is-cse", ROWS, backbone="toy-bert"),
+def test_the_page_begins_with_the_systems_and_their_difference_from_the_baseline():
+    runs = [run(method, seed) for method in ("simcse", "is-cse") for seed in (0, 1)]
+    better = {"difference": 3.95, "half_width": 1.08, "word": "better"}
+    systems = [
+        system("is-cse", [80.0, 80.0], **better),
+        system("simcse", [76.0, 76.1], is_baseline=True),
     ]
-    names = {"bert-base-uncased": "toy-bert"}
-    toy = write_suite(tmp_path / "toy", toys, data="world", stand_ins=names)
-    outline, parts = opened(toy, tmp_path)
-    assert parts == {"printed": False, "provenance": False}
-    (line,) = [text for text in outline.texts("summary") if text.startswith("The papers")]
-    count = sum(cell.ours.verdict.kind == "not comparable" for cell in judge(read_suite(toy)))
-    assert line == (
-        f"The papers 929 numbers of 5 papers: {count} not comparable (toy-bert stands in for "
-        f"bert-base-uncased, with its own settings), {929 - count} not run"
-    )
-    comparable = write_suite(tmp_path / "paper", seeds("simcse", ROWS))
-    outline, parts = opened(comparable, tmp_path)
-    assert parts == {"printed": True, "provenance": False}
-    assert any("inconclusive" in text for text in outline.texts("summary"))
-
-
-def test_the_page_begins_with_the_systems_and_their_difference_from_the_baseline(tmp_path):
-    suite = write_suite(tmp_path, [*seeds("simcse", ROWS), *seeds("is-cse", [80.0] * 5)])
-    write_json(suite / "plan.json", read_json(suite / "plan.json") | {"baseline": "simcse"})
-    own = read_suite(suite)
-    boards = leaderboards(own, with_baseline(own)[0])
-    content = page_content(own, judge(own), [], boards, "scores")
-    (board,) = content["boards"]
+    suite = heading(baseline="simcse", baseline_name="SimCSE, official")
+    (board,) = page_content(judged(systems, suite, runs=runs), "scores")["boards"]
     assert list(board["columns"])[:4] == ["Method", "n", "Avg", "Minus baseline"]
-    scores = [row["scores"]["Minus baseline"] for row in board["rows"]]
-    assert scores == ["+3.95 ± 1.08 ↑ better", "baseline"]
+    shown = [line["scores"]["Minus baseline"] for line in board["lines"]]
+    assert shown == ["+3.95 ± 1.08 ↑ better", "baseline"]

@@ -32,8 +32,8 @@ def found():
 def test_what_is_found(found):
     """audit.txt is what the audit printed when its rules were last changed; nobody has read it
     against the papers. A change means a typo of ours, or a correction of a paper."""
-    text = (Path(__file__).parent / "audit.txt").read_text()
-    assert report(found, FINDING_KINDS) == text.rstrip("\n")
+    expected = (Path(__file__).parent / "audit.txt").read_text().rstrip("\n")
+    assert report(found, FINDING_KINDS) == expected
     order = [list(FINDING_KINDS).index(one.kind) for one in found]
     assert order == sorted(order)
 

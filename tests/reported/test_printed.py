@@ -1,6 +1,7 @@
 """The papers' numbers: complete, with every label mapped; and quoted scores of other papers."""
 
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from bench.datasets.metrics import PRINTED
 from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.registry.methods import method_class
 from bench.reported import COLUMNS, FOLDER, LABEL, SOURCES, prior_sd, quoted
+from bench.reported.address import printed_names
 from bench.reported.figures import load_figures
-from bench.reported.number import REASONS, load_recipes
+from bench.reported.number import REASONS, load_recipes, sweep_lines
 from bench.runs.resolve import parse, resolve
 from bench.utils.errors import UserError
 from tests.support.printed_numbers import mapped, printed
@@ -55,6 +57,47 @@ def test_every_row_has_exactly_one_entry_and_every_entry_a_row():
         for field in entry.model_fields_set & set(LABEL):
             found = found[found[field].isin(getattr(entry, field))]
         assert len(found), f"{entry} matches nothing"
+
+
+# The lines of each sweep.
+SWEEPS = {
+    ("gs-infonce-v1", "Table 3"): ["GS-InfoNCE (M=0x: SimCSE)"],
+    ("gs-infonce-v2", "Table 3"): ["GS-InfoNCE (M=0x: SimCSE)"],
+    **{("is-cse", f"Table {number}"): ["IS-CSE"] for number in (3, 4, 5, 6, 7)},
+    ("sscl", "Table 5"): ["BERT", "SSCL-BERT", "SSCL-SimCSE"],
+    ("sscl", "Table 6"): ["SimCSE", "SSCL-SimCSE"],
+}
+
+
+def test_the_lines_of_sweeps():
+    """Methods without a value in common are one line."""
+    found = {}
+    for number, line in sweep_lines().items():
+        found.setdefault(number.label[:2], {})[line] = None
+    assert {place: list(lines) for place, lines in found.items()} == SWEEPS
+
+
+def test_a_sweep_has_three_values_of_a_variant_and_one_or_two_tasks():
+    of_line = defaultdict(set)
+    for number, line in sweep_lines().items():
+        of_line[number.label[:2], line].add(number.variant)
+    assert min(map(len, of_line.values())) > 2
+    assert "" not in set().union(*of_line.values())
+    tables = mapped().groupby(["source", "table"])
+    for source, table in SWEEPS:
+        rows = tables.get_group((source, table))
+        assert 1 <= rows["task"].nunique() <= 2
+        assert rows["metric"].nunique() == 1
+
+
+def test_names_of_rows_are_those_of_print():
+    """A name contains the method of its row, and the size of its backbone if it has one."""
+    for (_, _, method, backbone, _), name in printed_names().items():
+        plain = re.sub(r"_(base|large)", "", name).lower()
+        assert method.rpartition("+")[2].lower().split("-")[-1] in plain, (method, name)
+        for size in ("base", "large"):
+            assert f"_{size}" not in name or size in backbone
+    assert len(printed_names()) == 2 * 8 + 25 + 11 + 17 + 12 + 12
 
 
 def test_every_run_is_one_that_the_suite_knows_by_that_name():

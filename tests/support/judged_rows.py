@@ -63,7 +63,7 @@ def system(
     values: dict[str, Any] = {"board": "sts", "backbone": BASE, "label": method, "method": method}
     values |= {"setting": "official", "corpus": "wiki1m", "labelled": False, "outside": False}
     values |= {"own": False, "n": longest, "diverged": False, "remark": "", "seen": None}
-    values |= {"on_unseen": None, "averages": by_task.get("Avg", ())}
+    values |= {"on_unseen": None, "run_averages": by_task.get("Avg", ())}
     values |= more
     values.setdefault("name", f"{values['label']}, {values['setting']}")
     values.setdefault("runs", [f"{method}-{seed}" for seed in range(longest)])
@@ -112,7 +112,7 @@ def number(value: float, ours: Measured | None = None, **more: Any) -> NumberRow
     values: dict[str, Any] = {"place": 0, "address": "", "paper": "SSCL", "paper_title": "SSCL"}
     values |= {"source": "sscl", "table": "Table 2", "row": "SimCSE", "label": "SimCSE"}
     values |= {"method": "SimCSE", "backbone": BASE, "variant": "", "line": "", "task": "Avg"}
-    values |= {"split": "test", "metric": "spearman", "aggregation": "all", "value": value}
+    values |= {"split": "test", "metric": "spearman", "aggregation": "", "value": value}
     values |= {"text": f"{value:.2f}", "quoted_from": "", "note": "", "reason": ""}
     values |= {"run": side.run, "minus": "", "our_split": "test", "command": "", "ranks": True}
     values |= {"planned": True, "ours": side, "rank": None, "best_of_five": None, "cv": None}

@@ -1,22 +1,36 @@
-"""A suite with hostile texts in every field, its tables, and pictures for its page."""
+"""A judged suite with hostile texts in every field, its tables, and pictures for its page."""
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from bench.judge.reproduction import judge
-from bench.report.leaderboard import leaderboards, write_leaderboards
+from bench.datasets.tasks import STS_TASKS
+from bench.judged.rows import (
+    Analysis,
+    FigureRow,
+    Judged,
+    NumberRow,
+    OrderRow,
+    RunRow,
+    Scored,
+    SettingRow,
+    SystemRow,
+)
+from bench.report.leaderboard import write_leaderboards
 from bench.report.page import render_page
 from bench.report.tables import write_tables
-from bench.results.suite_results import read_suite
-from bench.utils.files import read_json, write_json
-from tests.support.synthetic_suite import seeds, write_suite
+from bench.utils.files import write_json, write_text
+from tests.support.judged_rows import BASE, board, heading, measured, number, run, system
 
 NASTY = '"><img src=x onerror="window.hacked=1"><script>window.hacked=1</script><!--<script>'
 NASTY += "'{{ 7 * 7 }}"
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.25)
+PAPER = (70.12345678, 71.0)
+PRINT = (68.4, 82.41, 74.38, 80.91, 78.56, 76.85, 72.23, 76.25)
+COMMAND = "python -m bench reproduce sscl 'Table 2' --row SimCSE --backbone bert-base-uncased"
 
 
 def png(width: int, height: int) -> bytes:
@@ -26,75 +40,177 @@ def png(width: int, height: int) -> bytes:
     return written.getvalue()
 
 
-def curve(steps: int, start: float = 60.0) -> list[dict[str, float]]:
-    geometry = {"alignment": 0.2, "uniformity": -2.5}
-    return [
-        {"step": step, "loss": 2 - step / 100, "dev": start + step / 10, **geometry}
-        for step in range(10, steps + 1, 10)
-    ]
-
-
-def change(suite: Path, run: str, **fields: Any) -> None:
-    """Update the provenance of a run's scores, as written by `write_suite`, with `fields`."""
-    content = read_json(suite / "scores" / f"{run}.json")
-    content["provenance"]["outcome"] |= fields.pop("outcome", {})
-    content["provenance"] |= fields
-    write_json(suite / "scores" / f"{run}.json", content)
+def curve(steps: int, start: float = 60.0) -> dict[str, list[float]]:
+    at = [*range(10, steps + 1, 10)]
+    lines = {"step": at, "dev": [start + step / 10 for step in at]}
+    lines |= {"loss": [2 - step / 100 for step in at]}
+    return lines | {"alignment": [0.2] * len(at), "uniformity": [-2.5] * len(at)}
 
 
 PART = {"alignment": 0.1875, "uniformity": -2.25}
 KEPT, NEAR = ({"sentence": f"{word} {NASTY}"} for word in ("Kept", "Near"))
 QUERY = {"sentence": f"Query {NASTY}", "retrieved": [KEPT | {"cosine": 0.8125}]}
 ASKED = {"sentence": f"Asked {NASTY}", "found": [NEAR | {"cosine": 0.9375}]}
-ANALYSES = {
-    "alignment": {"STS-B": dict.fromkeys(("dev", "test", "all"), PART)},
-    "memory": {"query": [QUERY], "rows": 1024, "step": 250, "reading": f"Reading {NASTY}"},
-    "nearest": {"queries": [ASKED], "among": 2758, "of": f"Set {NASTY}"},
-}
+MEMORY = {"query": [QUERY], "rows": 1024, "step": 250, "reading": f"Reading {NASTY}"}
+ANALYSES = (
+    Analysis(name="alignment", result={"STS-B": dict.fromkeys(("dev", "test", "all"), PART)}),
+    Analysis(name="memory", result=MEMORY),
+    Analysis(name="nearest", result={"queries": [ASKED], "among": 2758, "of": f"Set {NASTY}"}),
+    Analysis(name="tokens", result={}, missing=f"Reason {NASTY}"),
+)
 
 
-def write_page(suite_dir: Path, figures: Path, out: Path) -> None:
-    suite = read_suite(suite_dir)
-    boards = leaderboards(suite, None)
-    folders = out, suite_dir / "tables", suite_dir / "scores"
-    render_page(suite, judge(suite), [], boards, figures, *folders)
+def _runs() -> list[RunRow]:
+    rows = []
+    origin: dict[str, Any] = {"code": {"version": NASTY, "dirty": False}}
+    origin |= {"device": {"kind": f"Device {NASTY}"}, "data": {"name": "senteval", "sha256": NASTY}}
+    for seed in range(5):
+        date, analyses = f"2026-11-2{seed}T05:54:00+00:00", () if seed else ANALYSES
+        more = {"steps": 250, "best_step": 200, "seconds": 0, "curve": curve(250, 60 + seed)}
+        rows.append(run("simcse", seed, date=date, origin=origin, analyses=analyses, **more))
+    plain = {"date": None, "origin": {"device": {"kind": "cpu"}}}
+    rows += [run("simcse-paper", seed, setting="paper", **plain) for seed in (0, 1)]
+    rows += [run("is-cse", seed, **plain) for seed in (0, 1)]
+    rows.append(run("is-cse", 7, status="diverged", reason=NASTY, **plain))
+    rows.append(run("simcse-own", 0, backbone=f"Backbone {NASTY}", **plain))
+    rows.append(run("glove", None, backbone="glove.6B.300d", **plain))
+    rows.append(run("simcse-zh", 0, backbone="bert-base-chinese", **plain))
+    return [*rows, run("sscl", 0, status="missing", reason="no scores in this suite", scored=False)]
 
 
-def write_project(root: Path) -> Path:
-    """Write a suite with hostile texts in every field, its tables and figures; return the page's
-    folder."""
-    suite, figures = root / "results" / "s", root / "figures" / "s"
-    chinese = {"backbone": "bert-base-chinese", "label": "Chinese SimCSE"}
-    entries = [
-        *seeds("simcse", ROWS, label=f"SimCSE {NASTY}"),
-        *seeds("simcse", [70.0, 71.0], setting="paper"),
-        *seeds("is-cse", [77.0, 78.0]),
-        {"method": "is-cse", "seed": 7, "status": "diverged", "reason": NASTY},
-        *seeds("simcse", ROWS[:2], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}"),
-        {"method": "glove", "backbone": "glove.6B.300d", "scores": 61.0},
-        *seeds("simcse", [{"CNSD-STS-B": 63.5}], **chinese),
-        *seeds("sscl", ROWS[:2]),  # two rows that differ only in the recipe
-        *seeds("sscl", ROWS[3:], recipe_changes={"learning_rate": 1e-3}),
+def _systems() -> list[SystemRow]:
+    # One per run that has scores; `runs` are the others, too.
+    return [
+        system("is-cse", [77.0, 78.0], run_averages=(77.0, 78.0, None), diverged=True,
+               runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}"),
+        system("simcse", ROWS, label=f"SimCSE {NASTY}"),
+        system("simcse", [70.0, 71.0], setting="paper", runs=["simcse-paper-0", "simcse-paper-1"]),
+        system("sscl", n=0, run_averages=(None,), runs=["sscl-0"], remark="1 missing"),
+        system("simcse", [75.0], backbone=f"Backbone {NASTY}", corpus=f"Corpus {NASTY}",
+               runs=["simcse-own-0"]),
+        system("glove", [61.0], backbone="glove.6B.300d", corpus="", runs=["glove-None"]),
+        system("simcse", {"CNSD-STS-B": [63.5], "Avg": [63.5]}, tasks=["CNSD-STS-B"],
+               board="chinese", backbone="bert-base-chinese", label="Chinese SimCSE",
+               runs=["simcse-zh-0"]),
+    ]  # fmt: skip
+
+
+def _sides() -> list[Scored]:
+    official = [f"simcse-{seed}" for seed in range(5)]
+    paper = ["simcse-paper-0", "simcse-paper-1"]
+    return [
+        Scored(name=f"simcse@official on {BASE}", runs=official, scores=ROWS),
+        Scored(name=f"simcse@paper on {BASE}", runs=paper, scores=PAPER),
     ]
-    entries[0]["analyses"] = ANALYSES
-    entries[1]["analyses"] = {"tokens": {"reason": f"Reason {NASTY}"}}
-    write_suite(suite, entries, name=f"s {NASTY}", stand_ins={"roberta-base": f"Backbone {NASTY}"})
-    for number in range(5):
-        code, device = {"version": NASTY, "dirty": False}, {"kind": f"Device {NASTY}"}
-        outcome = {"curve": curve(250, 60 + number), "steps": 250, "best_step": 200, "seconds": 0}
-        data = {"name": "senteval", "sha256": NASTY}
-        date = f"2026-11-2{number}T05:54:00+00:00"
-        fields = {"code": code, "device": device, "data": data, "date": date, "outcome": outcome}
-        change(suite, f"run{number:03d}", **fields)
-    own = read_suite(suite)
-    write_tables(own, judge(own), [], suite / "tables")
-    write_leaderboards(own, leaderboards(own, None), suite / "tables")
+
+
+def _numbers() -> list[NumberRow]:
+    sides = _sides()
+    simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "sides": sides}
+    simcse |= {"paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}"}
+    simcse |= {"command": COMMAND}
+    simcse |= {"rank": 4, "best_of_five": 77.0, "cv": 0.5}
+    simcse["other"] = measured(PAPER, kind="lower", reason="far below", setting="paper")
+    ours = measured(ROWS, reason="n = 5; 8 seeds decide", seeds=8)
+    is_bert = {"method": "IS-BERT", "label": "IS-BERT", "row": "IS-BERT", "planned": False}
+    is_bert |= {"run": "", "reason": "no recipe"}
+    tasks = (*STS_TASKS, "Avg")
+    rows = [number(value, ours, task=x, **simcse) for x, value in zip(tasks, PRINT, strict=True)]
+    rows += [number(66.58, task=task, **is_bert) for task in tasks]
+
+    is_cse = {"method": "IS-CSE", "label": "IS-CSE", "row": "IS-CSE"}
+    runs = ["is-cse-0", "is-cse-1", "is-cse-7"]
+    is_cse["sides"] = [Scored(name="is-cse@official", runs=runs, scores=[77.0, 78.0, None])]
+    diverged = measured([77.0, 78.0], kind="diverged", reason="1 of 3 seeds diverged")
+    rows.append(number(78.5, diverged, **is_cse))
+
+    lower = measured(ROWS, kind="lower", reason="our mean ±1.10, tolerance 0.50", **TESTED)
+    third = {"table": "Table 3", "sides": sides}
+    rows.append(number(81.0, lower, split="dev", our_split="test", **third))
+    delta = {"metric": "spearman_delta", "run": "sscl@official", "minus": "simcse@official"}
+    rows.append(number(1.5, lower, method="SSCL minus SimCSE", **delta, **third))
+
+    elsewhere = measured([61.0], kind="not comparable", reason="measured on glove.6B.300d")
+    sweep = {"table": "Figure 6 text", "line": "SSCL", "method": "SSCL", "source": "is-cse"}
+    sweep |= {"paper": "IS-CSE", "paper_title": "IS-CSE"}
+    for k in (1, 2, 3):
+        rows.append(number(70.0 + k, elsewhere, variant=f"k={k}", label=f"SSCL, k={k}", **sweep))
+    return [_placed(place, row) for place, row in enumerate(rows)]
+
+
+def _placed(place: int, row: NumberRow) -> NumberRow:
+    """A number with its place and address."""
+    words = [row.source, row.table, row.method, row.variant, row.backbone]
+    words += [row.task, row.split, row.metric.replace("_", "-")]
+    address = "/".join(word.lower().replace(" ", "-") for word in words if word)
+    return row.model_copy(update={"place": place, "address": address})
+
+
+TESTED = {
+    "tolerance": 0.5, "within": False, "half_width": 2.5, "mean_half_width": 1.1,
+    "mean_coverage": 95.0, "p": 0.002, "p_adjusted": 0.004, "spread_known": True,
+}  # fmt: skip
+SETTING = {
+    "place": 900, "paper": "IS-CSE", "paper_title": "IS-CSE (arXiv 2305.07424)", "remark": "",
+    "source": "is-cse", "table": "Table 2", "label": "IS-CSE", "method": "IS-CSE",
+    "backbone": BASE, "name": "learning rate", "printed": "3e-5", "ours_paper": "3e-5",
+    "ours_official": "3e-5", "reason": "hyper-parameter, not a score",
+}  # fmt: skip
+ORDER = {
+    "title": "SSCL, Table 2", "source": "sscl", "table": "Table 2", "board": "", "backbone": BASE,
+    "split": "test", "metric": "spearman", "rows": 3, "tau": 0.5, "low": 0.25, "high": 0.75,
+    "expected": 0.625, "seeds": 2,
+}  # fmt: skip
+
+
+def project() -> Judged:
+    """The rows of the suite."""
+    suite = heading(
+        board(), board("chinese"), suite=f"s {NASTY}", orders=[OrderRow(**ORDER)],
+        recipe=f"Suite s {NASTY} sets its own: learning rate 0.001.",
+        stand_ins=[f"Backbone {NASTY}"],
+    )  # fmt: skip
+    figure = FigureRow(
+        stem="sscl_figure-6", heading=f"SSCL, Figure 6: Points {NASTY}", kind="seeds", x="",
+        note="", remarks=(), series=(), columns={},
+    )  # fmt: skip
+    return Judged(
+        suite=suite, numbers=_numbers(), settings=[SettingRow(**SETTING)], systems=_systems(),
+        series=[figure], runs=_runs(),
+    )  # fmt: skip
+
+
+@dataclass
+class Project:
+    """A suite with its rendered page."""
+
+    judged: Judged
+    out: Path  # folder of the page
+
+
+def write_page(judged: Judged, suite_dir: Path, figures: Path) -> Path:
+    """Write the page of a suite into its folder `report`, which is returned."""
+    out = suite_dir / "report"
+    render_page(judged, figures, out, suite_dir / "tables", suite_dir / "scores")
+    return out
+
+
+def write_project(root: Path) -> Project:
+    """Write the page, tables, scores and figures of `project`, beside a file of a user."""
+    judged = project()
+    suite, figures = root / "results" / "s", root / "figures" / "s"
+    write_text(suite / "report" / "mine.txt", "mine")
+    write_tables(judged, suite / "tables")
+    write_leaderboards(judged, suite / "tables")
+    for row in judged.runs:
+        if row.scored:
+            write_json(suite / "scores" / f"{row.id}.json", {})
     figures.mkdir(parents=True)
     stems = ("leaderboard", "leaderboard_chinese", "sscl_table-2", "sscl_figure-6", "compare")
-    for number, stem in enumerate(stems):
-        (figures / f"{stem}.png").write_bytes(png(40 + number, 20))
+    for place, stem in enumerate(stems):
+        (figures / f"{stem}.png").write_bytes(png(40 + place, 20))
         (figures / f"{stem}.csv").write_text("a,b\n")
     for kind in ("csv", "md", "tex"):  # as `bench compare` writes them
         (suite / "tables" / f"compare.{kind}").write_text("")
     (figures / "leaderboard.pdf").write_bytes(b"%PDF-")
-    return suite / "report"
+    return Project(judged, write_page(judged, suite, figures))

@@ -2,32 +2,37 @@
 all share. Printed averages beside our seeds, the suite's leaderboards, comparisons with a baseline,
 and printed gains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from math import inf
 from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bench.datasets.tasks import AVERAGED
-from bench.judge.against_baseline import COMPARISON_SYMBOLS, by_items, find
-from bench.judge.reproduction import Cell, Line, grouped
-from bench.judge.statistics import mean_and_sd
-from bench.registry.backbones import NO_BACKBONE
-from bench.report.comparison_table import claims_of, line_of, names_of
+from bench.judged.rows import (
+    NO_BACKBONE,
+    BoardRow,
+    Heading,
+    Measured,
+    NumberRow,
+    PairRow,
+    SystemRow,
+    grouped,
+)
+from bench.judged.words import COMPARISON_SYMBOLS
 from bench.report.figures import style
-from bench.report.formats import score_text
-from bench.report.printed_table import printed_tables
-from bench.reported import paper_name
-from bench.reported.address import row_name
-from bench.reported.number import printed_gains
-from bench.results.records import with_stand_ins
-from bench.results.suite_results import SuiteResults
+from bench.report.formats import difference_text, score_text
+from bench.utils.files import stem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # --- Layout ---
 
@@ -42,8 +47,11 @@ MARGIN = 0.05  # beside the marks, as a share of the axis
 BAND = {"color": "#D5D8DD", "lw": 0}
 
 
+Mark = tuple[Sequence[float], float, style.Look]
+
+
 @dataclass(frozen=True)
-class Row:
+class Strip:
     """A row of a figure."""
 
     panel: str  # heading of its panel, a backbone or its place
@@ -51,13 +59,13 @@ class Row:
     text: str  # at the right
     # Scores, their distance from the middle of the row, and their look, whose label is their entry
     # of the legend; later ones are drawn over earlier ones.
-    marks: Sequence[tuple[Sequence[float], float, style.Look]]
+    marks: Sequence[Mark]
     band: tuple[float, float] | None = None  # ends of a range that is shaded
     stands_out: bool = False  # whether the text is in bold and colour
 
 
 def figure_of_rows(
-    rows: Sequence[Row],
+    strips: Sequence[Strip],
     title: str,
     note: str,
     scale: str,
@@ -68,53 +76,52 @@ def figure_of_rows(
     of each panel.
 
     Args:
-        rows: all have the same height, which the longest name needs.
+        strips: all have the same height, which the longest name needs.
         title, note: texts above and below the panels.
         scale: label of the axis that all panels share.
         band: legend entry of the shaded ranges.
         always: if given, the axis shows the marks that lie together, and these scores.
     """
-    parts: dict[str, list[Row]] = {}
-    for row in rows:
-        parts.setdefault(row.panel, []).append(row)
-    most, count = MOST_ROWS, len(rows)
-    while len(rows) > MOST_ROWS:
+    parts = grouped(strips, lambda strip: strip.panel)
+    most, count = MOST_ROWS, len(strips)
+    while len(strips) > MOST_ROWS:
         most -= 1
-        parts = {panel: part[:most] for panel, part in parts.items()}
-        rows = list(chain(*parts.values()))
-    if len(rows) < count:
-        note = f"The first {len(rows)} of {count} rows; the table has all. {note}"
-    names = {row.name: style.wrapped(row.name, NAME_WIDTH) for row in rows}
+        parts = [part[:most] for part in parts]
+        strips = list(chain(*parts))
+    if len(strips) < count:
+        note = f"The first {len(strips)} of {count} rows; the table has all. {note}"
+    names = {strip.name: style.wrapped(strip.name, NAME_WIDTH) for strip in strips}
     height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
-    whole = len(rows) * height + len(parts) * PANEL + BELOW
+    whole = len(strips) * height + len(parts) * PANEL + BELOW
     handles: dict[str, Artist] = {}
-    for scores, _, look in chain(*(row.marks for row in rows)):
+    for scores, _, look in chain(*(strip.marks for strip in strips)):
         if scores:
             handles.setdefault(look["label"], Line2D([], [], **look | {"ms": min(9, look["ms"])}))
-    if any(row.band for row in rows):
+    if any(strip.band for strip in strips):
         handles[band] = Patch(**BAND, label=band)
     figure = style.sheet(title, note, list(handles.values()), whole)
-    if not rows:  # the suite has no data
+    if not strips:  # the suite has no data
         return figure
-    ratios = [len(part) for part in parts.values()]
+    ratios = list(map(len, parts))
     figure.subplots(len(parts), sharex=True, gridspec_kw={"height_ratios": ratios})
-    for panel, (heading, part) in zip(figure.axes, parts.items(), strict=True):
+    for panel, part in zip(figure.axes, parts, strict=True):
         panel.set_ylim(len(part) - 0.5, -0.5)
-        panel.set_yticks(range(len(part)), [names[row.name] for row in part], size=NAME_SIZE)
+        panel.set_yticks(range(len(part)), [names[strip.name] for strip in part], size=NAME_SIZE)
         panel.tick_params(axis="y", length=0)
         panel.tick_params(axis="x", length=2, color=style.GREY)
         panel.grid(color=style.PALE, lw=0.6)
         panel.set_axisbelow(True)
-        style.heading(panel, "no backbone" if heading == NO_BACKBONE.name else heading)
-        for y, row in enumerate(part):
-            if row.band:
-                panel.fill_between(row.band, y - 0.3, y + 0.3, **BAND)
-            for scores, distance, look in row.marks:
+        place = part[0].panel
+        style.heading(panel, "no backbone" if place == NO_BACKBONE else place)
+        for y, strip in enumerate(part):
+            if strip.band:
+                panel.fill_between(strip.band, y - 0.3, y + 0.3, **BAND)
+            for scores, distance, look in strip.marks:
                 panel.plot(scores, [y + distance] * len(scores), **look)
             panel.text(
-                1.02, y, row.text, transform=panel.get_yaxis_transform(), va="center",
-                color=style.ORANGE if row.stands_out else style.INK,
-                weight="bold" if row.stands_out else "normal",
+                1.02, y, strip.text, transform=panel.get_yaxis_transform(), va="center",
+                color=style.ORANGE if strip.stands_out else style.INK,
+                weight="bold" if strip.stands_out else "normal",
             )  # fmt: skip
     panel.locator_params(axis="x", nbins=8)
     panel.set_xlabel(scale)
@@ -123,22 +130,23 @@ def figure_of_rows(
     return figure
 
 
-def core(values: pd.Series) -> tuple[float, float]:
+def core(values: Sequence[float]) -> tuple[float, float]:
     """The range of the values without outliers, by their distance from the median.
 
-    >>> core(pd.Series([24.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5]))
+    >>> core([24.0, 69.0, 69.5, 70.0, 70.5, 71.0, 71.5])
     (69.0, 71.5)
     """
-    distances = (values - values.median()).abs()
-    kept = values[distances <= max(NEAR, DEVIATIONS * distances.median())]
-    return float(kept.min()), float(kept.max())
+    middle = median(values)
+    reach = max(NEAR, DEVIATIONS * median(abs(value - middle) for value in values))
+    kept = [value for value in values if abs(value - middle) <= reach]
+    return min(kept), max(kept)
 
 
-def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float]) -> None:
+def _zoom(figure: Figure, parts: Sequence[Sequence[Strip]], always: Sequence[float]) -> None:
     """Zoom on the marks that lie together. An arrow at the edge stands for those beyond."""
-    marks = [scores for part in parts.values() for row in part for scores, *_ in row.marks]
-    xs = pd.Series(list(chain(*marks)), dtype=float).dropna()
-    if xs.empty:
+    marks = chain(*(strip.marks for strip in chain(*parts)))
+    xs = list(chain(*(scores for scores, *_ in marks)))
+    if not xs:
         return
     low, high = core(xs)
     low, high = min([low, *always]), max([high, *always])
@@ -147,10 +155,10 @@ def _zoom(figure: Figure, parts: Mapping[str, list[Row]], always: Sequence[float
     figure.axes[0].set_xlim(low, high)
     # Sides of the axis: marker, and where it is.
     edges = [((-inf, low), "<", 0.012), ((high, inf), ">", 0.988)]
-    for panel, part in zip(figure.axes, parts.values(), strict=True):
+    for panel, part in zip(figure.axes, parts, strict=True):
         across = panel.get_yaxis_transform()
-        for (y, row), (ends, marker, at) in product(enumerate(part), edges):
-            for scores, _, look in row.marks:
+        for (y, strip), (ends, marker, at) in product(enumerate(part), edges):
+            for scores, _, look in strip.marks:
                 if any(ends[0] < score < ends[1] for score in scores):
                     color = look["color"]
                     panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
@@ -164,48 +172,49 @@ LOOKS = {"official": style.OFFICIAL, "paper": style.PAPER, SEEDLESS: style.UNTRA
 PRINTED = style.PRINTED | {"label": "printed"}
 MEAN = {"color": style.INK, "marker": "|", "ms": 9, "mew": 1.2, "ls": "", "label": "mean"}
 # The two questions of a verdict: is our mean within the tolerance, could one run have scored print?
-OUR_MEAN = {"lw": 2.4, "ms": 0, "alpha": 0.5} | {
+OUR_MEAN: style.Look = {"lw": 2.4, "ms": 0, "alpha": 0.5} | {
     "label": "our mean: 90 % interval if =, else 95 %; wider if grown"
 }
-ONE_RUN = {"lw": 0.9, "ms": 0, "label": "95 % of single runs of ours"}
+ONE_RUN: style.Look = {"lw": 0.9, "ms": 0, "label": "95 % of single runs of ours"}
 
 
-def _scored(cell: Cell) -> list[Line]:
+def _scored(number: NumberRow) -> list[Measured]:
     """Ours in both settings, as far as they have scores."""
-    return [line for line in (cell.ours, cell.other) if line and line.n]
+    return [side for side in (number.ours, number.other) if side and side.n]
 
 
-def _look(line: Line) -> style.Look:
-    """Of the seeds of a line, hollow if they are not comparable."""
-    kind = SEEDLESS if line.deterministic else line.setting
-    label = kind if line.deterministic else f"ours, {kind} settings"
-    if line.verdict.kind == "not comparable":
+def _look(side: Measured) -> style.Look:
+    """The look of seeds, hollow if they are not comparable."""
+    kind, label = side.setting, f"ours, {side.setting} settings"
+    if side.deterministic:
+        kind = label = SEEDLESS
+    if side.verdict.kind == "not comparable":
         return LOOKS[kind] | {"mfc": "none", "label": f"{label}, not comparable with print"}
     return LOOKS[kind] | {"label": label}
 
 
-def _row(cell: Cell, panel: str) -> Row:
+def _strip(number: NumberRow, panel: str) -> Strip:
     """The printed value as a stroke, our seeds as marks beside it, the verdict at the right; and
     the intervals that it uses: of our mean, and of one run where the mean is outside the
     tolerance."""
-    printed, ours, verdict = cell.number.value, cell.ours, cell.ours.verdict
-    shift = 0.18 if cell.other else 0.0
-    marks: list[tuple[Sequence[float], float, style.Look]] = [([printed], 0, PRINTED)]
-    intervals: list[tuple[float | None, style.Look]] = [
-        (verdict.mean_half_width, OUR_MEAN),
-        (verdict.half_width, ONE_RUN),
-    ]
-    for half_width, look in intervals[: 2 if verdict.within is False else 1]:
-        if verdict.half_width is not None and half_width is not None:
+    printed, ours, verdict = number.value, number.ours, number.ours.verdict
+    shift = 0.18 if number.other else 0.0
+    marks: list[Mark] = [([printed], 0, PRINTED)]
+    intervals = [(verdict.mean_half_width, OUR_MEAN)]
+    if verdict.within is False:
+        intervals.append((verdict.half_width, ONE_RUN))
+    for half_width, look in intervals:
+        if ours.mean is not None and verdict.half_width is not None and half_width is not None:
             ends = (ours.mean - half_width, ours.mean + half_width)
             marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
     marks += [
-        (line.scores, -shift if line is ours else shift, _look(line)) for line in _scored(cell)
+        (side.scores, -shift if side is ours else shift, _look(side)) for side in _scored(number)
     ]
-    name, width = row_name(cell.number.method, cell.number.variant), verdict.tolerance
-    band = None if width is None else (printed - width, printed + width)
+    band = None
+    if verdict.tolerance is not None:
+        band = (printed - verdict.tolerance, printed + verdict.tolerance)
     is_outside = verdict.kind in ("lower", "higher")
-    return Row(panel, name, f"{verdict.mark} {verdict.kind}", marks, band, is_outside)
+    return Strip(panel, number.label, f"{verdict.mark} {verdict.kind}", marks, band, is_outside)
 
 
 # What the numbers of verdicts mean, and why a line may not tell the verdict.
@@ -216,66 +225,65 @@ NOTES = {
 }
 
 
-def comparison(suite: SuiteResults, cells: Sequence[Cell]) -> Figure:
+def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     """The averages of one printed table, a panel per backbone."""
-    first, verdicts = cells[0].number, [cell.ours.verdict for cell in cells]
+    first, verdicts = numbers[0], [number.ours.verdict for number in numbers]
     said: set[str] = {verdict.kind for verdict in verdicts}
-    said |= {"outside" for verdict in verdicts if verdict.within is False}
-    remark = suite.remark_on(cell.ours.measured_on for cell in cells)
+    if any(verdict.within is False for verdict in verdicts):
+        said.add("outside")
+    remark = heading.remark_on(number.ours.measured_on for number in numbers)
     notes = [remark, *(text for kind, text in NOTES.items() if kind in said)]
-    panels = {
-        backbone: with_stand_ins(backbone, [cell.ours.measured_on for cell in part])
-        for backbone, part in grouped(cells, lambda cell: cell.number.backbone).items()
-    }
+    strips = []
+    for own in grouped(numbers, lambda number: number.backbone):
+        place = style.with_stand_ins(own[0].backbone, [number.ours.measured_on for number in own])
+        strips += [_strip(number, place) for number in own]
     return figure_of_rows(
-        [_row(cell, panels[cell.number.backbone]) for cell in cells],
-        f"{paper_name(first.source)}, {first.table}: printed and measured",
+        strips,
+        f"{first.paper}, {first.table}: printed and measured",
         " ".join(filter(None, notes)),
         first.our_metric.axis,
         "printed ± tolerance",
     )
 
 
-def board_stem(board: str) -> str:
-    """The stem of a leaderboard's file names."""
-    return "leaderboard" if board == "sts" else f"leaderboard_{board}"
-
-
-def board_figure(suite: SuiteResults, board: pd.DataFrame, name: str = "sts") -> Figure:
-    """A `leaderboard` of the suite: a panel per backbone, a mark for the average of each seed, over
-    the planned tasks. The highest is on the axis; others that are far away may be arrows."""
-    about = suite.planned(name)
-    rows = []
-    for row in board.itertuples():
-        kind = row.setting if row.corpus else SEEDLESS
-        whose = "own method" if row.name == row.label else f"{kind} settings"
-        label = f"a seed, {whose}" if row.corpus else kind
-        mean, sd = mean_and_sd(row.averages)
-        marks = [
-            (row.averages, 0, LOOKS[kind] | {"label": label}),
-            ([mean] if row.averages else [], 0, MEAN),
-        ]
-        rows.append(Row(row.backbone, row.name, score_text(mean, sd), marks))
+def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -> Figure:
+    """The systems of a board: a panel per backbone, a mark for the average of each seed, over the
+    planned tasks. The highest is on the axis; others that are far away may be arrows."""
+    about = board.planned
+    strips = []
+    for row in rows:
+        kind = label = SEEDLESS
+        if row.corpus:
+            kind = row.setting
+            label = "a seed, own method" if row.own else f"a seed, {kind} settings"
+        marks: list[Mark] = [(row.averages, 0, LOOKS[kind] | {"label": label})]
+        mean = sd = None
+        if row.averages:
+            mean = fmean(row.averages)
+            marks.append(([mean], 0, MEAN))
+        if len(row.averages) > 1:
+            sd = stdev(row.averages)
+        strips.append(Strip(row.backbone, row.name, score_text(mean, sd), marks))
     return figure_of_rows(
-        rows,
-        f"Suite {suite.plan.suite}: every seed of every method, {about.title}",
-        suite.remark_on(board["backbone"].unique()),
+        strips,
+        f"Suite {heading.suite}: every seed of every method, {about.title}",
+        heading.remark_on(row.backbone for row in rows),
         f"average {about.title}" if about.overall == "Avg" else about.title,
-        always=sorted(chain(*board["averages"]))[-1:],
+        always=sorted(chain(*(row.averages for row in rows)))[-1:],
     )
 
 
-def figure_stems(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+def figure_stems(numbers: Iterable[NumberRow]) -> dict[str, list[NumberRow]]:
     """The averages with scores of ours in the printed tables that get a figure, by the stem of its
     file names: those with seven tasks and their average, any of which can be compared."""
-    of_test = [cell for cell in cells if cell.number.split == "test"]
     averages = {}
-    for stem, table in printed_tables(of_test).items():
-        tasks = {cell.number.task for cell in table.cells}
-        of_rows = [cell for cell in table.cells if cell.number.task == "Avg" and _scored(cell)]
+    of_test = [number for number in numbers if number.split == "test"]
+    for table in grouped(of_test, lambda number: (number.source, number.table)):
+        tasks = {number.task for number in table}
+        of_rows = [number for number in table if number.task == "Avg" and _scored(number)]
         is_whole = any({*group, "Avg"} <= tasks for group in AVERAGED.values())
-        if is_whole and any(cell.is_comparable for cell in of_rows):
-            averages[stem] = of_rows
+        if is_whole and any(number.is_comparable for number in of_rows):
+            averages[f"{table[0].source}_{stem(table[0].table)}"] = of_rows
     return averages
 
 
@@ -294,38 +302,47 @@ CORRECTED = (
 )
 
 
-def versus_figure(suite: SuiteResults, frame: pd.DataFrame, claims: pd.DataFrame) -> Figure:
+def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     """The comparisons of one board: a panel per backbone, a mark for the difference at each seed.
 
     With several methods, those that are not trained are left out: their differences are so large
     that the gains of the others would not be visible.
     """
-    names, trained = names_of(frame), frame[frame["kind"] == "paired"]
-    first = frame.iloc[0]
-    ours = f"{first['name']},"
+    first = pairs[0]
+    ours, drawn = f"{first.name},", pairs
+    several = len({(pair.method, pair.setting) for pair in pairs}) > 1
+    with_task = not several or len({pair.task for pair in pairs}) > 1
+    if several:
+        trained = [pair for pair in pairs if pair.kind == "paired"]
+        ours, drawn = ("every trained method", trained) if trained else ("every method", pairs)
+    by_items = all(pair.kind == "items" for pair in drawn)
+    over = "over the test items" if by_items else "seed by seed"
+    strips = []
     # The average first, in case that not all rows are shown.
-    frame = frame.sort_values("task", key=lambda tasks: tasks != "Avg", kind="stable")
-    if "Method" in names:
-        ours = "every trained method" if len(trained) else "every method"
-        frame = trained if len(trained) else frame
-    notes = [suite.remark_on(frame["backbone"]), CORRECTED if len(frame) > 1 else ""]
-    baseline = find(suite, first["baseline"]).name
-    over = "over the test items" if by_items(frame) else "seed by seed"
-    title = f"Suite {suite.plan.suite}: {ours} minus {baseline}, {over}"
-    scale = f"difference in points ({suite.planned(first['board']).title})"
-    rows = []
-    for row in frame.to_dict("records"):
-        half_width = 0.0 if pd.isna(row["half_width"]) else row["half_width"]
-        ends = [row["difference"] + end for end in (-half_width, 0, half_width)]
-        marks = [
-            (claims_of(row, claims)["claimed"].dropna().to_list(), 0, CLAIM),
-            (row["differences"] if row["kind"] != "items" else [], 0.16, DIFFERENCE),
-            (ends, -0.1, DIFFERENCES),
-        ]
-        name = ", ".join(line_of(row)[name] for name in names)
-        text = f"{row['difference']:+.2f} {COMPARISON_SYMBOLS[row['verdict']]} {row['verdict']}"
-        rows.append(Row(row["backbone"], name, text, marks, None, row["verdict"] != "undecided"))
-    figure = figure_of_rows(rows, title, " ".join(filter(None, notes)), scale, always=[0])
+    for pair in sorted(drawn, key=lambda pair: pair.task != "Avg"):
+        claimed = [claim.claimed for claim in pair.claims if claim.claimed is not None]
+        marks: list[Mark] = [(claimed, 0, CLAIM)]
+        if pair.kind != "items":
+            marks.append((pair.differences, 0.16, DIFFERENCE))
+        if pair.difference is not None:
+            half_width = pair.half_width or 0.0
+            ends = [pair.difference + end for end in (-half_width, 0, half_width)]
+            marks.append((ends, -0.1, DIFFERENCES))
+        names = []
+        if several:
+            names.append(pair.name)
+        if with_task:
+            names.append(pair.task)
+        word = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}"
+        text = f"{difference_text(pair.difference)} {word}"
+        is_decided = pair.verdict != "undecided"
+        strips.append(Strip(pair.backbone, ", ".join(names), text, marks, None, is_decided))
+    notes = [heading.remark_on(pair.backbone for pair in drawn)]
+    if len(drawn) > 1:
+        notes.append(CORRECTED)
+    title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
+    scale = f"difference in points ({heading.board(first.board).planned.title})"
+    figure = figure_of_rows(strips, title, " ".join(filter(None, notes)), scale, always=[0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
@@ -341,31 +358,27 @@ GAINS_NOTE = (
 )
 
 
-def gains_figure() -> Figure:
-    """A panel per method and a row per backbone; gains outside the range of seeds stand out."""
-    table = printed_gains()
-    beyond = table["gain"] >= table["reach"]
-    rows = [
-        Row(
-            row.method,
-            row.backbone,
-            f"{100 * row.share:.0f} % of pairs",
-            [([row.gain], 0, GAIN)],
-            (0, row.reach),
-            is_beyond,
-        )
-        for row, is_beyond in zip(table.itertuples(), beyond, strict=True)
-    ]
-    count = f"{(~beyond).sum()} of {len(table)}"
+def gains_figure(gains: "pd.DataFrame") -> Figure:
+    """A panel per method and a row per backbone; gains outside the range of seeds stand out.
+
+    Args:
+        gains: see `bench.reported.number.printed_gains`.
+    """
+    strips = []
+    for row in gains.itertuples():
+        text, marks = f"{100 * row.share:.0f} % of pairs", [([row.gain], 0, GAIN)]
+        is_beyond = row.gain >= row.reach
+        strips.append(Strip(row.method, row.backbone, text, marks, (0, row.reach), is_beyond))
+    count = f"{sum(not strip.stands_out for strip in strips)} of {len(strips)}"
     title = f"{count} printed gains over SimCSE are within the spread of its seeds"
     band = "differences of two runs of SimCSE, by the seed alone"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(rows, title, GAINS_NOTE, scale, band)
-    figure.axes[0].set_xlim(0, 1.04 * table["reach"].max())
+    figure = figure_of_rows(strips, title, GAINS_NOTE, scale, band)
+    figure.axes[0].set_xlim(0, 1.04 * gains["reach"].max())
     return figure
 
 
-def write_gains(path: Path) -> None:
+def write_gains(path: Path, gains: "pd.DataFrame") -> None:
     """Write the figure in the format that the extension names."""
     with style.drawing():
-        style.save_picture(gains_figure(), path)
+        style.save_picture(gains_figure(gains), path)

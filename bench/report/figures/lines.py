@@ -1,7 +1,7 @@
 """The papers' figures of lines: over a swept value, seeds, layers or batch sizes, which share one
 drawing, and of trainings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def draw_lines(
     sheet: Sheet,
     *,
     shift: "pd.Series[float] | float" = 0.0,
-    tick: Callable[[Any], str] = "{:g}".format,
+    tick: str = "{:g}",
     columns: int = 2,
     height: float = 2.9,
     **labels: str,
@@ -60,7 +60,7 @@ def draw_lines(
     Args:
         points: has the columns `panel` (its heading), `series`, `x`, `value`, `origin` and `seed`.
         shift: of our points along x, where 1 is the distance of two neighbours.
-        tick: the text of an x.
+        tick: the form of the text of an x, which may name the next as well.
         columns, height, labels: as of `grid`. Panels of cosines share their range.
 
     Returns:
@@ -88,7 +88,7 @@ def draw_lines(
         mean = look | LINE | {"lw": 1.3} if line[label] else look | MEAN_STROKE
         panel.plot(means.index, means, **mean, zorder=3)
         panel.plot(ours["at"], ours["value"], **look | POINTS | HOLLOW, zorder=4)
-    ticks = [tick(x) for x in xs]
+    ticks = [tick.format(x, x + 1) for x in xs]
     every = sum(map(len, ticks)) // (60 // columns) + 1  # as many as have room
     named = range(len(xs))[::-every][::-1]  # always with the last
     for panel in axes:
@@ -134,11 +134,10 @@ def draw_seeds(figure: FigureRow, table: pd.DataFrame, series: Series, sheet: Sh
 def draw_layers(figure: FigureRow, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
     """Similarity by layer, or of the layers of a pair."""
     points = table.assign(panel=table["reading"].replace(READINGS), x=table["layer"])
-    labels = {"xlabel": "layer", "ylabel": COSINE}
-    if figure.kind == "toksim":
-        return draw_lines(points, series, sheet, **labels)[0]
-    labels["xlabel"] = "pair of layers"
-    return draw_lines(points, series, sheet, tick=lambda x: f"{x}–{x + 1}", **labels)[0]
+    xlabel, tick = "layer", "{}"
+    if figure.kind == "setsim":
+        xlabel, tick = "pair of layers", "{}–{}"
+    return draw_lines(points, series, sheet, tick=tick, xlabel=xlabel, ylabel=COSINE)[0]
 
 
 def draw_batches(figure: FigureRow, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:

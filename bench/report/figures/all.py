@@ -1,0 +1,26 @@
+"""All figures of a suite but those of its comparisons, which stand with their tables."""
+
+from pathlib import Path
+
+from bench.judged.rows import Judged
+from bench.report.figures.compared import board_figure, comparison, figure_stems
+from bench.report.figures.papers import draw
+from bench.report.figures.style import drawing, save
+from bench.report.figures.texts import table_of
+from bench.report.formats import board_stem
+from bench.report.leaderboard import boards, frame
+from bench.report.tables import number_frame
+
+
+def render_figures(judged: Judged, out: Path) -> None:
+    """Write the leaderboards, `<paper>_<table>` where a number of ours can be compared with print,
+    and `<paper>_<figure>` as PNG and PDF, each with its data as CSV."""
+    heading = judged.suite
+    with drawing():
+        for board in boards(judged):
+            picture = board_figure(heading, board, judged.board_systems(board.name))
+            save(picture, out / board_stem(board.name), frame(judged, board.name))
+        for stem, averages in figure_stems(judged.numbers).items():
+            save(comparison(heading, averages), out / stem, number_frame(averages))
+        for figure in judged.series:
+            save(draw(heading, figure), out / figure.stem, table_of(figure))

@@ -1,0 +1,229 @@
+"""Every printed number has a recipe or a reason, every recipe is planned, every kind of recipe has
+a small run."""
+
+from collections import Counter
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.datasets.metrics import PRINTED
+from bench.evaluation import protocols
+from bench.evaluation.scoring import read_tasks, score_encoder
+from bench.judge.numbers import planned_scores, select
+from bench.judge.stage import planned as planned_rows
+from bench.judge.stage import read_suite as read_rows
+from bench.judged.words import FEWEST_SEEDS
+from bench.report.coverage import STAGES, coverage, without_recipe
+from bench.reported.address import address
+from bench.reported.figures import load_figures
+from bench.reported.number import numbers
+from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults, read_suite
+from bench.runs import config
+from bench.runs.plan import Plan
+from bench.runs.resolve import parse
+from bench.runs.run import PlannedRun
+from tests.support.printed_numbers import mapped
+from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.tiny_tasks import Words, write_tasks
+
+ROOT = Path(__file__).parents[2]
+SIMCSE = "/table-2/simcse/bert-base-uncased/avg/test/spearman"
+PLANS = [config.plan(config.load(path)) for path in config.PAPERS]
+
+
+@pytest.fixture(scope="module")
+def suite():
+    """The suites of the papers, in which nothing has run."""
+    runs = [RunResults(run, "missing", NOT_SCORED, "", {}) for plan in PLANS for run in plan.runs]
+    return SuiteResults(Plan(suite="s", data="senteval", runs=[]), runs)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return planned_rows(PLANS)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    entries = [*seeds("simcse", [76.1, 76.2, 76.3]), {"method": "is-cse", "seed": 0}]
+    entries += seeds("sscl", [76.1])
+    return read_rows(write_suite(tmp_path_factory.mktemp("suite"), entries))
+
+
+@pytest.fixture(scope="module")
+def all_methods():
+    return config.plan(config.load(ROOT / "config" / "all-methods.yaml")).runs
+
+
+def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(rows):
+    counts = coverage(rows)
+    assert sum(count["run"] for count in counts) == 0
+    recipes = sum(count["recipe"] for count in counts)
+    assert sum(count["not run"] for count in counts) == recipes
+    assert len(rows.numbers) + len(rows.settings) == 981
+    lost = [row.address for row in rows.numbers if row.run and not row.planned]
+    assert lost == []
+
+
+def scored_on(suite, number, text):
+    """The planned runs of a text that are scored on a number."""
+    runs = [run.plan for run in select(suite, text, number.our_backbone)]
+    return [run for run in runs if number.key in planned_scores(run)]
+
+
+def test_both_sides_of_a_number_are_planned_with_seeds_in_common(suite):
+    """Or one of them has none."""
+    sides_of = cache(partial(scored_on, suite))
+    for number in (number for number in numbers() if number.run):
+        drawn = []
+        for text in filter(None, (number.run, number.minus)):
+            runs = sides_of(number, text)
+            assert {(run.text, run.backbone) for run in runs} == {(text, number.our_backbone)}
+            drawn.append({run.seed for run in runs})
+        assert set.intersection(*drawn) or {None} in drawn, address(number)
+
+
+# The printed numbers that measure something and have no run.
+WITHOUT_RUN = {
+    f"{table}/skip-thought/skip-thought/{task}/test/accuracy"
+    for table in ("is-cse/table-8", "sscl/table-3")
+    for task in ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc", "avg")
+} | {"simcse-zh-noise/abstract/simcse/bert-base-chinese/sts/spearman"}
+
+
+def test_all_that_a_recipe_names_is_planned_on_its_number(suite):
+    """The run, the run that is subtracted, and the published checkpoint, with enough seeds."""
+    without, runs_of = set(), cache(partial(select, suite))
+    for number in (number for number in numbers() if number.is_measurement):
+        named = [(text, number.our_backbone) for text in (number.run, number.minus) if text]
+        named += [(number.checkpoint, "none")] if number.checkpoint else []
+        for text, backbone in named:
+            runs = [run.plan for run in runs_of(text, backbone)]
+            seeds = {run.seed for run in runs if number.key in planned_scores(run)}
+            assert seeds == {None} or len(seeds) >= FEWEST_SEEDS, (address(number), text)
+        without |= set() if named else {address(number)}
+    assert without == WITHOUT_RUN
+
+
+SHOWN = {
+    "alignment": "alignment", "densities": "cosines", "setsim": "layers", "toksim": "layers",
+    "tokens": "tokens", "in-batch": "in-batch",
+}  # fmt: skip
+
+
+def test_all_that_a_figure_shows_is_planned(suite):
+    """The first run of each point, on the figure's scores or with its analysis."""
+    for figure in load_figures():
+        for series in figure.series:
+            for _, (text, *_) in series.points:
+                runs = [run.plan for run in select(suite, text, series.backbone)]
+                assert runs, (figure.id, text)
+                scores = {(*place, "spearman") for place in figure.scores}
+                for run in runs[:1]:  # a few figures show one seed
+                    assert scores <= planned_scores(run), (figure.id, text)
+                    assert {SHOWN.get(figure.kind)} - {None} <= {*run.analyses}, (figure.id, text)
+
+
+def test_transfer_and_probing_are_scored_only_where_they_are_printed(suite):
+    printed = set()
+    for number in numbers():
+        if number.metric.startswith("accuracy"):
+            for text in filter(None, (number.run, number.minus)):
+                printed |= {run.id for run in scored_on(suite, number, text)}
+            if number.checkpoint:
+                printed |= {run.plan.id for run in select(suite, number.checkpoint, "none")}
+    scored = {
+        run.plan.id
+        for run in suite.runs
+        if any(metric == "accuracy" for _, _, metric in planned_scores(run.plan))
+    }
+    assert scored == printed
+
+
+def test_few_numbers_that_measure_something_have_no_recipe(rows):
+    numbers = mapped()
+    measuring = numbers[numbers["metric"].isin(PRINTED)]
+    assert len(measuring) == 929
+    assert (measuring["run"] == "").mean() <= 0.05
+    assert sum(row.numbers for row in without_recipe(rows)) == (numbers["run"] == "").sum()
+
+
+def test_all_methods_have_a_small_run_of_every_kind_of_recipe_and_every_metric(all_methods):
+    """With the same parts, each with the same keys changed, whatever their values."""
+    scored = {metric for run in all_methods for _, _, metric in planned_scores(run)}
+    assert scored >= {metric for metric, _ in PRINTED.values()}
+    small = [parse(run.method)[0] for run in all_methods if not run.skip]
+    numbers, lost = mapped(), set()
+    for recipe in {*numbers["run"], *numbers["minus"]} - {""}:
+        wanted = parse(recipe)[0]
+        alike = (parts for parts in small if [p for p, _ in parts] == [p for p, _ in wanted])
+        if not any(
+            all({*keys} <= {*own} for (_, own), (_, keys) in zip(parts, wanted, strict=True))
+            for parts in alike
+        ):
+            lost.add(recipe.partition("=")[0])
+    # Published checkpoints are downloaded from the hub, which this suite never uses.
+    assert lost == {"published[model"}
+
+
+def test_what_is_measured_is_what_is_scored(tiny_data, tmp_path, monkeypatch):
+    """On every task of SentEval, scoring gives exactly the scores that `planned_scores` lists."""
+
+    def result(part):
+        return protocols.Result(1.0, 2.0, np.zeros(len(part.labels), dtype=np.int64))
+
+    def best_on_dev(tasks, grids, _):
+        return [[result(parts["test"])] * len(grids) for parts, _ in tasks]
+
+    monkeypatch.setattr(protocols, "nested", lambda data, *_: result(data))
+    monkeypatch.setattr(protocols, "kfold", lambda train, test, *_: result(test))
+    monkeypatch.setattr(protocols, "best_on_dev", best_on_dev)
+    data = write_tasks(tiny_data, tmp_path / "data")
+    records, _ = score_encoder(Words(), read_tasks(["all"], data), "dev", "cpu", tmp_path / "work")
+    entry = {"method": "simcse", "seed": 1, "scores": {}, "records": records}
+    entry["outcome"] = {"best_step": 3, "curve": [{"step": 3, "dev": 70.0}]}
+    suite = read_suite(write_suite(tmp_path / "suite", [entry]))
+    assert planned_scores(planned_run(1, "all")) == set(suite.runs[0].scores)
+    assert planned_scores(planned_run(1, "all", skip="no such layer")) == set()
+
+
+def planned_run(seed, *tasks, **more):
+    names = dict.fromkeys(("id", "method", "setting", "label", "backbone"), "x")
+    return PlannedRun(**names, seed=seed, tasks=tasks, **more)
+
+
+def test_what_is_measured_in_part():
+    accuracy = {("MR", "test", "accuracy"), ("MR", "dev", "accuracy")}
+    analysed = planned_scores(planned_run(None, "MR", analyses=("alignment",)))
+    assert analysed == accuracy | {(name, "", name) for name in ("alignment", "uniformity")}
+    both = planned_scores(planned_run(None, "STS-B", "SICK-R"))
+    assert [key for key in both if key[0] == "Avg"] == [("Avg", "dev", "spearman")]
+    trained = planned_scores(planned_run(1, "CNSD-STS-B"))
+    assert ("STS-B", "dev", "best_step") in trained
+
+
+@pytest.mark.parametrize(
+    ("source", "table", "counts"),
+    [
+        ("gs-infonce-v2", "Table 2", [64, 64, 64, 8, 8]),
+        ("is-cse", "Table 1", [200, 200, 200, 16, 8]),  # is-cse has not run
+        ("is-cse", "Table 8", [88, 88, 80, 0, 0]),
+        # For a difference, both sides must be planned.
+        ("gs-infonce-v2", "Main results", [5, 5, 5, 0, 0]),
+        ("sscl", "Introduction", [4, 4, 4, 1, 1]),
+    ],
+)
+def test_stages_of_a_small_suite(small, source, table, counts):
+    row = next(row for row in coverage(small) if (row["source"], row["table"]) == (source, table))
+    assert [row[stage] for stage in STAGES] == counts
+
+
+def test_verdicts_and_runs_of_a_small_suite(small):
+    kinds = Counter(row.ours.verdict.kind for row in small.numbers if row.run)
+    counts = coverage(small)
+    assert {kind: sum(count[kind] for count in counts) for kind in kinds} == kinds
+    row = next(row for row in small.numbers if row.address.endswith(SIMCSE))
+    assert (row.value, row.ours.n) == (76.25, 3)
+    assert row.sides[0].runs == ("run000", "run001", "run002")
