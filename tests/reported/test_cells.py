@@ -11,7 +11,6 @@ lines count the verdicts.
 """
 
 import os
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -19,12 +18,11 @@ import pytest
 
 OWN = os.environ.get("SENTBENCH_RESULTS")
 RESULTS = Path(OWN or Path(__file__).parents[2] / "results" / "paper")
-LABEL = ("source", "table", "method", "backbone", "variant", "task", "split")
 
 
 @cache
-def _judged():
-    """The rows of the suite; None if there is none."""
+def _suite():
+    """The suite; None if there is none."""
     if not (OWN or (RESULTS / "plan.json").is_file()):
         # Nothing to import or compare: the default test run pays nothing for this file.
         return None
@@ -37,24 +35,14 @@ def _judged():
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
 
 
-@cache
-def _named():
-    """Each printed number of the suite with a name of its own; none if there is no suite."""
-    named, seen = [], Counter()
-    for row in _judged().numbers if _judged() else ():
-        name = "-".join(filter(None, (getattr(row, part) for part in LABEL)))
-        seen[name] += 1
-        named.append((row, name if seen[name] == 1 else f"{name}-{seen[name]}"))
-    return named
-
-
 def _parameters(*, checkpoints=False):
-    if not _named():
+    if _suite() is None:
         reason = f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-results")]
+    end = "-checkpoint" if checkpoints else ""
     return [
-        pytest.param(row, id=f"{name}-checkpoint" if checkpoints else name)
-        for row, name in _named()
+        pytest.param(row, id=f"{row.address}{end}")
+        for row in _suite().numbers
         if row.checkpoint or not checkpoints
     ]
 
@@ -62,33 +50,35 @@ def _parameters(*, checkpoints=False):
 @pytest.mark.reported
 @pytest.mark.parametrize("row", _parameters())
 def test_printed_score_is_reproduced(row, request, record_property):
-    ours, kind, reason = row.ours, row.ours.verdict.kind, row.ours.verdict.reason
-    record_property("verdict", kind)
-    if kind in ("inconclusive", "not comparable", "not run"):
-        pytest.skip(f"{kind}: {reason}")
-    mean = "nothing" if ours.mean is None else f"{ours.mean:.2f}"
-    sentence = f"{kind}: {row.value:.2f} is printed, {mean} is the mean of {ours.n} ({reason})"
-    if kind == "consistent" and not request.config.getoption("fail_consistent"):
+    ours, verdict = row.ours, row.ours.verdict
+    record_property("verdict", verdict.kind)
+    if verdict.kind in ("inconclusive", "not comparable", "not run"):
+        pytest.skip(f"{verdict.kind}: {verdict.reason}")
+    sentence = f"{verdict.kind}: {row.value:.2f} is printed ({verdict.reason})"
+    if ours.n:
+        mean = f"{ours.mean:.2f} is the mean of {ours.n}"
+        sentence = f"{verdict.kind}: {row.value:.2f} is printed, {mean} ({verdict.reason})"
+    if verdict.kind == "consistent" and not request.config.getoption("fail_consistent"):
         pytest.xfail(sentence)
-    if kind != "reproduced":
+    if verdict.kind != "reproduced":
         pytest.fail(sentence, pytrace=False)
 
 
 @pytest.mark.reported
 @pytest.mark.parametrize("row", _parameters(checkpoints=True))
 def test_published_checkpoint_scores_what_is_printed(row, record_property):
-    side, verdict = row.checkpoint, row.checkpoint.verdict
+    verdict = row.checkpoint.verdict
     record_property("checkpoint", verdict.kind)
     if verdict.kind in ("not comparable", "not run"):
         pytest.skip(f"{verdict.kind}: {verdict.reason}")
     if verdict.kind != "reproduced":
-        scores = f"{row.value:.2f} is printed, {side.mean:.2f} is its score"
+        scores = f"{row.value:.2f} is printed, {row.checkpoint.mean:.2f} is its score"
         pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason}): {row.published}", pytrace=False)
 
 
 def _world():
-    """The scores of a suite of the embedded world; none of another suite."""
-    rows = _judged().world if _judged() else ()
+    """The rows of the world's own numbers; none without a suite of it."""
+    rows = _suite().world if _suite() else ()
     return [
         pytest.param(row, id=f"{row.run}-{row.backbone}-{row.seed}-{row.task}-{row.metric}")
         for row in rows
@@ -104,5 +94,6 @@ def test_score_is_as_on_the_reference_machine(row):
     if verdict.kind == "consistent":
         pytest.xfail(verdict.reason)
     if verdict.kind != "reproduced":
-        scores = f"{row.number:.2f} on the reference machine, {row.score:.2f} here"
+        score = "no score" if row.score is None else f"{row.score:.2f}"
+        scores = f"{row.number:.2f} on the reference machine, {score} here"
         pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason})", pytrace=False)
