@@ -17,7 +17,7 @@ from bench.cli.parameters import (
     opt,
     read_tasks,
 )
-from bench.datasets.tasks import GROUPS, STS_TASKS, TRANSFER_TASKS
+from bench.datasets.tasks import AVERAGED, GROUPS
 from bench.utils.errors import UserError, counted
 
 
@@ -35,9 +35,10 @@ def check_method(file: Annotated[Path, arg("A file with methods, or a method.", 
 
 
 TABLES = [
-    (*STS_TASKS, "Avg"), (*TRANSFER_TASKS, "Avg"),
-    GROUPS["probing"], GROUPS["chinese"], GROUPS["xprobe"],
-]  # fmt: skip
+    (*tasks, "Avg") if tasks in AVERAGED.values() else tasks
+    for name, tasks in GROUPS.items()
+    if name != "all"
+]
 # Of the table, and what tabulate calls them.
 FORMATS = {"plain": "plain", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from bench.datasets.tasks import GROUPS
 from bench.utils.errors import UserError, did_you_mean
 
 # A word that names an option, as argparse has it: not "-", a negative number or a text with spaces.
@@ -87,9 +88,7 @@ CORPORA = "world, wiki1m, wiki1m_fallback, nli, sts, cnsd, or a text file"
 DATA = "world, senteval, or a folder with downstream/"
 
 # What an encoder is scored on.
-Tasks = Annotated[
-    list[str], opt("sts, transfer, probing, all of these, xprobe, chinese, or names.", "NAME ...")
-]
+Tasks = Annotated[list[str], opt(f"{', '.join(GROUPS)}, or names of tasks.", "NAME ...")]
 Mode = Annotated[
     str, opt("Training of classifiers: as in papers, or fast.", **one_of(["test", "dev"]))
 ]

@@ -144,7 +144,7 @@ class EncoderScores(NamedTuple):
 def read_tasks(names: Sequence[str], data: Path) -> list[Task]:
     """Read tasks by name or group. STS tasks with a dev split yield two tasks, one a split."""
     if not names:
-        raise UserError(f"--tasks names no task; give {', '.join(GROUPS)}, or names of tasks")
+        raise UserError(f"'tasks' names no task; give {', '.join(GROUPS)}, or names of tasks")
     return [task for name in expand_tasks(names) for task in read_scored(name, data)]
 
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, model_
 from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import listed_task
-from bench.datasets.tasks import OWN_PROBING, OWN_STS, expand_tasks
+from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
 from bench.download.hub import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
@@ -101,10 +101,7 @@ def _check_model(entry: EncoderEntry) -> None:
         if "/" not in entry.model:  # a model of the hub has an owner
             backbone(entry.model)
         return
-    try:
-        kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
-    except UserError as error:  # whose options are the keys of a configuration
-        raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
+    kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
     if kind == TRANSFORMER and not entry.pooler:
         listed = ", ".join(POOLERS)
         raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")
@@ -239,8 +236,8 @@ class Suite(Model):
         "`nli`, `sts`, `cnsd`, another name in `BENCH_DATA`, or a path with a `/` in it",
     )
     tasks: Distinct[str] = Field(
-        description="the tasks to score: a list of `sts`, `transfer`, `probing`, `all`, `xprobe`, "
-        "`chinese`, or single tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
+        description=f"the tasks to score: a list of groups ({', '.join(GROUPS)}) and of single "
+        "tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
     )
     mode: Literal["test", "dev"] = Field(
         default="test",

@@ -300,7 +300,7 @@ def score_models(
     that exist for the same encoder, data, code and versions are reused. Returns records by the
     model's label, and the errors of models that could not be scored."""
     if folder.is_file() or (folder.suffix == ".json" and not folder.exists()):
-        raise UserError(f"--out {folder} is a file; of several models, name a folder")
+        raise UserError(f"{folder} is a file; of several models, name a folder")
     read, records, errors = read_tasks(tasks, data), {}, []
     for file, model in files(models).items():
         try:
@@ -330,7 +330,7 @@ def evaluate(
     identity). Unless `again`, nothing is scored if `out` already has the same provenance.
     """
     if out.is_dir() or not out.name:
-        raise UserError(f"--out '{out}' is a folder; name a file")
+        raise UserError(f"'{out}' is a folder; name a file")
     work = out.with_name(f"{out.name}.part")
     started, encoder = time.monotonic(), model.load(device)
     loaded = getattr(encoder, "loaded", {})
