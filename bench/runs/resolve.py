@@ -13,10 +13,11 @@ and the suite's recipe.
 
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,6 +42,7 @@ from bench.registry.methods import (
 )
 from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
 from bench.utils.errors import UserError, did_you_mean
+from bench.utils.files import stem
 from bench.utils.validation import explain
 from methods.base import Method, Refusal, Shape, refuse_composition
 
@@ -49,7 +51,7 @@ EMPTY = '""'
 RUN = "run:"
 
 Keys = dict[str, str]
-Row = dict[str, Any]  # hyper-parameters and recipe fields
+Values = dict[str, Any]  # of hyper-parameters and recipe fields
 
 
 def resolve(
@@ -76,14 +78,12 @@ def resolve(
         UserError: a name or key is unknown (the message gives the closest valid one), or the parts
             cannot be combined.
     """
-    (first, *ingredients), setting = parse(text)
-    parsed = [first, *sorted(ingredients, key=lambda part: part[0])]
+    parsed, setting = parse(text)
+    parsed[1:] = sorted(parsed[1:], key=lambda part: part[0])
     classes = [method_class(name) for name, _ in parsed]
     host = classes[0]
     setting = _choose_setting(text, setting, classes)
     chosen = _choose_backbone(host, backbone_name)
-    parts: list[_Part] = []
-    named: dict[str, Run] = {}  # runs that hyper-parameters name, by their only spelling
     with _refusals(text, classes):
         rows = [_setting_row(cls, setting, chosen.name) for cls in classes]
         texts = [
@@ -93,61 +93,50 @@ def resolve(
         of_suite, of_text = _cut(recipe, texts[0][1], host, chosen)
         final = Recipe(**{**own.model_dump(exclude_defaults=True), **of_suite, **of_text})
         _check_cuts(final, host, chosen)
-        shape = cut_shape(chosen, final)
-        resolve_alike = partial(
-            resolve, corpus=final.corpus or corpus, data=data, seed=seed, recipe=recipe
-        )
-        for cls, (row, _), (given, _) in zip(classes, rows, texts, strict=True):
-            encoders = {key: cls.Hyper.model_fields[key].default for key in model_fields(cls)}
-            defaults = encoders | row
-            for values in (defaults, given):
-                named |= _needed_runs(cls, values, text, host, chosen, resolve_alike)
-            part = _build_part(cls, defaults, given, shape, is_host=not parts)
-            _check_encoders(text, part.clamped, named, chosen)
+        # A recipe field of the text is spelled if it changes what the suite makes of the method.
+        fields = _differing(of_text, own.model_copy(update=of_suite))
+        corpus = final.corpus or corpus
+        alike = partial(resolve, corpus=corpus, data=data, seed=seed, recipe=recipe)
+        needed = _NeededRuns(text, host, chosen, alike)
+        parts: list[_Part] = []
+        for cls, (row, _), (keys, _) in zip(classes, rows, texts, strict=True):
+            defaults = needed.spelled(cls, {**dict(cls.Hyper()), **row})
+            given = needed.spelled(cls, keys)
+            part = _build_part(cls, defaults, given, cut_shape(chosen, final), is_host=not parts)
+            needed.check(part.clamped)
             parts.append(part)
         refuse_composition([(part.cls, part.requested) for part in parts])
-        keeps_dropout = final.dropout is None and chosen.dropout != (0.1,)
-        if keeps_dropout and chosen.dropout == (0,) and host.needs_dropout(parts[0].clamped):
-            raise Refusal(
-                f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; "
-                f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
-            )
-        skips = [part.cls.skip(part.clamped, shape) for part in parts]
+        _check_dropout(final, host, parts[0].clamped, chosen)
+        skips = [part.cls.skip(part.clamped, cut_shape(chosen, final)) for part in parts]
 
-    # A recipe field of the text is spelled if it changes what the suite makes of the method.
-    parts[0].shown.update(_differing(of_text, own.model_copy(update=of_suite)))
-    by_suite = _differing(of_suite, own)
-    overridden = _differing(by_suite, final)
-    changes = {key: value for key, value in by_suite.items() if key not in overridden}
-    names = [part.hyper.get(key) for part in parts for key in model_fields(part.cls)]
-    needs = {name: named[name] for name in names if name in named}
-    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needs.items()]
-    for run in needs.values():
-        changes = run.recipe_changes | changes
-        overridden = run.overridden | overridden
-    own_corpus = own.corpus is not None and final.corpus == own.corpus
-    note = ""
-    if host.trained and keeps_dropout:
-        rates = ", ".join(map(format_value, chosen.dropout)) or "not stated"
-        note = f" (dropout of {chosen.name}: {rates})"
+    parts[0].shown.update(fields)
+    skips += [run.skip and f"it needs {name}: {run.skip}" for name, run in needed.runs.items()]
+    label = " + ".join(map(_label, parts))
+    training: dict[str, Any] = {"seed": None}
+    if host.trained:
+        label += _dropout_note(final, chosen)
+        changes, overridden = _changes(own, of_suite, final, needed.runs.values())
+        training = {
+            "corpus": corpus,
+            "own_corpus": own.corpus is not None and final.corpus == own.corpus,
+            "seed": seed,
+            "recipe_changes": changes,
+            "overridden": overridden,
+        }
     return identified(
         method="+".join(spell(part.cls.name, part.shown) for part in parts),
         setting=setting,
-        label=" + ".join(map(_label, parts)) + note,
+        label=label,
         parts=tuple((part.cls.name, part.cls.version, part.hyper) for part in parts),
         backbone=chosen.name,
         reference=chosen.reference,
         trained=host.trained,
         labelled=host.reads(parts[0].clamped) == "triples",
-        corpus=(final.corpus or corpus) if host.trained else "",
-        own_corpus=own_corpus,
         data=data,
-        seed=seed if host.trained else None,
         recipe=final,
-        recipe_changes=changes if host.trained else {},
-        overridden=overridden if host.trained else {},
         skip=next(filter(None, skips), None),
-        needs=needs,
+        needs=needed.runs,
+        **training,
     )
 
 
@@ -242,9 +231,9 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
 def _meant(part: str) -> str:
     """Suggest the name of the method whose title or name a part begins with, written otherwise."""
     written = part.partition("[")[0].strip().lower()
-    titles = {cls.title.lower(): name for name, cls in method_classes().items()}
-    plain = re.sub(r"[^a-z0-9]+", "-", written).strip("-")
-    name = titles.get(written) or (plain if plain in method_classes() else None)
+    names = {cls.title.lower(): name for name, cls in method_classes().items()}
+    names |= {name: name for name in method_classes()}
+    name = names.get(written) or names.get(stem(written))
     return f"; did you mean '{name}'?" if name else ""
 
 
@@ -256,8 +245,8 @@ def _choose_setting(text: str, setting: str | None, classes: Sequence[type[Metho
         return "official" if all(cls.official is not None for cls in classes) else "paper"
     for cls in classes:
         # An untrained Encoder has no setting of its own, but a map that follows it may have.
-        no_setting = not cls.trained and len(classes) > 1
-        if setting == "official" and cls.official is None and not no_setting:
+        has_setting = cls.trained or len(classes) == 1
+        if setting == "official" and cls.official is None and has_setting:
             raise UserError(f"'{cls.name}' has no released code, so '{text}' can only be '@paper'")
     return setting
 
@@ -277,7 +266,7 @@ def _choose_backbone(host: type[Method], name: str) -> Backbone:
 # Recipe and hyper-parameters
 
 
-def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Row, Row]:
+def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[Values, Values]:
     """The row of a setting for a backbone, else that for BERT base, as `valid_row` returns it."""
     setting = "paper" if cls.official is None else setting
     for name in (backbone_name, "bert-base-uncased", "*"):
@@ -286,7 +275,7 @@ def _setting_row(cls: type[Method], setting: str, backbone_name: str) -> tuple[R
     return {}, {}
 
 
-def valid_row(cls: type[Method], setting: str, name: str) -> tuple[Row, Row]:
+def valid_row(cls: type[Method], setting: str, name: str) -> tuple[Values, Values]:
     """Return the hyper-parameters and the recipe fields in a row of a method's table, with the
     values of "*" under its own.
 
@@ -313,11 +302,14 @@ def valid_row(cls: type[Method], setting: str, name: str) -> tuple[Row, Row]:
         ) from None
 
 
-def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tuple[Row, Row]:
+def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tuple[Values, Values]:
     """The hyper-parameters and the recipe fields among some values of a part."""
     names = cls.Hyper.model_fields
-    fields = {key: value for key, value in values.items() if key not in names}
-    for key in fields:
+    hyper, fields = {}, {}
+    for key, value in values.items():
+        if key in names:
+            hyper[key] = value
+            continue
         if key not in Recipe.model_fields or not cls.trained:
             known = [*names, *(Recipe.model_fields if is_host and cls.trained else ())]
             raise Refusal(f"unknown key '{key}' of '{cls.name}'{did_you_mean(key, known)}")
@@ -325,12 +317,13 @@ def _divide(cls: type[Method], values: Mapping[str, Any], is_host: bool) -> tupl
             raise Refusal(
                 f"'{key}' is a recipe field, which only the first method may set; set it there"
             )
-    return {key: value for key, value in values.items() if key in names}, fields
+        fields[key] = value
+    return hyper, fields
 
 
 def _cut(
-    suite: Mapping[str, Any], text: Row, host: type[Method], chosen: Backbone
-) -> tuple[Row, Row]:
+    suite: Mapping[str, Any], text: Values, host: type[Method], chosen: Backbone
+) -> tuple[Values, Values]:
     """The recipe fields of the suite and of the text, where a cut that changes nothing is None: all
     layers kept, or a method that trains no transformer."""
     of_suite, of_text = converted(Recipe, suite), converted(Recipe, text)
@@ -343,7 +336,7 @@ def _cut(
     return of_suite, of_text
 
 
-def _differing(given: Mapping[str, Any], recipe: Recipe) -> Row:
+def _differing(given: Mapping[str, Any], recipe: Recipe) -> Values:
     return {key: value for key, value in given.items() if value != getattr(recipe, key)}
 
 
@@ -368,6 +361,37 @@ def _check_cuts(recipe: Recipe, host: type[Method], chosen: Backbone) -> None:
                 )
 
 
+def _check_dropout(recipe: Recipe, host: type[Method], hyper: Any, chosen: Backbone) -> None:
+    """Raise `Refusal` if the views of a sentence would differ by dropout, and there is none."""
+    if recipe.dropout is None and chosen.dropout == (0,) and host.needs_dropout(hyper):
+        raise Refusal(
+            f"'{chosen.name}' has no dropout, and the views of a sentence would be equal; "
+            f"write {host.name}[dropout=0.1], or set it in the suite's recipe"
+        )
+
+
+def _dropout_note(recipe: Recipe, chosen: Backbone) -> str:
+    """The rates of dropout that a training keeps, if they are not BERT's."""
+    if recipe.dropout is not None or chosen.dropout == (0.1,):
+        return ""
+    rates = ", ".join(map(format_value, chosen.dropout)) or "not stated"
+    return f" (dropout of {chosen.name}: {rates})"
+
+
+def _changes(
+    own: Recipe, of_suite: Values, final: Recipe, needed: Iterable[Run]
+) -> tuple[Values, Values]:
+    """The recipe fields in which the suite changes a method or a run that it needs, and those of
+    them that a text overrides."""
+    by_suite = _differing(of_suite, own)
+    overridden = _differing(by_suite, final)
+    changes = {key: value for key, value in by_suite.items() if key not in overridden}
+    for run in needed:
+        changes = run.recipe_changes | changes
+        overridden = run.overridden | overridden
+    return changes, overridden
+
+
 @dataclass(frozen=True)
 class _Part:
     """A part of a run: its hyper-parameters, and those of them that its text shows."""
@@ -375,44 +399,44 @@ class _Part:
     cls: type[Method]
     requested: Any
     clamped: Any  # to the backbone
-    hyper: Row  # clamped, without what only the first method decides
-    shown: Row
+    hyper: Values  # clamped, without what only the first method decides
+    shown: Values
 
 
-def _build_part(cls: type[Method], defaults: Row, given: Row, shape: Shape, is_host: bool) -> _Part:
+def _build_part(
+    cls: type[Method], defaults: Values, given: Values, shape: Shape, is_host: bool
+) -> _Part:
     """Clamp the hyper-parameters that a text gives over some defaults to the backbone."""
 
-    def fit(keys: Row) -> tuple[Any, Any]:
+    def clamped(keys: Values) -> Any:
         requested = cls.Hyper(**{**defaults, **keys})
-        return requested, cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
+        return cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
-    _, clamped = fit(given)
-    unused = {key for key, is_used in cls.used_if.items() if not is_used(clamped)}
+    fitted = clamped(given)
+    unused = {key for key, is_used in cls.used_if.items() if not is_used(fitted)}
     given = {key: value for key, value in given.items() if key not in unused}
-    requested, clamped = fit(given)
+    fitted = clamped(given)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     shown = {}
     for key in given:
-        try:
-            _, without = fit({name: value for name, value in given.items() if name != key})
-        except (Refusal, ValidationError):  # the others need it
-            without = None
-        if without != clamped:
-            shown[key] = getattr(clamped, key)
+        others = {name: value for name, value in given.items() if name != key}
+        with suppress(Refusal, ValidationError):  # the others need the key
+            if clamped(others) == fitted:
+                continue
+        shown[key] = getattr(fitted, key)
     # What only the first method decides is no part of the identity of the others.
     decided = {} if is_host else cls.Hyper.marked("host")
-    hyper = {key: value for key, value in clamped if key not in decided}
-    return _Part(cls, requested, clamped, hyper, shown)
+    hyper = {key: value for key, value in fitted if key not in decided}
+    return _Part(cls, cls.Hyper(**{**defaults, **given}), fitted, hyper, shown)
 
 
 def _label(part: _Part) -> str:
     """The method's title and what differs from its setting, with a note on clamped values."""
     marks = part.cls.Hyper.marked("label")
-    always = {key: getattr(part.clamped, key) for key, is_shown in marks.items() if is_shown}
     notes = {
         key: f"{key}={format_value(value)}"
-        for key, value in {**always, **part.shown}.items()
-        if marks.get(key) is not False
+        for key, value in {**dict(part.clamped), **part.shown}.items()
+        if marks.get(key, key in part.shown)
     }
     for key, before in part.requested:
         after = getattr(part.clamped, key)
@@ -438,68 +462,85 @@ def split_run(value: str) -> tuple[str, str]:
     return text.strip(), name.strip()
 
 
-def _needed_runs(
-    cls: type[Method],
-    values: Row,
-    text: str,
-    host: type[Method],
-    chosen: Backbone,
-    resolve_alike: Callable[..., Run],
-) -> dict[str, Run]:
-    """Resolve the runs that hyper-parameters of a part name; write their only spelling in place of
-    the name, and return them by it."""
-    runs: dict[str, Run] = {}
-    for key in model_fields(cls):
-        value = str(values.get(key))
-        if not value.startswith(RUN):
-            continue
-        needed_text, backbone_name = split_run(value)
-        if not host.trained:
+class _NeededRuns:
+    """The runs that the hyper-parameters of a run name, by their only spelling."""
+
+    def __init__(
+        self, text: str, host: type[Method], chosen: Backbone, resolve_alike: Callable[..., Run]
+    ) -> None:
+        """Take the run that needs them, and what resolves them for it."""
+        self.text, self.host, self.chosen = text, host, chosen
+        self.resolve_alike = resolve_alike
+        self.named: dict[str, Run] = {}  # some of which are defaults that the text replaces
+        self.runs: dict[str, Run] = {}
+
+    def spelled(self, cls: type[Method], values: Values) -> Values:
+        """Hyper-parameters of a part with the only spelling of each run that they name."""
+        names = {key: str(values.get(key)) for key in model_fields(cls)}
+        return values | {
+            key: self._spelling(name) for key, name in names.items() if name.startswith(RUN)
+        }
+
+    def _spelling(self, name: str) -> str:
+        if not self.host.trained:
             raise UserError(
-                f"'{text}' is not trained, so it cannot use '{value}'; the run itself is a row of "
-                "the suite where 'methods' lists it"
+                f"'{self.text}' is not trained, so it cannot use '{name}'; the run itself is a row "
+                "of the suite where 'methods' lists it"
             )
-        run = resolve_alike(needed_text, backbone_name=backbone_name or chosen.reference)
+        text, backbone_name = split_run(name)
+        own = self.chosen.reference
+        run = self.resolve_alike(text, backbone_name=backbone_name or own)
         if not run.trained:
             raise UserError(
-                f"'{value}' in '{text}' is not trained; name a method that is trained, a folder, "
-                "or a model of the hub"
+                f"'{name}' in '{self.text}' is not trained; name a method that is trained, a "
+                "folder, or a model of the hub"
             )
-        spelling = f"{RUN}{run.text}"
-        if run.reference not in (chosen.reference, NO_BACKBONE.reference):
-            spelling += f" on {run.reference}"
-        values[key] = spelling
-        runs[spelling] = run
-    return runs
+        place = "" if run.reference in (own, NO_BACKBONE.reference) else f" on {run.reference}"
+        spelling = f"{RUN}{run.text}{place}"
+        self.named[spelling] = run
+        return spelling
+
+    def check(self, hyper: Any) -> None:
+        """Refuse an encoder that is not what the hyper-parameter needs that names it."""
+        poolers, language = hyper.marked("pooler"), hyper.marked("language")
+        for key in hyper.marked("model"):
+            value, subject = getattr(hyper, key), f"'{key}' in '{self.text}'"
+            run = self.named.get(value)
+            if run:
+                self.runs[value] = run
+                if key in language:
+                    raise UserError(
+                        f"{subject} needs a masked language model, and '{run.method}' keeps no "
+                        "head of one; name a folder or a model of the hub"
+                    )
+            if (key in poolers or key in language) and value not in (None, BACKBONE):
+                folder = run.pretrained.local if run else encoder_folder(value)
+                self._check_words(subject, folder)
+            if run and key in poolers:
+                _check_pooler(subject, run, hyper, poolers[key])
+
+    def _check_words(self, subject: str, folder: Path | None) -> None:
+        """Refuse an encoder that would read tokens of the run as other words."""
+        words, own = vocabulary(folder), vocabulary(self.chosen.local)
+        if words and own and words != own:
+            raise UserError(
+                f"{subject} has another vocabulary than '{self.chosen.name}', whose tokens it "
+                "would read; name another"
+            )
 
 
-def _check_encoders(text: str, hyper: Any, named: Mapping[str, Run], chosen: Backbone) -> None:
-    """Refuse a run whose encoder is not what the hyper-parameter needs that names it."""
-    for key in hyper.marked("model"):
-        value = getattr(hyper, key)
-        run, subject = named.get(value), f"'{key}' in '{text}'"
-        if run and key in hyper.marked("language"):
-            raise UserError(
-                f"{subject} needs a masked language model, and '{run.method}' keeps no head of "
-                "one; name a folder or a model of the hub"
-            )
-        pooler = hyper.marked("pooler").get(key)
-        reads_tokens = pooler is not None or key in hyper.marked("language")
-        if reads_tokens and value not in (None, BACKBONE):
-            folder = run.pretrained.local if run else encoder_folder(value)
-            words, own = vocabulary(folder), vocabulary(chosen.local)
-            if words and own and words != own:
-                raise UserError(
-                    f"{subject} has another vocabulary than '{chosen.name}', whose tokens it would "
-                    "read; name another"
-                )
-        if not run or pooler is None:
-            continue
-        needed, kept = getattr(hyper, pooler, pooler), run.transformer_pooler
-        if kept != needed:
-            has = f"has the pooler '{kept}'" if kept else "has an encoder of its own kind"
-            remedy = f"set {pooler}={kept}" if pooler != needed and kept else "name another"
-            raise UserError(
-                f"{subject} needs a transformer with the pooler '{needed}', and "
-                f"'{run.method}' {has}; {remedy}"
-            )
+def _check_pooler(subject: str, run: Run, hyper: Any, pooler: str) -> None:
+    """Refuse a run whose encoder has another pooler than this, or than the hyper-parameter of this
+    name says."""
+    needed, kept = getattr(hyper, pooler, pooler), run.transformer_pooler
+    if kept == needed:
+        return
+    has, remedy = "has an encoder of its own kind", "name another"
+    if kept:
+        has = f"has the pooler '{kept}'"
+        if pooler != needed:  # it can be set
+            remedy = f"set {pooler}={kept}"
+    raise UserError(
+        f"{subject} needs a transformer with the pooler '{needed}', and '{run.method}' {has}; "
+        f"{remedy}"
+    )
