@@ -14,11 +14,10 @@ from bench.datasets.corpora import check_name, check_structure
 from bench.datasets.labelled import check_dev, check_own
 from bench.datasets.manifest import listed_task
 from bench.datasets.tasks import GROUPS, OWN_PROBING, OWN_STS, expand_tasks
-from bench.download.hub import local_folder
 from bench.registry.backbones import BACKBONE_KINDS, TRANSFORMER, backbone, encoder_folder
 from bench.registry.methods import add_method_paths, method_class, method_classes, python_files
 from bench.runs import Analysis
-from bench.runs.paths import data_folder
+from bench.runs.paths import local_data
 from bench.runs.plan import Plan, in_order, named
 from bench.runs.resolve import parse, resolve, spell
 from bench.runs.run import PlannedRun, Recipe, Run, converted
@@ -35,29 +34,29 @@ class EncoderEntry(Model):
         "`BENCH_MODELS`, a backbone's name, or a hub id"
     )
     label: Annotated[str, Field(max_length=60)] = Field(
-        default="", description="its name in tables; by default the last part of `model`"
+        "", description="its name in tables; by default the last part of `model`"
     )
     pooler: str | None = Field(
-        default=None,
+        None,
         description="as `bench evaluate` takes it; by default the one that the model names",
     )
     prompt: str | None = Field(
-        default=None,
+        None,
         description='one of the prompts of a sentence-transformers folder, `""` for none; by '
         "default the model's default prompt",
     )
     normalize: bool = Field(
-        default=False,
+        False,
         description="`true` scales vectors to length 1, which changes what classifiers see",
     )
     template: str | None = Field(
-        default=None, description="text around `<sentence>`, with a pooler (docs/encoders.md)"
+        None, description="text around `<sentence>`, with a pooler (docs/encoders.md)"
     )
     dims: PositiveInt | None = Field(
-        default=None, description="first dimensions of vectors that are kept; by default all"
+        None, description="first dimensions of vectors that are kept; by default all"
     )
     dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="of weights and states; vectors are float32"
+        "float32", description="of weights and states; vectors are float32"
     )
 
 
@@ -79,16 +78,22 @@ def encoder_runs(encoders: Sequence[EncoderEntry], data: str) -> Iterator[Run]:
         text = f"{spell('published', keys)}@paper"
         with errors_of(subject):
             _check_model(entry)
-            in_text = not re.search(r",\s*\w+\s*=", entry.template or "")
-            if in_text:
-                run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
-                in_text = run.parts[0][2]["template"] == entry.template
-            if not in_text:
+            if entry.template and not _is_read(text, entry.template):
                 raise UserError(
                     "'template' cannot be written in the text of a run; leave out unpaired "
                     "brackets, commas before 'word=', and spaces at its ends"
                 )
+            run = resolve(text, backbone_name="none", corpus="", data=data, seed=None)
         yield run.model_copy(update={"label": label, "outside": True})
+
+
+def _is_read(text: str, template: str) -> bool:
+    """Whether the template in the text of a run is read back as it is."""
+    try:
+        ((_, keys), *_), _ = parse(text)
+    except UserError:
+        return False
+    return keys["template"] == template
 
 
 def _check_model(entry: EncoderEntry) -> None:
@@ -162,8 +167,8 @@ Names = Annotated[Distinct[Text], _OR_ITEM]
 class BackboneOptions(Model):
     """What the runs of a backbone have instead of the suite's own."""
 
-    seeds: Distinct[Seed] = Field(default=[], description="their seeds, instead of the suite's")
-    tasks: Distinct[str] = Field(default=[], description="their tasks, instead of the suite's")
+    seeds: Distinct[Seed] = Field([], description="their seeds, instead of the suite's")
+    tasks: Distinct[str] = Field([], description="their tasks, instead of the suite's")
 
 
 class MethodEntry(BackboneOptions):
@@ -171,23 +176,21 @@ class MethodEntry(BackboneOptions):
 
     method: Text = Field(description="the text of the run")
     settings: Distinct[Literal["paper", "official"]] = Field(
-        default=[], description="`[paper]`, `[official]` or both; the text then has no `@`"
+        [], description="`[paper]`, `[official]` or both; the text then has no `@`"
     )
     backbones: Names = Field(
-        default=["all"],
+        ["all"],
         description="`all`, or a list of this suite's backbones; `all` excludes those with `tasks` "
         "of their own, and those of another kind than the method needs",
     )
-    analyses: Distinct[Analysis] = Field(
-        default=[], description="further measurements (docs/analyses.md)"
-    )
+    analyses: Distinct[Analysis] = Field([], description="further measurements (docs/analyses.md)")
     added: bool = Field(
-        default=False,
+        False,
         description="`true` if its seeds were added after a look at the verdicts, as `sentbench "
         "next` does; they are judged more strictly (docs/statistics.md)",
     )
     sweep: dict[str, Distinct[Any]] = Field(
-        default={},
+        {},
         description="a map from each `{name}` in the text to its values; several names give every "
         "combination",
     )
@@ -231,7 +234,7 @@ class Suite(Model):
         "`downstream/`"
     )
     corpus: Text = Field(
-        default="",
+        "",
         description="needed by methods: training text, `world`, `wiki1m`, `wiki1m_fallback`, "
         "`nli`, `sts`, `cnsd`, another name in `BENCH_DATA`, or a path with a `/` in it",
     )
@@ -240,47 +243,47 @@ class Suite(Model):
         "tasks (`MR`, `STS-B`, `Depth`, `sts:NAME`, `probing:NAME`, ...)"
     )
     mode: Literal["test", "dev"] = Field(
-        default="test",
+        "test",
         description="how classifiers are trained: `test` (10 folds, what papers report) or `dev` "
         "(5 folds, faster)",
     )
     seeds: Distinct[Seed] = Field(
-        default=[], description="needed by methods: distinct whole numbers from 0 to below `2**63`"
+        [], description="needed by methods: distinct whole numbers from 0 to below `2**63`"
     )
     backbones: Annotated[
         dict[Text, Annotated[BackboneOptions, _OR_NOTHING]], Field(min_length=1)
     ] = Field(
-        default={},
+        {},
         description="needed by methods: a map from names to nothing, or to `{seeds: [...], tasks: "
         "[...]}`",
     )
     methods: Annotated[list[Annotated[MethodEntry, _or_text("method")]], Field(min_length=1)] = (
         Field(
-            default=[],
+            [],
             description="a list of run texts, or of maps with the keys of an entry; a suite of "
             "encoders alone has none",
         )
     )
     encoders: list[Annotated[EncoderEntry, _or_text("model")]] = Field(
-        default=[], description="models trained elsewhere that are scored beside the runs"
+        [], description="models trained elsewhere that are scored beside the runs"
     )
     method_paths: Distinct[Text] = Field(
-        default=[],
+        [],
         description="files or folders with methods of your own, relative to the working folder",
     )
     recipe: Annotated[dict[str, Any], AfterValidator(partial(converted, Recipe))] = Field(
-        default={}, description="recipe fields that override every method's own"
+        {}, description="recipe fields that override every method's own"
     )
     runs_per_job: PositiveInt = Field(
-        default=1, description="number of runs that one process trains, and then scores"
+        1, description="number of runs that one process trains, and then scores"
     )
     stand_ins: Annotated[dict[str, Names], AfterValidator(_distinct_in_print)] = Field(
-        default={},
+        {},
         description="a map from a backbone of this suite to the printed one, or a list of them, in "
         "whose rows it is shown",
     )
     compare: Compare | None = Field(
-        default=None,
+        None,
         description="`{baseline: METHOD}`: every other method is compared with this one",
     )
 
@@ -357,20 +360,24 @@ def validate(values: Any) -> Suite:
         raise UserError("the file is empty, or no map from keys to values; see config/README.md")
     suite = validated(Suite, values)
     if suite.stand_ins:
-        # Imports pandas, which other configurations do not need.
-        from bench.reported.number import numbers
-
-        reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
-        for printed, name in suite.printed_backbones:
-            if printed not in reported:
-                raise UserError(
-                    f"'stand_ins.{name}' is '{printed}', which no paper reports"
-                    f"{did_you_mean(printed, reported)}"
-                )
+        _check_stand_ins(suite)
     for path in suite.method_paths:
         python_files(Path(path))  # raises if nothing is there
     add_method_paths(suite.method_paths)
     return suite
+
+
+def _check_stand_ins(suite: Suite) -> None:
+    # Imports pandas, which other configurations do not need.
+    from bench.reported.number import numbers
+
+    reported = {number.our_backbone for number in numbers() if number.run} - {"none"}
+    for printed, name in suite.printed_backbones:
+        if printed not in reported:
+            raise UserError(
+                f"'stand_ins.{name}' is '{printed}', which no paper reports"
+                f"{did_you_mean(printed, reported)}"
+            )
 
 
 # Expansion
@@ -394,24 +401,8 @@ def planned(suite: Suite) -> list[PlannedRun]:
             }
         )
 
-    for entry in suite.methods:
-        for text in entry.texts:
-            for name in _backbones(entry, text, suite):
-                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
-                    run = resolve(
-                        text,
-                        backbone_name=name,
-                        corpus=suite.corpus,
-                        data=suite.data,
-                        seed=seed,
-                        recipe=suite.recipe,
-                    )
-                    add(
-                        run,
-                        entry.tasks or suite.tasks_of(run.backbone),
-                        entry.analyses,
-                        entry.added,
-                    )
+    for entry, run in _entry_runs(suite):
+        add(run, entry.tasks or suite.tasks_of(run.backbone), entry.analyses, entry.added)
     for run in encoder_runs(suite.encoders, suite.data):
         if run.id in by_id:
             raise UserError(f"'{run.label}' is the same as '{by_id[run.id].label}'; remove one")
@@ -427,6 +418,16 @@ def planned(suite: Suite) -> list[PlannedRun]:
         with errors_of("'compare.baseline'"):
             named(suite.compare.baseline, runs)
     return runs
+
+
+def _entry_runs(suite: Suite) -> Iterator[tuple[MethodEntry, Run]]:
+    """The runs that the entries of a suite list, in order."""
+    expand = partial(resolve, corpus=suite.corpus, data=suite.data, recipe=suite.recipe)
+    for entry in suite.methods:
+        for text in entry.texts:
+            for name in _backbones(entry, text, suite):
+                for seed in entry.seeds or suite.backbones[name].seeds or suite.seeds:
+                    yield entry, expand(text, backbone_name=name, seed=seed)
 
 
 def _check_corpora(runs: Sequence[PlannedRun]) -> None:
@@ -453,7 +454,7 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
             f"'{described[0]}' is a set of a data folder of your own, and 'data' is "
             f"'{suite.data}'; set 'data' to the folder whose manifest.json lists it"
         )
-    folder = local_folder() if suite.data == "senteval" else data_folder(suite.data)
+    folder = local_data(suite.data)
     if folder:
         for task in tasks:
             listed_task(task, folder)

@@ -13,9 +13,9 @@ from bench import download, world
 from bench.datasets import corpora
 from bench.datasets.manifest import listed_task, manifest
 from bench.datasets.tasks import PROBING_TASKS, TASKS, expand_tasks
-from bench.download.hub import local_model, probing_file
+from bench.download.hub import local_folder, local_model, probing_file
 from bench.download.sums import file_sum
-from bench.registry.backbones import BUILT_IN, TOY_FOLDER, backbone, encoder_files, local_models
+from bench.registry.backbones import TOY_FOLDER, backbone, encoder_files, local_models
 from bench.runs import STAGES
 from bench.utils.errors import UserError, suggestion
 from bench.utils.files import sha256_listed, slug, write_text
@@ -63,6 +63,11 @@ def data_folder(name: str) -> Path:
     return folder
 
 
+def local_data(name: str) -> Path | None:
+    """The `data_folder` of a name, None for "senteval" without BENCH_DATA."""
+    return local_folder() if name == "senteval" else data_folder(name)
+
+
 def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path:
     """The file of a training corpus: of `corpora.WORLDS` (in the embedded world), of `corpora.MADE`
     (built in the suite folder from the evaluation data `data_name`), of another name (in
@@ -86,15 +91,19 @@ def data_sums(folder: Path) -> dict[str, Any]:
     return {"files": len(sums), "sha256": sha256_listed(sums)}
 
 
+def describe_data(folder: Path) -> dict[str, Any]:
+    """The name of a data folder, and its `data_sums`."""
+    return {"name": manifest(folder).name, **data_sums(folder)}
+
+
 def named_files(run: Run, suite_dir: Path) -> dict[str, str]:
     """Checksums of files that a run reads by a name that does not identify them: of models of the
     hub in BENCH_MODELS, and of the list of documents beside a corpus."""
-    names = {name for name, identified in run.models.items() if name == identified}
+    models = run.hub_models
     if run.pretrained.source == "hub":
-        names.add(run.reference)
+        models[run.reference] = run.pretrained.location
     sums: dict[str, str] = {}
-    for name in sorted(names):
-        location = BUILT_IN[name].location if name in BUILT_IN else name
+    for name, location in sorted(models.items()):
         copy = local_models().get(name) or local_model(location)
         if copy and copy.is_file():  # a table of word vectors
             sums[copy.name] = file_sum(copy)
@@ -118,7 +127,7 @@ def describe_input(
             listed_task(task, folder)
             if task in PROBING_TASKS:
                 probing_file(folder / TASKS[task].path)
-        return {"kind": kind, "name": manifest(folder).name, **data_sums(folder)}
+        return {"kind": kind, **describe_data(folder)}
     if kind == "corpus":
         return {"kind": kind, **corpora.corpus_identity(corpus_file(name, suite_dir, data_name))}
     used = backbone(name)

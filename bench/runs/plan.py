@@ -110,10 +110,9 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     a method or backbone that is not here any more is named as in the plan. `UserError` gives the
     nearest names.
     """
-    outside = [run for run in runs if run.outside]
-    labels = {run.label for run in outside}
+    labels = {run.label for run in runs if run.outside}
     if text in labels:
-        return [run for run in outside if run.label == text]
+        return [run for run in runs if run.outside and run.label == text]
     try:
         _, setting = parse(text)
     except UserError:

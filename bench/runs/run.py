@@ -21,7 +21,14 @@ from pydantic import ConfigDict, Field, PositiveInt, model_validator
 from bench.datasets.tasks import TASKS, is_task, task_of
 from bench.download.sums import file_sum
 from bench.models.packed_forward import POSITIONS
-from bench.registry.backbones import BACKBONE, NO_BACKBONE, Backbone, backbone, fingerprint
+from bench.registry.backbones import (
+    BACKBONE,
+    BUILT_IN,
+    NO_BACKBONE,
+    Backbone,
+    backbone,
+    fingerprint,
+)
 from bench.registry.methods import method_class, method_origin
 from bench.runs import STAGES
 from bench.utils.errors import UserError, did_you_mean
@@ -264,21 +271,26 @@ class Run(Document):
         return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
 
     @property
+    def composed(self) -> list[tuple[type[Method], Any]]:
+        """The method of each part, and its hyper-parameters."""
+        return [
+            (method_class(name), method_class(name).Hyper(**hyper)) for name, _, hyper in self.parts
+        ]
+
+    @property
     def corpora(self) -> list[str]:
         """All corpora that the run reads, without duplicates, the training corpus first."""
         corpora = [self.corpus] if self.corpus else []
-        for name, _, hyper in self.parts:
-            cls = method_class(name)
-            corpora += cls.corpora(cls.Hyper(**hyper))
+        for cls, hyper in self.composed:
+            corpora += cls.corpora(hyper)
         return list(dict.fromkeys(corpora))
 
     @property
     def structure(self) -> str | None:
         """What the training needs of its corpus besides sentences: "documents", "triples" or
         nothing."""
-        name, _, hyper = self.parts[0]
-        cls = method_class(name)
-        return cls.reads(cls.Hyper(**hyper)) if self.trained else None
+        host, hyper = self.composed[0]
+        return host.reads(hyper) if self.trained else None
 
     @cached_property
     def models(self) -> dict[str, str]:
@@ -291,6 +303,13 @@ class Run(Document):
         runs = {name: f"run-{run.digest}" for name, run in self.needs.items()}
         others = [name for name in values if name is not None and name not in (BACKBONE, *runs)]
         return {name: fingerprint(name) for name in others} | runs
+
+    @property
+    def hub_models(self) -> dict[str, str]:
+        """The repositories of the other encoders that the run loads from the hub, by name."""
+        # An encoder of the hub is identified by its name; a folder has a sum.
+        names = [name for name, identified in self.models.items() if name == identified]
+        return {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
 
     @property
     def evaluation_pooler(self) -> str:
@@ -315,8 +334,7 @@ class Run(Document):
 
     def build(self) -> Method:
         """Instantiate the method, composed of all parts."""
-        parts = [(method_class(name), hyper) for name, _, hyper in self.parts]
-        return compose([(cls, cls.Hyper(**hyper)) for cls, hyper in parts], self.shape)
+        return compose(self.composed, self.shape)
 
 
 class PlannedRun(Run):

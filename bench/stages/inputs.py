@@ -6,41 +6,22 @@ read. Where test sets have changed, runs are scored again. Where anything else h
 refused before a run is trained.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import product
 from pathlib import Path
+from typing import Any
 
 from bench.datasets.corpora import MADE, is_fetched
 from bench.datasets.labelled import read_scored, task_sums
 from bench.datasets.manifest import listed_task
 from bench.download.hub import local_folder
 from bench.download.sums import file_sum
-from bench.results.records import (
-    Analyses,
-    Provenance,
-    Scores,
-    Trained,
-    read_analyses,
-    read_scores,
-    read_trained,
-)
-from bench.runs import paths
+from bench.results.records import Provenance, read_analyses, read_scores, read_trained
+from bench.runs import STAGES, paths
 from bench.runs.run import Run
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, read_settings, write_json
-
-READERS: Mapping[str, Callable[[Path], Trained | Scores | Analyses]] = {
-    "train": read_trained, "score": read_scores, "analyse": read_analyses,
-}  # fmt: skip
-
-
-def local_data(name: str) -> Path | None:
-    """The folder of evaluation data that can change: BENCH_DATA, or a path."""
-    folder = local_folder() if name == "senteval" else Path(name)
-    has_files = name != "world" and folder and (folder / "downstream").is_dir()
-    return folder if has_files else None
 
 
 class Inputs:
@@ -49,7 +30,9 @@ class Inputs:
     def __init__(self, suite: Path, data: str, folder: Path | None) -> None:
         """Take the name of the evaluation data, and their folder if they are here."""
         self.suite, self.data, self.folder = suite, data, folder
-        self.stamp = paths.describe_input("data", data, suite) if folder else {}
+        self.described: dict[str, Any] = {}
+        if folder:
+            self.described = paths.describe_data(folder)
         self._corpus_sum, self._task_sums = cache(self._read_corpus), cache(self._read_task)
 
     def check_made(self, run: Run, origin: Provenance) -> None:
@@ -77,7 +60,7 @@ class Inputs:
     def changed_sets(self, origin: Provenance) -> dict[tuple[str, str], str]:
         """The files of the sets that have changed since a result was made, by task and split."""
         changed: dict[tuple[str, str], str] = {}
-        if not self.folder or self.stamp == {"kind": "data", **origin.data.as_written()}:
+        if not self.folder or self.described == origin.data.as_written():
             return changed
         for task, splits in origin.tasks.items():
             present = self._task_sums(task, self.folder)
@@ -112,30 +95,32 @@ def renew(runs: Sequence[Run], suite: Path) -> list[str]:
         UserError: what a training read has changed.
     """
     data_name, changed = runs[0].data, set[str]()
-    inputs = Inputs(suite, data_name, local_data(data_name))
+    folder = None if data_name == "world" else paths.local_data(data_name)
+    inputs = Inputs(suite, data_name, folder)
     stamp = suite / "inputs" / "data.json"
-    data = read_settings(stamp)
-    if data and inputs.stamp not in ({}, data):
-        data = inputs.stamp
+    data, present = read_settings(stamp), {"kind": "data", **inputs.described}
+    if data and folder and data != present:
+        data = present
         write_json(stamp, data)
     stamps = sorted(stamp.parent.glob("*.json"))
-    for run, stage in product(runs, READERS):
-        file = paths.result_file(suite, run.id, stage)
-        if not file.is_file():
-            continue
-        origin = READERS[stage](file).provenance
-        inputs.check_made(run, origin)
-        if stage == "train":
-            continue
-        sets = inputs.changed_sets(origin)
-        changed |= {*sets.values()}
-        trained = paths.result_file(suite, run.id, "train")
-        times = [path.stat().st_mtime for path in (*stamps, trained) if path.is_file()]
-        if sets or file.stat().st_mtime >= max(times, default=0):
-            continue
-        has_sets = inputs.folder and origin.tasks
-        is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
-        ended = read_trained(trained).outcome if trained.is_file() else origin.outcome
-        if is_same and ended == origin.outcome:
-            write_json(file, read_json(file))  # newly, also if somebody else owns it
+    for run in runs:
+        files = {stage: paths.result_file(suite, run.id, stage) for stage in STAGES}
+        outcome = None
+        if files["train"].is_file():
+            trained = read_trained(files["train"])
+            outcome = trained.outcome
+            inputs.check_made(run, trained.provenance)
+        before = [path.stat().st_mtime for path in (*stamps, files["train"]) if path.is_file()]
+        for file in filter(Path.is_file, (files["score"], files["analyse"])):
+            read = read_scores if file == files["score"] else read_analyses
+            origin = read(file).provenance
+            inputs.check_made(run, origin)
+            sets = inputs.changed_sets(origin)
+            changed |= {*sets.values()}
+            if sets or file.stat().st_mtime >= max(before, default=0):
+                continue
+            has_sets = folder and origin.tasks
+            is_same = has_sets or data == {"kind": "data", **origin.data.as_written()}
+            if is_same and outcome in (None, origin.outcome):
+                write_json(file, read_json(file))  # newly, also if somebody else owns it
     return sorted(changed)

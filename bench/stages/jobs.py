@@ -20,7 +20,6 @@ from bench.models.defaults import torch_defaults
 from bench.models.encoder import Encoder, adaptation
 from bench.models.float32 import ELSEWHERE, float32_products
 from bench.models.load import Model, files, load_encoder
-from bench.registry.backbones import BUILT_IN
 from bench.registry.methods import FAILURES, describe_error, method_origin
 from bench.results.provenance import provenance
 from bench.results.records import (
@@ -172,11 +171,9 @@ def _commits(run: Run) -> dict[str, Any]:
     commits: dict[str, Any] = {}
     if run.pretrained.source == "hub":
         commits["backbone_commit"] = pinned(run.pretrained.location)[0]
-    # An encoder of the hub is identified by its name; a folder has a sum.
-    names = [name for name, identified in run.models.items() if name == identified]
-    if names:
-        hub = {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
-        commits["encoder_commits"] = {name: pinned(hub[name])[0] for name in names}
+    others = run.hub_models
+    if others:
+        commits["encoder_commits"] = {name: pinned(place)[0] for name, place in others.items()}
     return commits
 
 
@@ -185,8 +182,8 @@ def _described(
 ) -> dict[str, Any]:
     """Return the provenance of a run's results: the run, its data and corpora with their sums, and
     its outcome. The corpora `read` are read now, the others by the training."""
-    folder, training = paths.data_folder(run.data), ended.provenance
-    Inputs(suite, run.data, folder).check_made(run, training)
+    training, inputs = ended.provenance, Inputs(suite, run.data, paths.data_folder(run.data))
+    inputs.check_made(run, training)
     sums = (corpus.as_written() for corpus in training.corpora)
     corpora = dict(zip(run.corpora, sums, strict=False))
     named = training.files if run.trained else paths.named_files(run, suite)
@@ -196,7 +193,7 @@ def _described(
     return {
         "run": run.describe(),
         # Not from the workflow's stamp, which may be older than the files.
-        "data": {"name": manifest(folder).name, **paths.data_sums(folder)},
+        "data": inputs.described,
         "outcome": ended.outcome.as_written(),
         "corpora": list(corpora.values()),
         **({"files": named} if named else {}),
