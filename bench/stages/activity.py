@@ -73,14 +73,12 @@ def working(suite: Path, run_id: str, stage: str) -> Iterator[None]:
                 (folder / FAILURE).unlink(missing_ok=True)
                 yield
         except Exception as error:
-            is_user = isinstance(error, UserError)
-            failure = Failure(
-                stage,
-                error=str(error) if is_user else repr(error),
-                attempts=before.attempts + 1 if before and before.stage == stage else 1,
-                final=not is_transient(error),
-                traceback="" if is_user else traceback.format_exc(),
-            )
+            message, trace, attempts = repr(error), traceback.format_exc(), 1
+            if isinstance(error, UserError):
+                message, trace = str(error), ""
+            if before and before.stage == stage:
+                attempts += before.attempts
+            failure = Failure(stage, message, attempts, not is_transient(error), trace)
             with suppress(UserError, OSError):  # a full disk, which the error says
                 write_json(folder / FAILURE, asdict(failure))
             raise

@@ -59,8 +59,12 @@ class Measured:
     def __init__(self, results: Path, device: str) -> None:
         """Read the scores of all suites in a folder on a device; "" is none."""
         self.times: dict[tuple[str, str, object], list[float]] = defaultdict(list)
-        name = provenance("cpu", 1)["device"]["name"] if device == "cpu" else device
-        for path in sorted(results.glob("*/scores/*.json")) if device else ():
+        if not device:
+            return
+        name = device
+        if device == "cpu":
+            name = provenance("cpu", 1)["device"]["name"]
+        for path in sorted(results.glob("*/scores/*.json")):
             with suppress(UserError):
                 origin = read_scores(path).provenance
                 run, outcome = origin.run, origin.outcome
@@ -73,9 +77,13 @@ class Measured:
 
     def seconds(self, run: PlannedRun, stage: str) -> float | None:
         """Seconds of a run at a stage, or None if nothing similar was measured."""
-        kind = run.recipe.batch_size if stage == "train" else frozenset(expand_tasks(run.tasks))
-        times = self.times.get((stage, run.backbone, kind))
-        return fmean(times) * (steps(run) if stage == "train" else 1) if times else None
+        work: object = frozenset(expand_tasks(run.tasks))
+        if stage == "train":
+            work = run.recipe.batch_size
+        times = self.times.get((stage, run.backbone, work))
+        if not times:
+            return None
+        return fmean(times) * steps(run) if stage == "train" else fmean(times)
 
 
 def weights(run: Run) -> int:
@@ -131,14 +139,15 @@ def scoring_work(run: Run, tasks: Sequence[str], mode: str, device: str) -> tupl
 
 def estimate(run: Run, stage: str, tasks: Sequence[str], mode: str, device: str) -> float:
     """Seconds of a training or a scoring by the peak rate of a device, a key of `PEAKS`."""
-    share = UTILISATION * (run.recipe.threads if device == "cpu" else 1)
+    share, step = UTILISATION, GPU_CLASSIFIER_STEP
+    if device == "cpu":
+        share, step = UTILISATION * run.recipe.threads, CPU_CLASSIFIER_STEP
     half, tf32, float32 = PEAKS[device]
     if stage == "train":
         trained, selected = training_flop(run)
         rate = tf32 if run.recipe.precision == "float32" else half
         return (trained / rate + selected / tf32) / share
     encoded, classifier_steps = scoring_work(run, tasks, mode, device)
-    step = CPU_CLASSIFIER_STEP if device == "cpu" else GPU_CLASSIFIER_STEP
     return encoded / float32 / share + classifier_steps * step
 
 
@@ -147,9 +156,11 @@ def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measur
     the number of runs, how many of them were measured, and seconds on one device."""
     rows = []
     for run in runs:
-        is_trained = run.trained and run.pretrained.kind == "transformer"
-        stages = ("train", "score") if is_trained else ("score",)
-        for stage in () if run.skip else stages:
+        if run.skip:
+            continue
+        for stage in ("train", "score"):
+            if stage == "train" and not (run.trained and run.pretrained.kind == "transformer"):
+                continue
             known = measured.seconds(run, stage)
             seconds = known or estimate(run, stage, run.tasks, mode, device)
             rows.append([run.backbone, stage, 1, known is not None, seconds])
@@ -159,14 +170,13 @@ def predict(runs: Iterable[PlannedRun], mode: str, device: str, measured: Measur
 
 def by_plan(work: Sequence[tuple[PlannedRun, str, float]], mode: str) -> str:
     """The hours that parts of trainings and scorings take on one device of each kind, as text."""
-    hours = {
-        device: sum(
+    hours = []
+    for device in PEAKS:
+        seconds = sum(
             part * estimate(run, stage, run.tasks, mode, device) for run, stage, part in work
         )
-        / 3600
-        for device in PEAKS
-    }
-    return ", ".join(f"{number:.2f} on one {device.upper()}" for device, number in hours.items())
+        hours.append(f"{seconds / 3600:.2f} on one {device.upper()}")
+    return ", ".join(hours)
 
 
 def report(suite: Suite, runs: Sequence[PlannedRun], device: str, gpus: int, results: Path) -> str:

@@ -92,8 +92,8 @@ def score_run(
     `UserError`: the run is not trained yet, or its encoder, a task or a data file is invalid.
     """
     started = time.monotonic()
-    ended, corpora = _ended(run, suite), () if run.trained else run.corpora
-    described = _described(run, ended, suite, device, corpora) | {"mode": mode}
+    ended = _ended(run, suite)
+    described = _described(run, ended, suite, device) | {"mode": mode}
     if ended.outcome.status != "finished":
         write_scores(out, described, [])
         return
@@ -133,18 +133,17 @@ def analyse_run(
 
     started = time.monotonic()
     names = list(dict.fromkeys((*read_analyses(out).analyses, *names)))
-    corpora = [] if run.trained else run.corpora
-    corpus = run.corpus or corpus
-    if set(names) & set(ON_CORPUS):
-        corpora = [*corpora, corpus]
-    ended = _ended(run, suite)
-    described = _described(run, ended, suite, device, corpora)
+    corpus, ended = run.corpus or corpus, _ended(run, suite)
+    on_corpus = set(names) & set(ON_CORPUS)
+    described = _described(run, ended, suite, device, (corpus,) if on_corpus else ())
     results: dict[str, Any] = {}
     if ended.outcome.status == "finished":
         encoder, best = run_encoder(run, suite, device), ended.outcome.best_step
         material = Material(run, encoder, corpus, suite, device, best)
         results = analyse(material, names)
-        described["tasks"] = task_sums(material.tasks) if set(names) - set(ON_CORPUS) else {}
+        described["tasks"] = {}
+        if set(names) - on_corpus:
+            described["tasks"] = task_sums(material.tasks)
         described |= _commits(run)
     described["seconds"] = round(time.monotonic() - started, 2)
     write_json(out, {"provenance": described, "analyses": results})
@@ -178,27 +177,30 @@ def _commits(run: Run) -> dict[str, Any]:
 
 
 def _described(
-    run: Run, ended: Trained, suite: Path, device: str, read: Sequence[str]
+    run: Run, ended: Trained, suite: Path, device: str, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the provenance of a run's results: the run, its data and corpora with their sums, and
-    its outcome. The corpora `read` are read now, the others by the training."""
+    """Return the provenance of a run's results: the run, its data, its corpora and `more` with
+    their sums, and its outcome."""
     training, inputs = ended.provenance, Inputs(suite, run.data, paths.data_folder(run.data))
     inputs.check_made(run, training)
     sums = (corpus.as_written() for corpus in training.corpora)
     corpora = dict(zip(run.corpora, sums, strict=False))
-    named = training.files if run.trained else paths.named_files(run, suite)
+    named, read = training.files, [*more]  # a training has read its corpora
+    if not run.trained:
+        named, read = paths.named_files(run, suite), [*run.corpora, *more]
     if ended.outcome.status == "finished":
-        files = {name: paths.corpus_file(name, suite, run.data) for name in read}
-        corpora |= {name: corpus_identity(file) for name, file in files.items()}
-    return {
+        for name in read:
+            corpora[name] = corpus_identity(paths.corpus_file(name, suite, run.data))
+    described = {
         "run": run.describe(),
         # Not from the workflow's stamp, which may be older than the files.
         "data": inputs.described,
         "outcome": ended.outcome.as_written(),
         "corpora": list(corpora.values()),
-        **({"files": named} if named else {}),
-        **provenance(device, torch.get_num_threads()),
     }
+    if named:
+        described["files"] = named
+    return described | provenance(device, torch.get_num_threads())
 
 
 def run_encoder(run: Run, suite: Path, device: str) -> Encoder:

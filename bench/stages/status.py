@@ -5,6 +5,7 @@ Nothing is written and no workflow is asked, so it works while one runs.
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from bench.utils.errors import UserError
 ERROR = "error: "  # how the last line of a log begins if its job failed
 
 
-@dataclass(frozen=True)
+@dataclass
 class OpenRun:
     """A run that is not done."""
 
@@ -70,21 +71,35 @@ def status(suite: Path) -> SuiteStatus:
             continue
         read.done[results.status] = read.done.get(results.status, 0) + 1
         devices[results.provenance.device.name] += 1
-    errors = {str(log): _error(log) for log in sorted((suite / "logs").glob("*.log"))}
-    read.steps = {log: error for log, error in errors.items() if error}
-    read.device = next(iter(devices.most_common(1)), ("",))[0]
-    measured, hours, unlike = Measured(suite.parent, read.device), 0.0, []
+    for log in sorted((suite / "logs").glob("*.log")):
+        error = _error(log)
+        if error:
+            read.steps[str(log)] = error
+    if devices:
+        read.device = devices.most_common(1)[0][0]
     with suppress(UserError):  # a corpus that is not here
-        for run, stage, step in left:
-            # Early stopping is not foreseen.
-            part = max(0.0, 1 - step / steps(run)) if stage == "train" and step else 1.0
-            expected = measured.seconds(run, stage)
-            if expected is None:
-                unlike.append((run, stage, part))
-            else:
-                hours += part * expected / 3600
-        read.hours, read.unknown, read.estimate = hours, len(unlike), by_plan(unlike, plan.mode)
+        _predict(read, left, Measured(suite.parent, read.device), plan.mode)
     return read
+
+
+def _predict(
+    read: SuiteStatus,
+    left: Iterable[tuple[PlannedRun, str, int | None]],
+    measured: Measured,
+    mode: str,
+) -> None:
+    """Write the hours that are left into a status; `UserError` if a corpus is not here."""
+    hours, unlike = 0.0, []
+    for run, stage, step in left:
+        part = 1.0
+        if stage == "train" and step:  # early stopping is not foreseen
+            part = max(0.0, 1 - step / steps(run))
+        expected = measured.seconds(run, stage)
+        if expected is None:
+            unlike.append((run, stage, part))
+        else:
+            hours += part * expected / 3600
+    read.hours, read.unknown, read.estimate = hours, len(unlike), by_plan(unlike, mode)
 
 
 def _stages_left(suite: Path, run: PlannedRun) -> list[str]:
@@ -98,15 +113,21 @@ def _open_run(suite: Path, run_id: str, stage: str) -> OpenRun:
     """The state of a run whose next stage is `stage`."""
     current, failure = stage_at_work(suite, run_id), last_failure(suite, run_id)
     file = suite / "logs" / (current or stage) / f"{run_id}.log"
-    log = str(file) if file.is_file() else ""
-    step = _last_step(suite, run_id) if stage == "train" else None
+    open_run = OpenRun(run_id, "left", stage)
+    if file.is_file():
+        open_run.log = str(file)
+    if stage == "train":
+        open_run.step = _last_step(suite, run_id)
     if current:
-        return OpenRun(run_id, "running", current, step, log=log)
+        open_run.state, open_run.stage = "running", current
+        return open_run
     if failure is None or failure.stage != stage:
         # A job may fail before it reaches a run.
         error = _error(file)
         failure = Failure(stage, error) if error else None
-    return OpenRun(run_id, "failed" if failure else "left", stage, step, failure, log)
+    if failure:
+        open_run.state, open_run.failure = "failed", failure
+    return open_run
 
 
 def _lines(path: Path) -> list[str]:
@@ -134,29 +155,41 @@ def report(suite_status: SuiteStatus) -> str:
     """The status of a suite as text."""
     done, left = suite_status.done, suite_status.open
     count, states = sum(done.values()), Counter(run.state for run in left)
-    ended = ", ".join(f"{number} {kind}" for kind, number in done.items() if kind != "finished")
-    counts = [f"{count} of {count + len(left)} runs done" + (ended and f" ({ended})")]
+    counts = [f"{count} of {count + len(left)} runs done"]
+    ended = [f"{number} {kind}" for kind, number in done.items() if kind != "finished"]
+    if ended:
+        counts[0] += f" ({', '.join(ended)})"
     counts += [f"{states[state]} {state}" for state in ("running", "failed", "left")]
     lines = [f"{suite_status.suite}: {', '.join(counts)}"]
     if left:
-        hours = f"{suite_status.hours:.2f} on one {suite_status.device}"
-        unlike = (
-            f"; for {suite_status.unknown} trainings and scorings like none before, estimated from "
-            f"the plan: {suite_status.estimate}"
-        )
-        lines.append(
-            f"hours left: {hours if suite_status.hours else 'unknown'}"
-            f"{unlike if suite_status.unknown else ''}"
-        )
+        hours = "hours left: unknown"
+        if suite_status.hours:
+            hours = f"hours left: {suite_status.hours:.2f} on one {suite_status.device}"
+        if suite_status.unknown:
+            hours += (
+                f"; for {suite_status.unknown} trainings and scorings like none before, estimated "
+                f"from the plan: {suite_status.estimate}"
+            )
+        lines.append(hours)
     for state in ("running", "failed"):
-        runs = [run for run in left if run.state == state]
-        lines += ["", f"{state}:"] if runs else []
-        for run in runs:
-            step = f", step {run.step}" if run.step else ""
-            failure = f", {run.failure}" if run.failure else ""
-            lines.append(f"  {run.id}, {run.stage}{step}{failure}")
-            lines += [f"    {run.log}"] if run.log else []
-    lines += ["", "failed steps:"] if suite_status.steps else []
+        if states[state]:
+            lines += ["", f"{state}:"]
+        for run in left:
+            if run.state == state:
+                lines += _lines_of(run)
+    if suite_status.steps:
+        lines += ["", "failed steps:"]
     for log, error in suite_status.steps.items():
         lines += [f"  {error}", f"    {log}"]
     return "\n".join(lines)
+
+
+def _lines_of(run: OpenRun) -> list[str]:
+    line = f"  {run.id}, {run.stage}"
+    if run.step:
+        line += f", step {run.step}"
+    if run.failure:
+        line += f", {run.failure}"
+    if run.log:
+        return [line, f"    {run.log}"]
+    return [line]
