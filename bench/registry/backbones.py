@@ -44,13 +44,16 @@ class Backbone:
     @property
     def reference(self) -> str:
         """The name to load this backbone with: its path if it was given by path, else its name."""
-        is_named = "/" in self.name or self.name in local_models()
-        return self.location if self.source == "folder" and not is_named else self.name
+        if self.source != "folder" or "/" in self.name or self.name in local_models():
+            return self.name
+        return self.location
 
     @property
     def local(self) -> Path | None:
         """The folder of a transformer that needs no download."""
-        return None if self.kind != "transformer" or self.source == "hub" else self.folder()
+        if self.kind != "transformer" or self.source == "hub":
+            return None
+        return self.folder()
 
     def folder(self) -> Path:
         """Return the folder of the model; a hub backbone is downloaded to the cache if needed."""
@@ -59,7 +62,9 @@ class Backbone:
                 f"'{self.name}' is {BACKBONE_KINDS['words']}, not a transformer; "
                 "choose a transformer backbone"
             )
-        return fetch_backbone(self.location) if self.source == "hub" else Path(self.location)
+        if self.source == "hub":
+            return fetch_backbone(self.location)
+        return Path(self.location)
 
     def table(self) -> Path:
         """Return the file of word vectors, downloaded unless `BENCH_MODELS` has it."""
@@ -130,7 +135,9 @@ def backbone(name: str) -> Backbone:
         )
     if "/" in name and HUB_ID.fullmatch(name):
         copy = local_model(name)
-        return replace(_folder_backbone(copy), name=name) if copy else _hub_backbone(name)
+        if copy:
+            return replace(_folder_backbone(copy), name=name)
+        return _hub_backbone(name)
     hint = did_you_mean(name, [*BUILT_IN, *local_models()])
     raise UserError(
         f"unknown backbone '{name}'{hint}; name a model of the hub as OWNER/NAME, a local one by "
@@ -318,8 +325,9 @@ def encoder_folder(name: str) -> Path | None:
 
 def vocabulary(folder: Path | None) -> Any:
     """Return the tokens of a folder's tokenizer.json with their ids; None without that file."""
-    file = folder / "tokenizer.json" if folder else None
-    return read_json(file)["model"].get("vocab") if file and file.is_file() else None
+    if folder is None or not (folder / "tokenizer.json").is_file():
+        return None
+    return read_json(folder / "tokenizer.json")["model"].get("vocab")
 
 
 def fingerprint(name: str) -> str:
@@ -338,13 +346,15 @@ def encoder_files(folder: Path) -> dict[str, str]:
     configuration, tokenizer, modules, prompts, adapter; those of its base in a folder as base/."""
     sums = {}
     for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        is_hidden = any(part.startswith(".") for part in name.parts)
+        name = path.relative_to(folder).as_posix()
+        is_hidden = name.startswith(".") or "/." in name
         if path.is_file() and not is_hidden and path.suffix in READ:
-            sums[name.as_posix()] = file_sum(path)
+            sums[name] = file_sum(path)
     name_of_base = adapter_base(folder)
-    base = encoder_folder(name_of_base) if name_of_base else None
-    if base is not None:
-        refuse_adapter(base)
-        sums |= {f"base/{name}": checksum for name, checksum in encoder_files(base).items()}
+    if name_of_base:
+        base = encoder_folder(name_of_base)
+        if base is not None:
+            refuse_adapter(base)
+            for file, checksum in encoder_files(base).items():
+                sums[f"base/{file}"] = checksum
     return sums

@@ -116,7 +116,9 @@ def add_method_paths(more: Iterable[str | Path]) -> None:
 
 def python_files(path: Path) -> list[Path]:
     """Return a Python file, or those of a folder except names that start with an underscore."""
-    files = sorted(path.glob("[!_]*.py")) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted(path.glob("[!_]*.py"))
     if not files or not all(file.is_file() and file.suffix == ".py" for file in files):
         raise UserError(f"there is no Python file at {path}; fix BENCH_METHODS or 'method_paths'")
     return files
@@ -153,22 +155,19 @@ def _read_package(entry: importlib.metadata.EntryPoint) -> Found:
             f"{place} cannot be imported ({describe_error(error)}); {remedy}"
         ) from error
     top = sys.modules[entry.module.partition(".")[0]]
+    classes = []
     if isinstance(loaded, types.ModuleType):
         classes = methods_in(loaded, top.__name__)
+    elif inspect.isclass(loaded) and issubclass(loaded, Method):
+        classes = [loaded]
+    if not hasattr(top, "__path__"):  # a package that is a single file
+        digest = sha256_file(Path(top.__file__ or ""))
     else:
-        classes = [loaded] if inspect.isclass(loaded) and issubclass(loaded, Method) else []
-    # A package without `__path__` is a single file.
-    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
-    sums = {
-        file.relative_to(folder).as_posix(): sha256_file(file)
-        for folder in folders
-        for file in folder.rglob("*.py")
-    }
-    digest = (
-        sha256_listed(dict(sorted(sums.items())))
-        if folders
-        else sha256_file(Path(top.__file__ or ""))
-    )
+        sums = {}
+        for folder in map(Path, top.__path__):
+            for file in folder.rglob("*.py"):
+                sums[file.relative_to(folder).as_posix()] = sha256_file(file)
+        digest = sha256_listed(dict(sorted(sums.items())))
     return _checked(Origin(place, digest), classes, remedy)
 
 
@@ -239,8 +238,10 @@ def describe_error(error: BaseException) -> str:
         lines.append((error.filename or "<", error.lineno or 1))
         words = error.msg
     places = [f" in {file}, line {line}" for file, line in lines if not _is_library(file)]
-    kind = type(error).__name__ + "".join(places[-1:])
-    return f"{kind}: {words}" if words else kind
+    described = type(error).__name__ + "".join(places[-1:])
+    if words:
+        described += f": {words}"
+    return described
 
 
 def _is_library(file: str) -> bool:

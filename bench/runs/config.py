@@ -444,9 +444,11 @@ def _check_corpora(runs: Sequence[PlannedRun]) -> None:
 
 def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
     """Check that the data has the sets on which runs are scored and selected, if it is here."""
-    tasks = expand_tasks(list(dict.fromkeys(task for run in runs for task in run.tasks)))
-    trained = [run for run in runs if run.trained]
-    selected = list(dict.fromkeys(task for run in trained for task in run.recipe.selection))
+    tasks = expand_tasks([task for run in runs for task in run.tasks])
+    selected: dict[str, None] = {}
+    for run in runs:
+        if run.trained:
+            selected |= dict.fromkeys(run.recipe.selection)
     in_own_folder = suite.data not in ("senteval", "world")
     described = [name for name in (*tasks, *selected) if name.startswith((OWN_STS, OWN_PROBING))]
     if described and not in_own_folder:
@@ -460,7 +462,7 @@ def _check_sets(suite: Suite, runs: Sequence[PlannedRun]) -> None:
             listed_task(task, folder)
         if in_own_folder:
             check_own(tasks, folder)
-        check_dev(selected, folder, present=in_own_folder)
+        check_dev(list(selected), folder, present=in_own_folder)
 
 
 def reseeded(suite: Suite, seeds: Iterable[int]) -> Suite:

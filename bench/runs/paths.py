@@ -80,14 +80,17 @@ def corpus_file(name: str, suite_dir: Path, data_name: str = "senteval") -> Path
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             write_text(path, text)
         return path
-    return Path(name) if "/" in name else download.fetch_corpus(name)
+    if "/" in name:
+        return Path(name)
+    return download.fetch_corpus(name)
 
 
 def data_sums(folder: Path) -> dict[str, Any]:
     """Number of task files in a data folder, and a SHA-256 over their checksums and names."""
-    files = [*(folder / "downstream").rglob("*"), *(folder / "probing").rglob("*")]
-    files = sorted(path for path in files if path.is_file())
-    sums = {path.relative_to(folder).as_posix(): file_sum(path) for path in files}
+    sums = {}
+    for path in sorted([*(folder / "downstream").rglob("*"), *(folder / "probing").rglob("*")]):
+        if path.is_file():
+            sums[path.relative_to(folder).as_posix()] = file_sum(path)
     return {"files": len(sums), "sha256": sha256_listed(sums)}
 
 
@@ -133,6 +136,8 @@ def describe_input(
     used = backbone(name)
     if used.source == "toy":
         world.check(TOY_FOLDER, f"{name}/")
-    is_table = used.kind == "words"
-    table = {used.table().name: file_sum(used.table())} if is_table else {}
-    return {"kind": kind, "name": name, "files": table or encoder_files(used.folder())}
+    if used.kind == "words":
+        files = {used.table().name: file_sum(used.table())}
+    else:
+        files = encoder_files(used.folder())
+    return {"kind": kind, "name": name, "files": files}

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -24,13 +25,16 @@ def in_order(runs: Iterable[Run]) -> list[Run]:
     return list(ordered.values())
 
 
+_id = attrgetter("id")
+
+
 def chains(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
     """Planned runs in groups: each with those of them that it needs, before it. One process takes a
     group."""
     groups: list[list[PlannedRun]] = []
     for run in runs:
         needed = {need.id for need in run.needs.values()}
-        joined = [group for group in groups if needed & {member.id for member in group}]
+        joined = [group for group in groups if not needed.isdisjoint(map(_id, group))]
         if joined:
             joined[0] += [*chain.from_iterable(joined[1:]), run]
             groups = [group for group in groups if group not in joined[1:]]
@@ -84,7 +88,7 @@ class Plan(Document):
             )
         runs = [run for run in self.runs if not ids or run.id in ids]
         groups = chains(sorted(runs, key=lambda run: run.seed or 0))
-        return [run for group in groups[part - 1 :: parts] for run in group]
+        return list(chain.from_iterable(groups[part - 1 :: parts]))
 
 
 def read_plan(path: Path) -> Plan:
@@ -123,10 +127,13 @@ def named(text: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     candidates = [run for run in runs if setting in (None, run.setting)]
     chosen = [run for run in candidates if run.method == method]
     if not chosen:
-        # The seeds of a run have one text.
-        by_name = {(run.method, run.setting, run.backbone): run for run in candidates}
-        same = [name for name, run in by_name.items() if _would_be(method, run)]
-        chosen = [run for run in runs if (run.method, run.setting, run.backbone) in same]
+        same: dict[tuple[str, str], bool] = {}  # the seeds of a run have one text
+        for run in candidates:
+            name = run.text, run.backbone
+            if name not in same:
+                same[name] = _would_be(method, run)
+            if same[name]:
+                chosen.append(run)
     if chosen:
         return chosen
     texts = {run.text if setting else run.method for run in runs}

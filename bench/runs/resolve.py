@@ -231,10 +231,11 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
 def _meant(part: str) -> str:
     """Suggest the name of the method whose title or name a part begins with, written otherwise."""
     written = part.partition("[")[0].strip().lower()
-    names = {cls.title.lower(): name for name, cls in method_classes().items()}
-    names |= {name: name for name in method_classes()}
-    name = names.get(written) or names.get(stem(written))
-    return f"; did you mean '{name}'?" if name else ""
+    titles = {cls.title.lower(): name for name, cls in method_classes().items()}
+    for name in (titles.get(written), stem(written)):
+        if name in method_classes():
+            return f"; did you mean '{name}'?"
+    return ""
 
 
 # Setting and backbone
@@ -413,8 +414,8 @@ def _build_part(
         return cls.Hyper(**dict(cls.clamp_to_backbone(requested, shape)))
 
     fitted = clamped(given)
-    unused = {key for key, is_used in cls.used_if.items() if not is_used(fitted)}
-    given = {key: value for key, value in given.items() if key not in unused}
+    used = [key for key in given if key not in cls.used_if or cls.used_if[key](fitted)]
+    given = {key: given[key] for key in used}
     fitted = clamped(given)
     # A key without effect on this backbone is not spelled, so that equal runs have one name.
     shown = {}
@@ -425,8 +426,10 @@ def _build_part(
                 continue
         shown[key] = getattr(fitted, key)
     # What only the first method decides is no part of the identity of the others.
-    decided = {} if is_host else cls.Hyper.marked("host")
-    hyper = {key: value for key, value in fitted if key not in decided}
+    hyper = dict(fitted)
+    for key in cls.Hyper.marked("host"):
+        if not is_host:
+            del hyper[key]
     return _Part(cls, cls.Hyper(**{**defaults, **given}), fitted, hyper, shown)
 
 
@@ -442,8 +445,9 @@ def _label(part: _Part) -> str:
         after = getattr(part.clamped, key)
         if before != after and type(before) is int:
             notes[key] = f"{key}={after}, the most this backbone has (of {before})"
-    title = part.cls.title
-    return f"{title} ({', '.join(notes[key] for key in sorted(notes))})" if notes else title
+    if not notes:
+        return part.cls.title
+    return f"{part.cls.title} ({', '.join(notes[key] for key in sorted(notes))})"
 
 
 # Runs that are needed
@@ -476,10 +480,12 @@ class _NeededRuns:
 
     def spelled(self, cls: type[Method], values: Values) -> Values:
         """Hyper-parameters of a part with the only spelling of each run that they name."""
-        names = {key: str(values.get(key)) for key in model_fields(cls)}
-        return values | {
-            key: self._spelling(name) for key, name in names.items() if name.startswith(RUN)
-        }
+        spelled = dict(values)
+        for key in model_fields(cls):
+            name = str(values.get(key))
+            if name.startswith(RUN):
+                spelled[key] = self._spelling(name)
+        return spelled
 
     def _spelling(self, name: str) -> str:
         if not self.host.trained:

@@ -280,10 +280,10 @@ class Run(Document):
     @property
     def corpora(self) -> list[str]:
         """All corpora that the run reads, without duplicates, the training corpus first."""
-        corpora = [self.corpus] if self.corpus else []
+        corpora = [self.corpus]
         for cls, hyper in self.composed:
             corpora += cls.corpora(hyper)
-        return list(dict.fromkeys(corpora))
+        return list(dict.fromkeys(filter(None, corpora)))
 
     @property
     def structure(self) -> str | None:
@@ -295,14 +295,15 @@ class Run(Document):
     @cached_property
     def models(self) -> dict[str, str]:
         """The other encoders that the run loads, by name, each with what identifies it."""
-        values = [
-            hyper.get(key)
-            for name, _, hyper in self.parts
-            for key in model_fields(method_class(name))
-        ]
-        runs = {name: f"run-{run.digest}" for name, run in self.needs.items()}
-        others = [name for name in values if name is not None and name not in (BACKBONE, *runs)]
-        return {name: fingerprint(name) for name in others} | runs
+        found: dict[str, str] = {}
+        for method, _, hyper in self.parts:
+            for key in model_fields(method_class(method)):
+                name = hyper.get(key)
+                if name in self.needs:
+                    found[name] = f"run-{self.needs[name].digest}"
+                elif name not in (None, BACKBONE):
+                    found[name] = fingerprint(name)
+        return found
 
     @property
     def hub_models(self) -> dict[str, str]:
@@ -369,9 +370,11 @@ def identity_of(run: Run) -> dict[str, Any]:
     parts = []
     for name, _, hyper in run.parts:
         cls, origin = method_class(name), method_origin(name)
-        models = {key: hyper[key] for key in model_fields(cls) if key in hyper}
-        named = {key: run.models.get(model, model) for key, model in models.items()}
-        part = [name, cls.version, _identified(name, {**hyper, **named}, cls.Hyper())]
+        values = dict(hyper)
+        for key in model_fields(cls):
+            if key in hyper:
+                values[key] = run.models.get(hyper[key], hyper[key])
+        part = [name, cls.version, _identified(name, values, cls.Hyper())]
         # The author of a plugin may forget to raise its version.
         parts.append([*part, origin.sha256] if origin else part)
     identity: dict[str, Any] = {"parts": parts, "data": run.data}
