@@ -30,10 +30,10 @@ from bench.judge.world import (
     SAME_SEED,
     SCORES,
     SEEDS,
-    WORDS,
     judge_world,
     seedless_identity,
 )
+from bench.judged.words import WORLD_WORDS
 from bench.results import provenance
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
@@ -151,12 +151,14 @@ def judged(suite: Path) -> tuple[Counter[str], list[str]]:
     reference machine."""
     counts: Counter[str] = Counter()
     lines = []
-    for cell in judge_world(read_suite(suite)):
-        counts[cell.verdict.kind] += 1
-        if cell.verdict.kind != "reproduced":
-            place = f"{cell.run.id}, {cell.task} {cell.metric}: {cell.score:.2f}"
-            word = WORDS[cell.verdict.kind]
-            lines.append(f"{place} is {word} beside {cell.number:.2f} ({cell.verdict.reason})")
+    for row in judge_world(read_suite(suite)):
+        counts[row.verdict.kind] += 1
+        if row.verdict.kind != "reproduced":
+            seed = "" if row.seed is None else f", seed {row.seed}"
+            score = "no score" if row.score is None else f"{row.score:.2f}"
+            place = f"{row.run} on {row.backbone}{seed}, {row.task} {row.metric}: {score}"
+            word = WORLD_WORDS[row.verdict.kind]
+            lines.append(f"{place} is {word} beside {row.number:.2f} ({row.verdict.reason})")
     return counts, lines
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from math import ceil, comb, isnan, sqrt
+from math import ceil, comb, sqrt
 from pathlib import Path
 from statistics import fmean
 from types import NoneType
@@ -24,15 +24,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.against_baseline import against, seeds_to_show
-from bench.judge.reproduction import leaderboard
-from bench.judge.statistics import LEVEL, mean_and_sd
+from bench.judge import stage
+from bench.judge.pairs import seeds_to_show
+from bench.judge.statistics import known, mean_and_sd
 from bench.judge.world import RUN, SCORES, SEEDS
+from bench.judged.rows import Judged, PairRow, SystemRow
+from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
 from bench.report.formats import score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
-from bench.results.suite_results import SuiteResults, read_suite
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
 from bench.runs.resolve import resolve
 from bench.runs.run import Recipe
@@ -276,27 +277,32 @@ def controls_table() -> pd.DataFrame:
 
 
 @cache
-def wiki_mini() -> SuiteResults:
-    return read_suite(ROOT / "results" / "wiki-mini")
+def wiki_mini() -> Judged:
+    return stage.read_suite(ROOT / "results" / "wiki-mini")
 
 
 @cache
-def compared(baseline: str, *methods: str) -> pd.DataFrame:
-    return against(wiki_mini(), baseline, methods)[0].set_index(["board", "task"])
+def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
+    """Comparisons of the small backbone by board, task, method and setting."""
+    pairs = stage.compared(wiki_mini(), baseline)
+    return {(pair.board, pair.task, pair.method, pair.setting): pair for pair in pairs}
 
 
-def minus(pair: Any, verdicts: Mapping[str, str] = ARROWS) -> str:
+def minus(pair: PairRow, verdicts: Mapping[str, str] = ARROWS) -> str:
     """The difference with its interval and verdict."""
-    width = "" if isnan(pair["half_width"]) else f" ± {pair['half_width']:.2f}"
-    return f"{pair['difference']:+.2f}{width}{verdicts[pair['verdict']]}"
+    width = "" if pair.half_width is None else f" ± {pair.half_width:.2f}"
+    return f"{pair.difference:+.2f}{width}{verdicts[pair.verdict]}"
 
 
-def scored(board: str) -> pd.DataFrame:
-    """The rows of a leaderboard that have scores on all planned tasks, best average first."""
-    rows = leaderboard(wiki_mini(), board)
-    tasks = [*wiki_mini().planned(board).tasks]
-    averages = rows[tasks].mean(axis=1, skipna=False).dropna()
-    return rows.loc[averages.sort_values(ascending=False).index]
+def scored(board: str) -> list[SystemRow]:
+    """The systems of a board that have scores on all planned tasks, best average first."""
+    tasks = wiki_mini().suite.board(board).planned.tasks
+    averages = {}
+    for system in wiki_mini().board_systems(board):
+        means = [system.score(task).mean for task in tasks]
+        if None not in means:
+            averages[system] = fmean(means)
+    return sorted(averages, key=averages.__getitem__, reverse=True)
 
 
 def scores_table(
@@ -305,23 +311,25 @@ def scores_table(
     """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
     boards = {"STS": "sts", "transfer": "transfer"}
     systems = {
-        title: scored(board).set_index(["method", "setting"]) for title, board in boards.items()
+        (board, system.method, system.setting): system
+        for board in boards.values()
+        for system in scored(board)
     }
     table = []
-    for name, system in systems["STS"].iterrows():
-        if names and name[0] not in names:
+    for first in scored("sts"):
+        if names and first.method not in names:
             continue
-        label = names[name[0]] if names else system["label"]
-        row = {"method": label, "seeds": str(system["Avg n"])}
+        name = first.method, first.setting
+        n = first.score("Avg").n
+        row = {"method": names[first.method] if names else first.label, "seeds": str(n)}
         for title, board in boards.items():
-            if name in systems[title].index:
-                scores = systems[title].loc[name]
-                if scores["Avg n"] != system["Avg n"]:
-                    row["seeds"] += f" ({scores['Avg n']})"
-                row[title] = score_text(scores["Avg"], scores["Avg sd"])
-                pairs = compared("simcse").loc[(board, "Avg")].set_index(["method", "setting"])
-                paired = name in pairs.index
-                row[f"{title} minus SimCSE"] = minus(pairs.loc[name], verdicts) if paired else "–"
+            if (board, *name) in systems:
+                score = systems[board, *name].score("Avg")
+                if score.n != n:
+                    row["seeds"] += f" ({score.n})"
+                row[title] = score_text(score.mean, score.sd)
+                pair = compared("simcse").get((board, "Avg", *name))
+                row[f"{title} minus SimCSE"] = minus(pair, verdicts) if pair else "–"
         table.append(row)
     return pd.DataFrame(table)
 
@@ -334,15 +342,16 @@ def front_table() -> pd.DataFrame:
 
 def probing_table() -> pd.DataFrame:
     table = []
-    tasks = wiki_mini().planned("xprobe").tasks
-    for system in scored("xprobe").to_dict("records"):
-        row = {"method": system["label"], "seeds": system[f"{tasks[0]} n"]}
+    tasks = wiki_mini().suite.board("xprobe").planned.tasks
+    for system in scored("xprobe"):
+        row = {"method": system.label, "seeds": system.score(tasks[0]).n}
         for task in tasks:
-            row[task.removeprefix("xprobe-")] = score_text(system[task], system[f"{task} sd"])
-            if system["method"] != "simcse":
-                pairs = compared("simcse").loc[("xprobe", task)].set_index(["method", "setting"])
-                verdict = pairs.loc[(system["method"], system["setting"]), "verdict"]
-                row[task.removeprefix("xprobe-")] += ARROWS[verdict]
+            score = system.score(task)
+            text = score_text(score.mean, score.sd)
+            if system.method != "simcse":
+                pair = compared("simcse")["xprobe", task, system.method, system.setting]
+                text += ARROWS[pair.verdict]
+            row[task.removeprefix("xprobe-")] = text
         table.append(row)
     return pd.DataFrame(table)
 
@@ -350,7 +359,11 @@ def probing_table() -> pd.DataFrame:
 def pairs_table() -> pd.DataFrame:
     rows = []
     for board, method, baseline in PAIRS:
-        (pair,) = compared(baseline, method).loc[[(board.lower(), "Avg")]].to_dict("records")
+        (pair,) = [
+            pair
+            for pair in stage.compared(wiki_mini(), baseline, [method])
+            if (pair.board, pair.task) == (board.lower(), "Avg")
+        ]
         rows.append(
             {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
         )
@@ -368,8 +381,9 @@ def world_table() -> pd.DataFrame:
             continue
         short = re.sub(r"\[.{50,}\]", "[...]", run)
         row = {"backbone": backbone, "run": f"`{short}`"}
-        row |= {"STS": score_text(*mean_and_sd(scores["spearman"]))}
-        row |= {"transfer": score_text(*mean_and_sd(scores["accuracy"]))}
+        for title, metric in (("STS", "spearman"), ("transfer", "accuracy")):
+            mean, sd = mean_and_sd(scores[metric])
+            row[title] = score_text(known(mean), known(sd))
         table.append((places.index(backbone), -fmean(scores["spearman"]), row))
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 

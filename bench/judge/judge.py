@@ -35,12 +35,15 @@ def judge(suite: SuiteResults) -> Judged:
         rows = system_rows(suite, board)
         systems += beside_baseline(board, rows, pairs, baseline_ids) if pairs else rows
         quoted += quoted_rows(suite, board)
+    world = judge_world(suite)
+    if all(row.verdict.kind == "not comparable" for row in world):
+        world = []  # a suite of its own recipe
     return Judged(
         suite=heading(suite, baseline, uncompared, orders(numbers, tables)),
         numbers=tuple(numbers),
         settings=tuple(settings()),
         quoted=tuple(quoted),
-        world=tuple(judge_world(suite)),
+        world=tuple(world),
         systems=tuple(systems),
         pairs=tuple(pairs),
         series=tuple(figures(suite)),

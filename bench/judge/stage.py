@@ -36,7 +36,7 @@ def write_rows(suite_dir: Path) -> None:
     store.write(_judged(suite_dir), suite_dir, key)
 
 
-def planned(plans: Sequence["Plan"]) -> Judged:
+def planned(plans: Sequence[Plan]) -> Judged:
     """The rows of plans, as one suite in which nothing has run; without plans of print alone."""
     from bench.judge.judge import judge
     from bench.results.suite_results import NOT_SCORED, RunResults, SuiteResults

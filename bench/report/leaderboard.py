@@ -1,7 +1,7 @@
 """The suite's own tables: every system with its seeds, and its difference from the baseline."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -234,12 +234,10 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     return latex(shown, text, stem(f"{suite.suite}-{board.name}"), " ".join(notes), groups)
 
 
-def show_leaderboards(
-    judged: Judged, form: str = "text", rows: Sequence[SystemRow] | None = None
-) -> str:
-    """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with all rows or some, in their
-    order."""
-    chosen = judged.systems if rows is None else dict.fromkeys(rows)
+def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
+    """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with these rows in their order,
+    each once."""
+    chosen = dict.fromkeys(rows)
     texts = []
     for board in boards(judged):
         on_board = [row for row in chosen if row.board == board.name]

@@ -1,8 +1,7 @@
 """The results of a suite: its plan, and the scores and analyses of every planned run, validated."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import product
 from math import nan
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.datasets.metrics import METRICS, SHARE, UNSEEN, aggregated, quantities
-from bench.datasets.tasks import Board, Key, average_of_all, averages, boards_of, expand_tasks
+from bench.datasets.tasks import Board, Key, average_of_all, averages
 from bench.results.records import (
     FAILURE,
     Provenance,

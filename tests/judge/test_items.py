@@ -8,10 +8,11 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
 from bench.judge import items
-from bench.judge.against_baseline import against
 from bench.judge.items import _ranks, compare_items
+from bench.judge.pairs import against
 from tests.oracles.verdict_rule import DOCUMENT
-from tests.support.compared_runs import row_of, scored, suite
+from tests.support.compared_runs import scored, suite
+from tests.support.rows import row_of
 
 
 def pairs(n, strengths, seed=0):
@@ -125,28 +126,28 @@ def test_encoders_without_seeds_are_compared_by_items():
         run = scored(name, None, {"STS-B": spearman(both)})
         run.items["STS-B"] = both
         runs.append(run)
-    frame, _ = against(suite(*runs), "base@official")
-    a, b = (row_of(frame, "STS-B", method=name) for name in "ab")
-    assert (a["kind"], a["verdict"], a["items"]) == ("items", "better", 800)
+    rows = against(suite(*runs), "base@official")
+    a, b = (row_of(rows, "STS-B", method=name) for name in "ab")
+    assert (a.kind, a.verdict, a.items) == ("items", "better", 800)
     error = compare_items(runs[1].items, runs[0].items, ["STS-B"], 0.0).error
-    assert a["half_width"] == pytest.approx(stats.norm.ppf(0.975) * error)
-    assert (b["verdict"], b["reason"]) == ("undecided", "800 test items do not decide")
+    assert a.half_width == pytest.approx(stats.norm.ppf(0.975) * error)
+    assert (b.verdict, b.reason) == ("undecided", "800 test items do not decide")
     # Holm: of two comparisons.
-    assert a["p_adjusted"] == pytest.approx(2 * a["p"])
+    assert a.p_adjusted == pytest.approx(2 * a.p)
 
 
 def test_items_of_logistic_regression_say_nothing_of_the_network():
     runs = [scored(name, None, {"Tense": 80.0}, metric="accuracy_mlp") for name in ("base", "a")]
     for run in runs:
         run.items["Tense"] = np.rec.fromarrays([[1, 2], [True, False]], names="key,right")
-    frame, _ = against(suite(*runs), "base@official")
-    assert row_of(frame, "Tense")["kind"] == "deterministic"
+    rows = against(suite(*runs), "base@official")
+    assert row_of(rows, "Tense").kind == "deterministic"
 
 
 def test_without_items_the_tolerance_decides():
-    frame, _ = against(suite(scored("base", None, 70.0), scored("a", None, 70.5)), "base@official")
-    assert row_of(frame)["kind"] == "deterministic"
-    assert row_of(frame)["verdict"] == "better"
+    runs = suite(scored("base", None, 70.0), scored("a", None, 70.5))
+    found = row_of(against(runs, "base@official"))
+    assert (found.kind, found.verdict) == ("deterministic", "better")
 
 
 # --- Coverage ---

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from bench.judge.against_baseline import PairedDifferences, against, decide, seeds_to_show
+from bench.judge.pairs import PairedDifferences, against, decide, seeds_to_show
 from bench.judge.statistics import FEWEST_SPREADS, MOST_ESTIMATED_DF, estimated_prior
+from bench.judged.rows import grouped
 from tests.oracles.verdict_rule import check_documented, holm_rejects, public_seeds
-from tests.support.compared_runs import BASE, row_of, scored, suite
+from tests.support.compared_runs import BASE, scored, suite
+from tests.support.rows import row_of, rows_of
 
 
 def spreads_of(true_df, n, count=20_000):
@@ -77,7 +79,7 @@ def test_the_same_difference_at_every_seed_gets_the_spread_of_the_others():
 
 
 @pytest.fixture(scope="module")
-def frame():
+def pairs():
     """Sixteen trained methods on two backbones, an untrained one and one that diverged."""
     rng = np.random.default_rng(5)
     runs = [scored("untrained", None, 60.0, setting="paper")]
@@ -87,27 +89,24 @@ def frame():
         for method in methods:
             scores = rng.normal(75, typical, 3)
             runs += [scored(method, n, score, backbone=backbone) for n, score in enumerate(scores)]
-    return against(suite(*runs), "simcse")[0]
+    return against(suite(*runs), "simcse")
 
 
-def test_the_trained_methods_of_a_backbone_share_the_prior_of_a_task(frame):
-    for (backbone, _), rows in frame.query("method.str.startswith('simcse')").groupby(
-        ["backbone", "task"]
-    ):
+def test_the_trained_methods_of_a_backbone_share_the_prior_of_a_task(pairs):
+    trained = [row for row in pairs if row.method.startswith("simcse")]
+    for rows in grouped(trained, lambda row: (row.backbone, row.task)):
         assert len(rows) == 16
-        sds = [np.std(differences, ddof=1) for differences in rows["differences"]]
+        sds = [np.std(row.differences, ddof=1) for row in rows]
         sd, df = estimated_prior([(sd, 3) for sd in sds])
-        assert rows["prior_sd"].tolist() == pytest.approx([sd] * 16)
-        assert rows["prior_df"].tolist() == pytest.approx([df] * 16)
-        assert (sd > 1) == (backbone == "roberta-base")
+        assert [row.prior_sd for row in rows] == pytest.approx([sd] * 16)
+        assert [row.prior_df for row in rows] == pytest.approx([df] * 16)
+        assert (sd > 1) == (rows[0].backbone == "roberta-base")
 
 
 @pytest.mark.parametrize("method", ["untrained", "sscl"])
-def test_what_is_untrained_or_diverged_has_no_prior(frame, method):
-    rows = frame.query("method == @method")
-    assert len(rows)
-    assert set(rows["prior_df"]) == {0}
-    assert rows["prior_sd"].isna().all()
+def test_what_is_untrained_or_diverged_has_no_prior(pairs, method):
+    rows = rows_of(pairs, method=method)
+    assert {(row.prior_sd, row.prior_df) for row in rows} == {(None, 0)}
 
 
 def test_a_comparison_of_few_methods_has_no_prior():
@@ -116,10 +115,10 @@ def test_a_comparison_of_few_methods_has_no_prior():
         for method, weight in (("simcse", 0.1), ("sscl", 0.3), ("is-cse", -0.2))
         for seed in range(3)
     ]
-    rows = against(suite(*runs), "simcse")[0]
-    assert set(rows["prior_df"]) == {0}
-    oracle = stats.ttest_1samp(row_of(rows, method="sscl")["differences"], 0)
-    assert row_of(rows, method="sscl")["p"] == pytest.approx(oracle.pvalue)
+    rows = against(suite(*runs), "simcse")
+    assert {row.prior_df for row in rows} == {0}
+    found = row_of(rows, method="sscl")
+    assert found.p == pytest.approx(stats.ttest_1samp(found.differences, 0).pvalue)
 
 
 # --- Error rates ---

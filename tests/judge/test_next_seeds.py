@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.__main__ import main
+from bench.judge import stage as rows
+from bench.judge.heading import heading
 from bench.judge.next_seeds import greedy, grow, open_questions, report, runs_to_decide
-from bench.judge.reproduction import judge
+from bench.judge.numbers import judge_numbers
 from bench.report.tables import write_tables
 from bench.results.suite_results import read_suite
 from bench.runs import config as configurations
@@ -121,7 +123,7 @@ def test_the_new_seeds_are_those_that_decide(tmp_path):
     found = open_cells(suite, run="simcse@official", minus="", task="Avg")
     assert [cell.number.value for cell in found] == [76.25]  # however often it is printed
     ours = found[0].ours
-    assert ours.n == 5
+    assert len(ours.scores) == 5
     runs = runs_to_decide(read_suite(suite), found[0])
     assert sorted(runs) == [(SIMCSE, seed) for seed in range(47, 42 + ours.verdict.seeds)]
     growth, added = growth_of(suite)
@@ -177,19 +179,18 @@ def test_from_a_suite_to_its_grown_tables(tmp_path, capsys):
     config = configurations.load(out)
     assert config == growth.config
     configurations.plan(config).write(suite / "plan.json")
-    grown = read_suite(suite)
-    write_tables(grown, judge(grown), [], tmp_path)
+    write_tables(rows.read_suite(suite), tmp_path)
     text = (tmp_path / "gs-infonce-v2_table-2.md").read_text(encoding="utf-8")
     assert "Seeds were added after a look at the verdicts" in text
 
 
 def test_added_seeds_come_after_the_first_look(tmp_path):
     growth, _ = growth_of(suite_of(tmp_path))
-    assert not read_suite(tmp_path / "paper").growth
+    assert not heading(read_suite(tmp_path / "paper"), [], "", []).growth
     suite = suite_of(tmp_path / "grown", growth.config)
-    assert read_suite(suite).growth
-    lines = [cell.ours for cell in judge(read_suite(suite)) if cell.ours.n > 5]
-    found = {(line.number.run, line.number.minus): line.verdict_input().first for line in lines}
+    sides = [cell.ours for cell in judge_numbers(read_suite(suite))]
+    sides = [side for side in sides if len(side.scores) > 5]
+    found = {(side.number.run, side.number.minus): side.verdict_input().first for side in sides}
     assert found[SIMCSE[0], ""] == 5
     assert found[GS_INFONCE[0], ""] == 3
     assert found[GS_INFONCE[0], SIMCSE[0]] == 3  # of the seeds that both had

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bench.judge.against_baseline import (
+from bench.judge.pairs import (
     PairedDifferences,
     decide,
     seeds_to_show,
     strictest_level,
 )
-from bench.judge.statistics import MOST_SEEDS
+from bench.judged.words import MOST_SEEDS
 from tests.oracles.verdict_rule import BACKBONES, check_documented, moments, public_seeds
 
 points = st.floats(0, 100).map(lambda value: round(value, 2))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from bench.judge.statistics import FEWEST_SEEDS, MOST_SEEDS, PRIOR_DF, Prediction, pooled_sd
+from bench.judge.statistics import PRIOR_DF, Prediction, pooled_sd
 from bench.judge.verdict import TOLERANCES, VerdictInput, tolerance, verdicts
+from bench.judged.words import FEWEST_SEEDS, MOST_SEEDS
 from bench.reported import prior_sd
 from tests.oracles import verdict_rule as rule
 

@@ -13,6 +13,7 @@ from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
 from bench.runs.plan import Plan
 from tests.portable import CONFIG, lacking, numbered, numbers_of, write
+from tests.support.rows import rows_of
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = pd.read_csv(SCORES)
@@ -42,10 +43,8 @@ def scored(runs, **changes):
 
 
 def kinds(suite):
-    """The verdicts on STS12, by method."""
-    return {
-        cell.run.method: cell.verdict.kind for cell in judge_world(suite) if cell.task == "STS12"
-    }
+    """The verdicts on STS12, by run."""
+    return {row.run: row.verdict.kind for row in rows_of(judge_world(suite), task="STS12")}
 
 
 def chosen(plan, *texts):
@@ -64,15 +63,15 @@ def test_every_score_of_the_suites_of_the_world_has_a_number(name):
     }
     suite = scored(plan.runs)
     judged = judge_world(suite)
-    places = {(c.run.text, c.run.backbone, c.run.seed, c.task, c.metric) for c in judged}
+    places = {(row.run, row.backbone, row.seed, row.task, row.metric) for row in judged}
     assert places == wanted
-    assert {cell.verdict.kind for cell in judged} == {"reproduced"}
+    assert {row.verdict.kind for row in judged} == {"reproduced"}
 
 
 def test_a_score_beyond_its_tolerance_is_lower_or_higher(plan):
     """Of a run without a seed the tolerance is the smallest that counts here, 0.01."""
-    runs = chosen(plan, "untrained[pooler=avg]@paper")
-    method = "untrained[pooler=avg]"
+    method = "untrained[pooler=avg]@paper"
+    runs = chosen(plan, method)
     assert kinds(scored(runs, untrained=0.0099)) == {method: "reproduced"}
     assert kinds(scored(runs, untrained=0.0101)) == {method: "higher"}
     assert kinds(scored(runs, untrained=-0.0101)) == {method: "lower"}
@@ -81,9 +80,12 @@ def test_a_score_beyond_its_tolerance_is_lower_or_higher(plan):
 def test_one_run_may_be_apart_and_two_may_not(plan):
     """Within the interval of their seeds, whose width is many points."""
     runs = chosen(plan, "simcse@official", "sscl@official")
-    assert kinds(scored(runs, simcse=0.5)) == {"simcse": "consistent", "sscl": "reproduced"}
+    assert kinds(scored(runs, simcse=0.5)) == {
+        "simcse@official": "consistent",
+        "sscl@official": "reproduced",
+    }
     both = scored(runs, simcse=0.5, sscl=-0.5)
-    assert kinds(both) == {"simcse": "higher", "sscl": "lower"}
+    assert kinds(both) == {"simcse@official": "higher", "sscl@official": "lower"}
 
 
 def test_a_run_beyond_the_interval_of_its_seeds_is_never_as_with_another_seed(plan):
@@ -93,8 +95,8 @@ def test_a_run_beyond_the_interval_of_its_seeds_is_never_as_with_another_seed(pl
     seeds, tolerance = row[SEEDS].iloc[0], row["tolerance"].iloc[0]
     reach = 5.408 * seeds.std() * (1 + 1 / 8) ** 0.5 + tolerance / 5
     edge = seeds.mean() + reach - seeds["seed 1"]
-    assert kinds(scored(runs, simcse=edge - 0.01)) == {"simcse": "consistent"}
-    assert kinds(scored(runs, simcse=edge + 0.01)) == {"simcse": "higher"}
+    assert kinds(scored(runs, simcse=edge - 0.01)) == {"simcse@official": "consistent"}
+    assert kinds(scored(runs, simcse=edge + 0.01)) == {"simcse@official": "higher"}
 
 
 @pytest.mark.parametrize(
@@ -108,19 +110,19 @@ def test_a_run_beyond_the_interval_of_its_seeds_is_never_as_with_another_seed(pl
 def test_what_cannot_be_compared_says_why(plan, change, reason):
     suite = scored(chosen(plan, "simcse@official"))
     suite.runs[0] = replace(suite.runs[0], **change)
-    assert {cell.verdict.reason for cell in judge_world(suite)} == {reason}
+    assert {row.verdict.reason for row in judge_world(suite)} == {reason}
 
 
 def test_a_changed_method_is_not_compared(plan):
     (run,) = chosen(plan, "simcse@official")
     changed = run.model_copy(update={"identity": {**run.identity, "loop": 0}})
-    assert kinds(scored([changed])) == {"simcse": "not comparable"}
+    assert kinds(scored([changed])) == {"simcse@official": "not comparable"}
 
 
 def test_accuracies_of_other_classifiers_are_not_compared(plan):
     suite = scored(chosen(plan, "untrained[pooler=avg]@paper"))
     suite = replace(suite, plan=suite.plan.model_copy(update={"mode": "test"}))
-    kinds = {cell.metric: cell.verdict.kind for cell in judge_world(suite)}
+    kinds = {row.metric: row.verdict.kind for row in judge_world(suite)}
     assert (kinds["spearman"], kinds["accuracy"]) == ("reproduced", "not comparable")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
-from bench.judge.order import expected_tau, tau_interval
+from bench.judge.orders import expected_tau, tau_interval
 from tests.oracles.verdict_rule import DOCUMENT, Array, replace_tables
 
 SD = 0.84  # of the 50 public averages on bert-base-uncased

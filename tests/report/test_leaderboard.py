@@ -304,7 +304,7 @@ def test_the_best_is_that_of_the_chosen_rows_in_their_order():
         ["SSCL, official", "3", "74.03 ± 1.00"],
         ["SimCSE, official", "3", "**76.00 ± 1.00**"],
     ]
-    assert show_leaderboards(judged(ROWS, COMPARED), rows=[]) == ""
+    assert show_leaderboards(judged(ROWS, COMPARED), "text", []) == ""
 
 
 # A user's own method has no setting.

@@ -11,7 +11,6 @@ lines count the verdicts.
 """
 
 import os
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +18,6 @@ import pytest
 
 OWN = os.environ.get("SENTBENCH_RESULTS")
 RESULTS = Path(OWN or Path(__file__).parents[2] / "results" / "paper")
-LABEL = ("source", "table", "method", "backbone", "variant", "task", "split")
 
 
 @cache
@@ -28,7 +26,7 @@ def _suite():
     if not (OWN or (RESULTS / "plan.json").is_file()):
         # Nothing to import or compare: the default test run pays nothing for this file.
         return None
-    from bench.results.suite_results import read_suite
+    from bench.judge.stage import read_suite
     from bench.utils.errors import UserError
 
     try:
@@ -37,79 +35,65 @@ def _suite():
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
 
 
-@cache
-def _cells():
-    """Each cell of the suite with a name of its own; none if there is no suite."""
-    if _suite() is None:
-        return []
-    from tests.support.cells import cells
-
-    frame = cells(_suite())
-    named, seen = [], Counter()
-    for cell in frame.itertuples():
-        name = "-".join(filter(None, (getattr(cell, part) for part in LABEL)))
-        seen[name] += 1
-        named.append((cell, name if seen[name] == 1 else f"{name}-{seen[name]}"))
-    return named
-
-
 def _parameters(*, checkpoints=False):
-    if not _cells():
+    if _suite() is None:
         reason = f"{RESULTS} holds no suite; run it, or set SENTBENCH_RESULTS"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-results")]
+    end = "-checkpoint" if checkpoints else ""
     return [
-        pytest.param(cell, id=f"{name}-checkpoint" if checkpoints else name)
-        for cell, name in _cells()
-        if cell.checkpoint or not checkpoints
+        pytest.param(row, id=f"{row.address}{end}")
+        for row in _suite().numbers
+        if row.checkpoint or not checkpoints
     ]
 
 
 @pytest.mark.reported
-@pytest.mark.parametrize("cell", _parameters())
-def test_printed_score_is_reproduced(cell, request, record_property):
-    record_property("verdict", cell.verdict)
-    sentence = (
-        f"{cell.verdict}: {cell.printed:.2f} is printed, "
-        f"{cell.mean:.2f} is the mean of {cell.n} ({cell.reason})"
-    )
-    if cell.verdict in ("inconclusive", "not comparable", "not run"):
-        pytest.skip(f"{cell.verdict}: {cell.reason}")
-    if cell.verdict == "consistent" and not request.config.getoption("fail_consistent"):
+@pytest.mark.parametrize("row", _parameters())
+def test_printed_score_is_reproduced(row, request, record_property):
+    ours, verdict = row.ours, row.ours.verdict
+    record_property("verdict", verdict.kind)
+    if verdict.kind in ("inconclusive", "not comparable", "not run"):
+        pytest.skip(f"{verdict.kind}: {verdict.reason}")
+    sentence = f"{verdict.kind}: {row.value:.2f} is printed ({verdict.reason})"
+    if ours.n:
+        mean = f"{ours.mean:.2f} is the mean of {ours.n}"
+        sentence = f"{verdict.kind}: {row.value:.2f} is printed, {mean} ({verdict.reason})"
+    if verdict.kind == "consistent" and not request.config.getoption("fail_consistent"):
         pytest.xfail(sentence)
-    if cell.verdict != "reproduced":
+    if verdict.kind != "reproduced":
         pytest.fail(sentence, pytrace=False)
 
 
 @pytest.mark.reported
-@pytest.mark.parametrize("cell", _parameters(checkpoints=True))
-def test_published_checkpoint_scores_what_is_printed(cell, record_property):
-    verdict, reason = cell.checkpoint_verdict, cell.checkpoint_reason
-    record_property("checkpoint", verdict)
-    if verdict in ("not comparable", "not run"):
-        pytest.skip(f"{verdict}: {reason}")
-    if verdict != "reproduced":
-        scores = f"{cell.printed:.2f} is printed, {cell.checkpoint_mean:.2f} is its score"
-        pytest.fail(f"{verdict}: {scores} ({reason}): {cell.checkpoint}", pytrace=False)
+@pytest.mark.parametrize("row", _parameters(checkpoints=True))
+def test_published_checkpoint_scores_what_is_printed(row, record_property):
+    verdict = row.checkpoint.verdict
+    record_property("checkpoint", verdict.kind)
+    if verdict.kind in ("not comparable", "not run"):
+        pytest.skip(f"{verdict.kind}: {verdict.reason}")
+    if verdict.kind != "reproduced":
+        scores = f"{row.value:.2f} is printed, {row.checkpoint.mean:.2f} is its score"
+        pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason}): {row.published}", pytrace=False)
 
 
-def _world_cells():
-    """The cells of the world's own numbers; none without a suite of it."""
-    if _suite() is None:
-        return []
-    from bench.judge.world import judge_world
-
-    cells = judge_world(_suite())
-    return [pytest.param(cell, id=f"{cell.run.id}-{cell.task}-{cell.metric}") for cell in cells]
+def _world():
+    """The rows of the world's own numbers; none without a suite of it."""
+    rows = _suite().world if _suite() else ()
+    return [
+        pytest.param(row, id=f"{row.run}-{row.backbone}-{row.seed}-{row.task}-{row.metric}")
+        for row in rows
+    ]
 
 
 @pytest.mark.reported
-@pytest.mark.parametrize("cell", _world_cells())
-def test_score_is_as_on_the_reference_machine(cell):
-    verdict = cell.verdict
+@pytest.mark.parametrize("row", _world())
+def test_score_is_as_on_the_reference_machine(row):
+    verdict = row.verdict
     if verdict.kind in ("not comparable", "not run"):
         pytest.skip(f"{verdict.kind}: {verdict.reason}")
     if verdict.kind == "consistent":
         pytest.xfail(verdict.reason)
     if verdict.kind != "reproduced":
-        scores = f"{cell.number:.2f} on the reference machine, {cell.score:.2f} here"
+        score = "no score" if row.score is None else f"{row.score:.2f}"
+        scores = f"{row.number:.2f} on the reference machine, {score} here"
         pytest.fail(f"{verdict.kind}: {scores} ({verdict.reason})", pytrace=False)

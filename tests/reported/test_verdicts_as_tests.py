@@ -5,13 +5,14 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bench.results.suite_results import read_suite
-from tests.support.cells import cells
 from tests.support.printed_numbers import printed
+from tests.support.rows import numbers_of
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROOT = Path(__file__).parents[2]
@@ -93,20 +94,20 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
         ends = [child for child in case if child.tag != "properties"]
         found.append((ends[0].tag, ends[0].get("message", "")) if ends else ("passed", ""))
 
-    frame = cells(read_suite(suite))
-    quoted = frame[frame["checkpoint"] != ""]
-    assert set(frame["verdict"]) == OUTCOMES.keys()
-    assert set(quoted["checkpoint_verdict"]) == {"reproduced", "lower", "not run"}
+    numbers = numbers_of(read_suite(suite))
+    verdicts = [row.ours.verdict.kind for row in numbers]
+    quoted = [row.checkpoint.verdict.kind for row in numbers if row.checkpoint]
+    assert set(verdicts) == OUTCOMES.keys()
+    assert set(quoted) == {"reproduced", "lower", "not run"}
     outcomes = OUTCOMES | {"consistent": "failure" if strict else "skipped"}
-    verdicts = [*frame["verdict"], *quoted["checkpoint_verdict"]]
-    for verdict, (outcome, text) in zip(verdicts, found, strict=True):
+    for verdict, (outcome, text) in zip([*verdicts, *quoted], found, strict=True):
         assert outcome == outcomes[verdict]
         assert verdict in text or outcome == "passed"
-    titles = ("printed numbers", "scores of published checkpoints")
-    for title, kinds in zip(titles, (frame["verdict"], quoted["checkpoint_verdict"]), strict=True):
+    titles = {"printed numbers": verdicts, "scores of published checkpoints": quoted}
+    for title, kinds in titles.items():
         line = next(row for row in ended.stdout.splitlines() if f"{title}: " in row)
         told = re.findall(r"(\d+) ([a-z ]+)", line.partition(": ")[2])
-        assert {name: int(n) for n, name in told} == kinds.value_counts().to_dict()
+        assert {name: int(n) for n, name in told} == Counter(kinds)
 
 
 @pytest.mark.slow

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bench.datasets.tasks import STS_TASKS
-from bench.judge.reproduction import leaderboard
+from bench.datasets.tasks import BOARDS, STS_TASKS
 from bench.results.suite_results import read_suite
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from tests.support.rows import systems_of
 from tests.support.synthetic_suite import write_suite
 
 ROWS = dict.fromkeys(STS_TASKS, 70.0)
@@ -55,31 +55,33 @@ def test_scores_on_unseen_items(tmp_path):
     counts |= {"STS12": {"sentences": 200, "seen": 100}, "STS13": {"sentences": 200, "seen": 2}}
     records = [unseen("STS12", 63.0), unseen("STS13", 70.7)]
     suite = read_suite(finished(tmp_path, contamination=counts, records=records))
-    (run,), board = suite.runs, suite.boards["sts"]
-    found = [run.points_on_unseen(board, task) for task in ("STS12", "STS13", "STS14", "Avg")]
+    (run,) = suite.runs
+    found = [
+        run.points_on_unseen(BOARDS["sts"], task) for task in ("STS12", "STS13", "STS14", "Avg")
+    ]
     assert found == pytest.approx([63.0, 70.7, 70.0, (63 + 70.7 + 5 * 70) / 7])
     assert run.seen(STS_TASKS) == 102 / 1400
     assert run.contaminated(STS_TASKS) == ["STS12"]
-    assert run.name == "simcse, official (has seen test sentences)"
-    row = leaderboard(suite).iloc[0]
-    expected = "test sentences in its corpus: STS12 50% (63.00 on the other items)"
-    assert row["remark"] == expected
-    assert (row["seen"], row["on_unseen"]) == pytest.approx((100 * 102 / 1400, 69.1))
+    (row,) = systems_of(suite)
+    assert row.name == "simcse, official (has seen test sentences)"
+    assert row.remark == "test sentences in its corpus: STS12 50% (63.00 on the other items)"
+    assert (row.seen, row.on_unseen) == pytest.approx((100 * 102 / 1400, 69.1))
 
 
 def test_no_score_is_left_where_all_sentences_are_seen(tmp_path):
     counts = {task: {"sentences": 200, "seen": 200} for task in STS_TASKS}
     suite = read_suite(finished(tmp_path, contamination=counts))
-    assert suite.runs[0].points_on_unseen(suite.boards["sts"], "Avg") is None
-    remark = leaderboard(suite).iloc[0]["remark"]
-    assert remark.startswith("test sentences in its corpus: STS12 100%, STS13 100%, STS14")
+    assert suite.runs[0].points_on_unseen(BOARDS["sts"], "Avg") is None
+    (row,) = systems_of(suite)
+    assert row.remark.startswith("test sentences in its corpus: STS12 100%, STS13 100%, STS14")
 
 
 def test_what_was_not_counted_is_unknown(tmp_path):
     suite = read_suite(finished(tmp_path))
-    assert suite.runs[0].points_on_unseen(suite.boards["sts"], "STS12") is None
+    assert suite.runs[0].points_on_unseen(BOARDS["sts"], "STS12") is None
     assert np.isnan(suite.runs[0].seen(STS_TASKS))
-    assert leaderboard(suite).iloc[0]["remark"] == ""
+    (row,) = systems_of(suite)
+    assert (row.remark, row.seen) == ("", None)
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,20 @@ import shutil
 import numpy as np
 import pytest
 
-from bench.judge.against_baseline import against, find
-from bench.judge.reproduction import leaderboard
+from bench.cli import main
+from bench.judge.pairs import against, find
 from bench.models.load import load_encoder, save_encoder
 from bench.registry.backbones import encoder_sum, fingerprint
-from bench.report.leaderboard import shown_leaderboard
-from bench.report.render import render
 from bench.results.records import read_scores
 from bench.results.suite_results import read_suite
 from bench.runs import config as suites
 from bench.runs.resolve import resolve
-from bench.runs.run import Run
+from bench.runs.run import PlannedRun, Run
 from bench.stages import jobs
 from bench.stages.status import status
 from bench.utils.errors import UserError
 from tests.models.folders import pooling, prompts, write
+from tests.support.rows import systems_of
 from tests.support.tiny_suite import tiny_configuration
 
 
@@ -53,7 +52,7 @@ def published(folder, **keys):
 def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     entry = {"model": str(model), "label": "Ours", "pooler": "avg", "normalize": True}
     _, one = planned(content(entry, tasks=["STS-B", "STS12"]))
-    assert (one.label, one.tasks) == ("Ours (outside encoder)", ("STS-B", "STS12"))
+    assert (one.label, one.outside, one.tasks) == ("Ours", True, ("STS-B", "STS12"))
     assert (one.trained, one.backbone, one.seed) == (False, "none", None)
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
     assert one.parts[0][2] == hyper | {"template": None, "dims": None, "dtype": "float32"}
@@ -123,7 +122,7 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
         (["{model}"], "names no pooler; set 'pooler' to one of cls,"),
         ([{"model": "{model}", "pooler": "avg"}] * 2, "'mine' is listed twice; give each"),
         ([{"model": "{model}", "pooler": "avg", "label": name} for name in ("a", "b")],
-         "'b (outside encoder)' is the same as 'a (outside encoder)'; remove one"),
+         "'b' is the same as 'a'; remove one"),
         ([{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
          "'SimCSE' has the name of a method; give it another 'label'"),
         ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
@@ -146,7 +145,15 @@ def test_a_folder_that_is_missing_is_no_model_of_the_hub(content, model, monkeyp
     monkeypatch.chdir(model.parents[1])
     with pytest.raises(UserError, match="'none': model folder models/none does not exist"):
         planned(content("models/none"))
-    assert planned(content("owner/none"))[1].label == "none (outside encoder)"
+    encoder = planned(content("owner/none"))[1]
+    assert (encoder.label, encoder.outside) == ("none", True)
+
+
+def test_a_plan_of_before_said_it_in_the_label(content, model):
+    _, one = planned(content({"model": str(model), "label": "Ours", "pooler": "avg"}))
+    before = one.model_dump(mode="json", exclude={"outside"})
+    before["label"] = "Ours (outside encoder)"
+    assert PlannedRun.model_validate(before) == one
 
 
 @pytest.mark.usefixtures("global_state")
@@ -156,7 +163,7 @@ def test_a_suite_of_encoders_alone_is_planned_scored_and_rendered(model, tiny_da
     plan = suites.plan(suites.validate(made))
     plan.write(tmp_path / "plan.json")
     list(jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu"))
-    render(tmp_path, tmp_path, tmp_path / "figures")
+    assert main(["render", str(tmp_path)]) == 0
     assert "Ours (outside encoder)" in (tmp_path / "tables" / "sts.md").read_text()
     (scores,) = (tmp_path / "scores").iterdir()
     assert read_scores(scores).provenance.loaded == {"pooler": "avg", "max_length": 64}
@@ -181,12 +188,11 @@ def test_its_row_stands_beside_those_of_methods(content, model, tiny_bert, tmp_p
     list(jobs.run_plan(tmp_path, plan, plan.chosen(), "cpu"))
     assert status(tmp_path).done == {"finished": 3}
     suite = read_suite(tmp_path)
-    board = leaderboard(suite)
-    shown = shown_leaderboard(suite, "sts", board).set_index("Method")
-    assert shown.loc["Ours (outside encoder)", "Backbone"] == "none"
-    scores = board.set_index("label")["STS-B"]
-    own = scores["Untrained (pooler=avg)"]
-    np.testing.assert_allclose(scores.to_numpy(), own, atol=0.01)
-    assert find(suite, "Ours").label == "Ours (outside encoder)"
-    rows, _ = against(suite, "Ours")
-    assert set(rows["backbone"]) == {"none", tiny_bert.name}
+    rows = {row.label: row for row in systems_of(suite)}
+    ours = rows["Ours"]
+    assert (ours.backbone, ours.outside, ours.name) == ("none", True, "Ours (outside encoder)")
+    scores = [row.score("STS-B").mean for row in rows.values()]
+    own = rows["Untrained (pooler=avg)"].score("STS-B").mean
+    np.testing.assert_allclose(scores, own, atol=0.01)
+    assert find(suite, "Ours").outside
+    assert {pair.backbone for pair in against(suite, "Ours")} == {"none", tiny_bert.name}

@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from bench.datasets.tasks import STS_TASKS
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs.plan import Plan
@@ -37,10 +35,3 @@ def each(methods: str, seeds: int = 3, **more: Any) -> list[RunResults]:
 def suite(*runs: RunResults, stand_ins: dict[str, str] | None = None) -> SuiteResults:
     plan = Plan(suite="paper", data="senteval", stand_ins=stand_ins or {}, runs=[])
     return SuiteResults(plan, list(runs))
-
-
-def row_of(frame: pd.DataFrame, task: str = "Avg", **names: str) -> pd.Series:
-    for name, value in {"task": task, **names}.items():
-        frame = frame[frame[name] == value]
-    assert len(frame) == 1
-    return frame.iloc[0]

@@ -25,9 +25,9 @@ def write_suite(
     Each entry is one run: `method`, `setting`, `backbone`, `seed`, and `scores` (points by task, on
     the test split, or of all STS tasks; the average is added), or `status` and `reason` where it
     has none; `scores=None` alone leaves its file out. `corpus`, `label`, `recipe_changes`, `tasks`,
-    `trained`, `added`, `identity`, `data` and `id` may be given; `records`, more of them (task,
-    split, metric, aggregation and value); `outcome`, more of it; `analyses`, results by name;
-    `contamination`, counts by task.
+    `parts`, `trained`, `added`, `identity`, `data` and `id` may be given; `records`, more of them
+    (task, split, metric, aggregation and value); `outcome`, more of it; `analyses`, results by
+    name; `contamination`, counts by task.
     """
     plan = []
     for number, entry in enumerate(entries):
@@ -45,6 +45,7 @@ def write_suite(
             "seed": entry.get("seed"),
             "recipe_changes": entry.get("recipe_changes", {}),
         }
+        run["parts"] = entry.get("parts", ())
         run["trained"] = entry.get("trained", trained)
         measured = [*(scores or ()), *(x["task"] for x in entry.get("records", ()))]
         others = dict.fromkeys(x for x in measured if x not in (*STS_TASKS, "Avg"))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.judge.reproduction import judge, leaderboard
-from bench.report.page import facts
+from bench.judge.heading import heading
 from bench.results.suite_results import read_suite
+from bench.runs.resolve import resolve
 from bench.utils.files import read_json, write_json
-from tests.support.cells import cells
+from tests.support.rows import numbers_of, row_of, rows_of
 from tests.support.synthetic_suite import seeds, write_suite
 
 PRINTED = (39.70, 59.38, 49.67, 66.03, 66.19, 53.87, 62.06)
@@ -24,10 +24,7 @@ WHERE |= {"task": "Avg"}
 def cell(folder, where=(), **more):
     """The row of a printed number; `where` is a source, table, method and backbone, or less."""
     where = WHERE | dict(zip(WHERE, where, strict=False)) | more
-    found = cells(read_suite(folder))
-    found = found[(found[list(where)] == list(where.values())).all(axis=1)]
-    assert len(found) == 1
-    return found.iloc[0]
+    return row_of(numbers_of(read_suite(folder)), **where)
 
 
 def judged(folder, *runs, where=(), **more):
@@ -42,36 +39,37 @@ def accuracies(value):
 
 def test_numbers_of_a_cell(tmp_path):
     found = judged(tmp_path, *SIMCSE)
-    assert cell(tmp_path, task="STS12")["mean"] == 76.0  # "mean" over parts is 0 in these files
-    assert found["ours"] == (75.0, 76.0, 77.0)
-    assert (found["n"], found["mean"], found["sd"]) == (3, 76.0, 1.0)
-    assert found["difference"] == pytest.approx(76.0 - 76.25)
-    assert (found["run"], found["measured_on"]) == ("simcse@official", "bert-base-uncased")
-    assert not found["deterministic"]
-    assert found["half_width"] > 2  # a spread of 1 decides nothing at a tolerance of 1
+    ours, verdict = found.ours, found.ours.verdict
+    assert cell(tmp_path, task="STS12").ours.mean == 76.0  # "mean" over parts is 0 in these files
+    assert ours.scores == (75.0, 76.0, 77.0)
+    assert (ours.n, ours.mean, ours.sd) == (3, 76.0, 1.0)
+    assert found.difference == pytest.approx(76.0 - 76.25)
+    assert (ours.run, ours.measured_on) == ("simcse@official", "bert-base-uncased")
+    assert not ours.deterministic
+    assert verdict.half_width > 2  # a spread of 1 decides nothing at a tolerance of 1
     # Of 3 planned: 0.25 + t(1 - 0.005 * 3 / n, n + 4) / sqrt(n) falls below 1 from 22 to 23 seeds.
-    assert (found["verdict"], found["seeds"]) == ("inconclusive", 23)
-    assert (found["within"], found["rank"]) == (None, 2)
+    assert (verdict.kind, verdict.seeds) == ("inconclusive", 23)
+    assert (verdict.within, found.rank) == (None, 2)
     # 4 numbers, mean 76.0625, sd 0.8260, c4(4) = 0.92132
-    assert found["cv"] == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
+    assert found.cv == pytest.approx(17 / 16 * 100 * 0.82601 / 0.92132 / 76.0625, rel=1e-4)
 
 
 def test_both_settings_stand_side_by_side(tmp_path):
     official = seeds("simcse", [74.0, 75.0, 76.0, 77.0, 78.0, 79.0])
     found = judged(tmp_path, *official, *seeds("simcse", [60.0] * 9, setting="paper"))
-    assert found["ours"] == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
-    assert (found["other_setting"], found["other"]) == ("paper", (60.0,) * 9)
-    assert (found["other_mean"], found["other_verdict"]) == (60.0, "lower")
-    assert found["rank"] == 4  # 77, 78 and 79 are above 76.25
-    best = np.mean([max(five) for five in combinations(found["ours"], 5)])
-    assert found["best_of_five"] == pytest.approx(best)
+    assert found.ours.scores == (74.0, 75.0, 76.0, 77.0, 78.0, 79.0)
+    assert (found.other.setting, found.other.scores) == ("paper", (60.0,) * 9)
+    assert (found.other.mean, found.other.verdict.kind) == (60.0, "lower")
+    assert found.rank == 4  # 77, 78 and 79 are above 76.25
+    best = np.mean([max(five) for five in combinations(found.ours.scores, 5)])
+    assert found.best_of_five == pytest.approx(best)
 
 
 def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
     """SSCL, Table 2 on bert-large: BERT-flow's paper weights subsets by their pairs."""
     printed = (65.20, 73.39, 69.42, 74.92, 77.63, 72.26, 62.50)
     where = ("sscl", "Table 2", "BERT-flow", LARGE)
-    run = judged(tmp_path / "empty", where=where)["run"].partition("@")
+    run = judged(tmp_path / "empty", where=where).run.partition("@")
     subsets = dict(zip(STS_TASKS[:5], printed, strict=False))
     weighted = [{"task": x, "value": v, "aggregation": "wmean"} for x, v in subsets.items()]
     entry = {"method": run[0], "setting": run[2], "backbone": LARGE}
@@ -79,14 +77,14 @@ def test_a_row_is_judged_by_the_aggregation_that_it_prints(tmp_path):
     folder = write_suite(tmp_path, [entry | {"records": weighted}])
     for task, value in zip(STS_TASKS, printed, strict=True):
         found = cell(folder, where, task=task)
-        assert (found["mean"], found["verdict"]) == (value, "reproduced")
-        assert found["aggregation"] == ("wmean" if task in subsets else "")
+        assert (found.ours.mean, found.ours.verdict.kind) == (value, "reproduced")
+        assert found.aggregation == ("wmean" if task in subsets else "")
     average = cell(folder, where)
-    assert average["mean"] == pytest.approx(sum(printed) / 7)
-    assert average["verdict"] == "reproduced"
+    assert average.ours.mean == pytest.approx(sum(printed) / 7)
+    assert average.ours.verdict.kind == "reproduced"
     # Without its subsets the row has no average, and is not judged by another aggregation.
     folder = write_suite(tmp_path / "all", [entry | {"scores": {"STS-B": 60.0}}])
-    assert cell(folder, where, task="STS12")["verdict"] == "not run"
+    assert cell(folder, where, task="STS12").ours.verdict.kind == "not run"
 
 
 # 2.05 is printed.
@@ -135,37 +133,45 @@ OTHER_SEED = seeds("is-cse", [78.0])[0] | {"seed": 50}
 )  # fmt: skip
 def test_what_cannot_be_judged_says_why(tmp_path, runs, where, verdict, reason):
     found = judged(tmp_path, *runs, where=where)
-    assert found["verdict"] == verdict
-    assert reason in found["reason"]
+    assert found.ours.verdict.kind == verdict
+    assert reason in found.ours.verdict.reason
     if verdict == "inconclusive":
-        assert (found["seeds"], found["spread_known"]) == (3, False)
+        assert (found.ours.verdict.seeds, found.ours.verdict.spread_known) == (3, False)
+
+
+WHITENED = "untrained[pooler=avg_first_last]+whitening@paper"
+BERT_WHITENING = ("is-cse", "Table 1", "BERT-whitening", BASE)
+TARGET = "untrained[pooler=avg_first_last]+whitening[source=target]@official"
 
 
 @pytest.mark.parametrize(
-    ("method", "where", "tolerance"),
+    ("text", "made", "where", "tolerance"),
     [
-        ("untrained@paper", ("is-cse", "Table 1", "BERT", BASE), 0.03),
-        ("untrained[pooler=avg_first_last]+whitening@paper",  # of other text
-         ("is-cse", "Table 1", "BERT-whitening", BASE), 1.0),
-        ("untrained[pooler=avg_first_last]+flow[source=target]@official",
+        ("untrained@paper", "", ("is-cse", "Table 1", "BERT", BASE), 0.03),
+        (WHITENED, "", BERT_WHITENING, 1.0),  # of other text
+        # The run tells how it was made, not its text.
+        (WHITENED, TARGET, BERT_WHITENING, 0.1),
+        ("untrained[pooler=avg_first_last]+flow[source=target]@official", "",
          ("sscl", "Table 2", "BERT-flow", LARGE), 1.0),
     ],
 )  # fmt: skip
-def test_what_is_not_trained_goes_by_tolerance(tmp_path, method, where, tolerance):
-    text, _, setting = method.partition("@")
-    entry = {"method": text, "setting": setting, "backbone": where[3]}
-    printed = float(judged(tmp_path, entry, where=where, task="STS-B")["printed"])
+def test_what_is_not_trained_goes_by_tolerance(tmp_path, text, made, where, tolerance):
+    method, _, setting = text.partition("@")
+    places = {"backbone_name": where[3], "corpus": "", "data": "senteval", "seed": None}
+    entry = {"method": method, "setting": setting, "backbone": where[3]}
+    entry |= {"parts": resolve(made or text, **places).parts}
+    printed = judged(tmp_path, entry, where=where, task="STS-B").value
     for off, verdict in ((0.9, "reproduced"), (1.1, "higher"), (-1.1, "lower")):
         run = entry | {"scores": {"STS-B": printed + off * tolerance}}
-        found = judged(tmp_path / str(off), run, where=where, task="STS-B")
-        assert (found["verdict"], found["deterministic"]) == (verdict, True)
+        ours = judged(tmp_path / str(off), run, where=where, task="STS-B").ours
+        assert (ours.verdict.kind, ours.deterministic) == (verdict, True)
 
 
 def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     """And STS scores, which do not depend on the mode, are."""
     transfer = ("is-cse", "Table 8", "SimCSE")
     runs = seeds("simcse", [76.25] * 3, records=accuracies(85.81))
-    assert judged(tmp_path, *runs, where=transfer)["verdict"] != "not comparable"
+    assert judged(tmp_path, *runs, where=transfer).ours.verdict.kind != "not comparable"
     for path in (tmp_path / "scores").glob("*.json"):
         content = read_json(path)
         content["provenance"]["mode"] = "dev"
@@ -173,26 +179,28 @@ def test_classifiers_of_another_mode_are_not_comparable(tmp_path):
     plan = read_json(tmp_path / "plan.json")
     write_json(tmp_path / "plan.json", plan | {"mode": "dev"})
     found = cell(tmp_path, transfer)
-    assert (found["verdict"], found["reason"]) == ("not comparable", "classifiers of mode dev")
-    assert cell(tmp_path)["verdict"] == "reproduced"
+    verdict = found.ours.verdict
+    assert (verdict.kind, verdict.reason) == ("not comparable", "classifiers of mode dev")
+    assert cell(tmp_path).ours.verdict.kind == "reproduced"
 
 
 def test_a_stand_in_shows_its_numbers_and_says_so(tmp_path):
     runs = seeds("simcse", [75.0, 76.0, 77.0], backbone="toy-bert", corpus="world")
     folder = write_suite(tmp_path, runs, name="smoke", data="world", stand_ins={BASE: "toy-bert"})
     found = cell(folder)
-    assert (found["verdict"], found["measured_on"], found["n"]) == ("not comparable", "toy-bert", 3)
+    assert found.ours.verdict.kind == "not comparable"
+    assert (found.ours.measured_on, found.ours.n) == ("toy-bert", 3)
     own = f"toy-bert stands in for {BASE}, with its own settings; scored on world"
-    assert found["reason"].startswith(own)
-    assert cell(folder, backbone="roberta-base")["verdict"] == "not run"
-    remark = read_suite(folder).remark
+    assert found.ours.verdict.reason.startswith(own)
+    assert cell(folder, backbone="roberta-base").ours.verdict.kind == "not run"
+    remark = heading(read_suite(folder), [], "", []).remark
     assert "toy-bert" in remark
     assert remark.endswith("Do not compare these numbers with any paper.")
 
 
 def test_comparable_runs_come_before_others_of_the_same_name(tmp_path):
     runs = [*seeds("simcse", [75.0], corpus="wiki-mini"), *SIMCSE]
-    assert judged(tmp_path, *runs)["ours"] == (75.0, 76.0, 77.0)
+    assert judged(tmp_path, *runs).ours.scores == (75.0, 76.0, 77.0)
 
 
 def test_families_are_papers(tmp_path):
@@ -201,11 +209,10 @@ def test_families_are_papers(tmp_path):
     one = write_suite(tmp_path / "one", seeds("simcse", base))
     more = [*seeds("simcse", base), *seeds("gs-infonce[multiple=8]", base)]  # in Table 3
     many = write_suite(tmp_path / "many", more)
-    assert cell(one)["p"] == cell(many)["p"]
-    assert cell(one)["p_adjusted"] < cell(many)["p_adjusted"]
+    assert cell(one).ours.verdict.p == cell(many).ours.verdict.p
+    assert cell(one).ours.verdict.p_adjusted < cell(many).ours.verdict.p_adjusted
     quoted = cell(many, ("simcse-zh-noise", "Figure 7"))  # one question
-    for name in ("p", "p_adjusted", "verdict"):
-        assert quoted[name] == cell(many)[name]
+    assert quoted.ours.verdict == cell(many).ours.verdict
 
 
 def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
@@ -213,13 +220,13 @@ def test_a_difference_is_taken_over_the_seeds_that_both_have(tmp_path):
     paper = [*seeds("simcse", [74.0, 73.0]), *seeds("is-cse", [74.5, 74.5])]
     runs += [entry | {"setting": "paper"} for entry in paper]
     found = judged(tmp_path, *runs, where=DELTA)
-    assert sorted(found["ours"]) == [2.0, 3.0, 4.0]
-    assert (found["run"], found["minus"]) == ("is-cse@official", "simcse@official")
-    assert found["other"] == (0.5, 1.5)
-    assert found["difference"] == pytest.approx(3.0 - 2.05)
+    assert sorted(found.ours.scores) == [2.0, 3.0, 4.0]
+    assert (found.run, found.minus) == ("is-cse@official", "simcse@official")
+    assert found.other.scores == (0.5, 1.5)
+    assert found.difference == pytest.approx(3.0 - 2.05)
     # No prior: t(0.975, 2) = 4.30265, times the root of 4/3
-    assert found["half_width"] == pytest.approx(4.30265 * (4 / 3) ** 0.5, abs=1e-4)
-    assert (found["verdict"], found["measured_on"]) == ("inconclusive", "bert-base-uncased")
+    assert found.ours.verdict.half_width == pytest.approx(4.30265 * (4 / 3) ** 0.5, abs=1e-4)
+    assert (found.ours.verdict.kind, found.ours.measured_on) == ("inconclusive", BASE)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +247,9 @@ def test_a_difference_is_judged_by_its_own_spread(tmp_path, shift, sd, verdict):
     steps = zip(base, (-1, 1, 0, 1, -1), strict=True)
     ours = [value + 2.05 + shift + sd * step for value, step in steps]
     found = judged(tmp_path, *seeds("simcse", base), *seeds("is-cse", ours), where=DELTA)
-    assert found["mean"] == pytest.approx(2.05 + shift)
-    assert found["sd"] == pytest.approx(sd)
-    assert found["verdict"] == verdict
+    assert found.ours.mean == pytest.approx(2.05 + shift)
+    assert found.ours.sd == pytest.approx(sd)
+    assert found.ours.verdict.kind == verdict
 
 
 def test_the_average_of_the_dev_sets(tmp_path):
@@ -254,9 +261,9 @@ def test_the_average_of_the_dev_sets(tmp_path):
         records = [dev | {"task": task, "value": value} for task, value in scores.items()]
         test = dict.fromkeys(scores, 11.0)
         entries.append({"method": "is-cse", "seed": seed, "scores": test, "records": records})
-    found = cells(read_suite(write_suite(tmp_path, entries)))
-    found = found.query("table == 'Table 4' and variant == 'L=1024'")
-    ours = dict(zip(found["task"], found["ours"], strict=True))
+    rows = numbers_of(read_suite(write_suite(tmp_path, entries)))
+    found = rows_of(rows, table="Table 4", variant="L=1024")
+    ours = {row.task: row.ours.scores for row in found}
     assert ours == {"STS-B": (84.0, 85.0), "Avg": (79.75,)}
 
 
@@ -278,14 +285,14 @@ def test_the_best_step_and_uniformity_are_cells_too(tmp_path):
     figure = ("is-cse", "Figure 3 text", DELTA[2])
     # The loss rises: 0.04 is printed.
     drop = cell(folder, (*figure, "roberta-large"), task="uniformity")
-    assert (drop["printed"], drop["verdict"]) == (0.04, "reproduced")
-    assert drop["ours"] == pytest.approx((0.03, 0.04, 0.05))
+    assert (drop.value, drop.ours.verdict.kind) == (0.04, "reproduced")
+    assert drop.ours.scores == pytest.approx((0.03, 0.04, 0.05))
     # It falls: 0.31 is printed.
     gain = cell(folder, (*figure, "bert-large-uncased"), task="uniformity")
-    assert (gain["printed"], gain["mean"]) == (0.31, pytest.approx(0.3))
+    assert (gain.value, gain.ours.mean) == (0.31, pytest.approx(0.3))
     step = cell(folder, ("sscl", "Figure 6 text", "SSCL-SimCSE"), task="STS-B")
-    assert (step["printed"], step["verdict"]) == (1500, "reproduced")
-    assert step["ours"] == (1250.0, 1500.0, 1750.0)
+    assert (step.value, step.ours.verdict.kind) == (1500, "reproduced")
+    assert step.ours.scores == (1250.0, 1500.0, 1750.0)
 
 
 def test_similarities_that_print_states_as_lower_bounds(tmp_path):
@@ -296,13 +303,13 @@ def test_similarities_that_print_states_as_lower_bounds(tmp_path):
         runs.append({"method": "simcse", "seed": seed, "scores": {}, "analyses": analyses})
     folder = write_suite(tmp_path, runs)
     tokens = cell(folder, ("sscl", "Figure 4 text", "SimCSE"), task="TokSim")
-    assert tokens["ours"] == pytest.approx((69, 70, 71))
-    assert (tokens["printed"], tokens["verdict"]) == (90, "lower")
+    assert tokens.ours.scores == pytest.approx((69, 70, 71))
+    assert (tokens.value, tokens.ours.verdict.kind) == (90, "lower")
     # One-sided: P(t(2) > 0.2 / (0.01 sqrt(4/3)))
-    assert tokens["p"] == pytest.approx(0.0016584, rel=1e-3)
+    assert tokens.ours.verdict.p == pytest.approx(0.0016584, rel=1e-3)
     layers = cell(folder, ("sscl", "Figure 1 text", "SimCSE"), task="SetSim")
-    assert (layers["printed"], layers["verdict"]) == (0.9, "reproduced")
-    assert layers["ours"] == pytest.approx((0.95,) * 3)
+    assert (layers.value, layers.ours.verdict.kind) == (0.9, "reproduced")
+    assert layers.ours.scores == pytest.approx((0.95,) * 3)
 
 
 @pytest.mark.parametrize(
@@ -326,9 +333,9 @@ def test_directions_that_print_states_in_words(tmp_path, alignment, uniformity, 
     folder = write_suite(tmp_path, runs)
     where = ("is-cse", "Alignment and Uniformity", DELTA[2])
     found = [cell(folder, where, task=task) for task in ("alignment", "uniformity")]
-    assert tuple(row["verdict"] for row in found) == verdicts
-    assert [row["tolerance"] for row in found] == [0, 0]
-    assert [row["mean"] for row in found] == pytest.approx(
+    assert tuple(row.ours.verdict.kind for row in found) == verdicts
+    assert [row.ours.verdict.tolerance for row in found] == [0, 0]
+    assert [row.ours.mean for row in found] == pytest.approx(
         [alignment - 0.0005, uniformity + 0.0005], abs=1e-9
     )
 
@@ -342,7 +349,7 @@ def test_on_par_is_within_the_tolerance_of_an_average(tmp_path):
         for seed in (1, 2, 3)
     ]  # fmt: skip
     found = judged(tmp_path, *runs, where=("is-cse", "Transfer Learning", DELTA[2], "roberta-base"))
-    assert (found["verdict"], found["mean"]) == ("reproduced", pytest.approx(-0.2))
+    assert (found.ours.verdict.kind, found.ours.mean) == ("reproduced", pytest.approx(-0.2))
 
 
 def test_the_prior_is_of_spearman_alone(tmp_path):
@@ -350,7 +357,7 @@ def test_the_prior_is_of_spearman_alone(tmp_path):
     entry = {"method": "simcse", "scores": {}}
     runs = [entry | {"seed": n, "records": accuracies(85.7 + n / 10)} for n in range(3)]
     found = judged(tmp_path, *runs, where=("is-cse", "Table 8"))
-    assert found["half_width"] == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
+    assert found.ours.verdict.half_width == pytest.approx(4.30265 * 0.1 * (4 / 3) ** 0.5, abs=1e-4)
 
 
 # --- Published checkpoints: a second, deterministic line beside the trained ---
@@ -366,9 +373,10 @@ def checkpoint(off=0.0, **more):
     return {"method": "published", "setting": "paper", "backbone": "none", "scores": scores, **more}
 
 
-def quoted_cells(folder, *runs):
-    frame = cells(read_suite(write_suite(folder, runs)))
-    return frame[frame["checkpoint"] == "published@paper"]
+def quoted_numbers(folder, *runs, metric="spearman"):
+    """The numbers that quote the checkpoint."""
+    rows = numbers_of(read_suite(write_suite(folder, runs)))
+    return rows_of(rows, published="published@paper", metric=metric)
 
 
 @pytest.mark.parametrize(
@@ -381,12 +389,12 @@ def quoted_cells(folder, *runs):
     ],
 )
 def test_a_checkpoint_scores_what_is_printed(tmp_path, off, average, task):
-    found = quoted_cells(tmp_path, checkpoint(off)).query("metric == 'spearman'")
-    rows = found.groupby(found["task"] == "Avg")["checkpoint_verdict"].unique()
-    assert (list(rows[True]), list(rows[False])) == ([average], [task])
-    difference = found["checkpoint_mean"] - found["printed"]
-    assert difference.tolist() == pytest.approx([off] * len(found))
-    assert set(found["verdict"]) == {"not run"}  # nothing was trained
+    found = quoted_numbers(tmp_path, checkpoint(off))
+    assert {row.task for row in found} == OF_CHECKPOINT.keys()
+    for row in found:
+        assert row.checkpoint.verdict.kind == (average if row.task == "Avg" else task)
+        assert row.checkpoint.mean - row.value == pytest.approx(off)
+        assert row.ours.verdict.kind == "not run"  # nothing was trained
 
 
 def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
@@ -394,9 +402,9 @@ def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
     accuracy = {"metric": "accuracy", "aggregation": "all"}
     values = {"MR": 81.18 - 0.4, "TREC": 89.8 - 0.9}
     records = [accuracy | {"task": task, "value": value} for task, value in values.items()]
-    found = quoted_cells(tmp_path, checkpoint(records=records)).query("metric == 'accuracy'")
-    found = found.set_index("task")["checkpoint_verdict"]
-    assert set(TRANSFER_TASKS) | {"Avg"} == set(found.index)
+    rows = quoted_numbers(tmp_path, checkpoint(records=records), metric="accuracy")
+    found = {row.task: row.checkpoint.verdict.kind for row in rows}
+    assert found.keys() == {*TRANSFER_TASKS, "Avg"}
     assert (found["MR"], found["TREC"], found["CR"]) == ("lower", "reproduced", "not run")
 
 
@@ -409,46 +417,19 @@ def test_accuracies_of_a_checkpoint_go_by_the_tolerance_of_transfer(tmp_path):
     ],
 )
 def test_a_checkpoint_that_cannot_be_judged_says_why(tmp_path, runs, verdict, reason):
-    found = quoted_cells(tmp_path, *runs).query("metric == 'spearman'")
-    assert set(found["checkpoint_verdict"]) == {verdict}
-    assert set(found["checkpoint_reason"]) == {reason}
+    found = {row.checkpoint.verdict for row in quoted_numbers(tmp_path, *runs)}
+    assert {(each.kind, each.reason) for each in found} == {(verdict, reason)}
 
 
-def test_the_page_shows_a_checkpoint(tmp_path):
-    judged = judge(read_suite(write_suite(tmp_path, [checkpoint(0.05)])))
-    averages = [cell for cell in judged if cell.checkpoint and cell.number.task == "Avg"]
-    shown = next(dict(facts(cell)) for cell in averages if cell.number.backbone == BASE)
-    assert shown["Published checkpoint"] == "76.30, ↑ higher: deterministic; tolerance 0.02"
-    assert shown["Scored by"] == "published@paper"
-
-
-# --- Leaderboards ---
-
-
-def test_leaderboards_are_best_first_and_count_what_is_missing(tmp_path):
-    """Mutations caught: sorted by the average of all tasks, which may be missing; rows without a
-    backbone where the plan has them; failed runs counted as missing."""
-    tasks = {"tasks": ["STS-B", "SICK-R"]}
-    methods = {"word-overlap": 99.0, "simcse": 60.0, "is-cse": 90.0, "sscl": 70.0}
-    runs = [run | tasks for name, value in methods.items() for run in seeds(name, [value])]
-    for run in runs:
-        run["scores"] = dict.fromkeys(tasks["tasks"], run["scores"])
-    runs[0] |= {"backbone": "none"}
-    runs += [{"method": "simcse", "seed": seed} | tasks for seed in (7, 8, 9)]
-    runs.append(DIVERGED | tasks | {"method": "gs-infonce"})
-    runs += [run | tasks for run in seeds("sscl", [{"STS-B": 50.0}], backbone="roberta-base")]
-    folder = write_suite(tmp_path, runs)
-    write_json(folder / "runs" / "run004" / "failure.json", {})
-    suite = read_suite(folder)
-    assert suite.partial == "Partial: 6 of 9 runs have been made, 1 failed."
-    board = leaderboard(suite)
-    assert board[["backbone", "method", "n", "averages", "remark"]].to_numpy().tolist() == [
-        ["bert-base-uncased", "is-cse", 1, (90.0,), ""],
-        ["bert-base-uncased", "sscl", 1, (70.0,), ""],
-        ["bert-base-uncased", "simcse", 1, (60.0,), "1 failed; 2 missing"],
-        ["bert-base-uncased", "gs-infonce", 0, (), "1 diverged: loss is nan"],
-        ["roberta-base", "sscl", 1, (), ""],
-        ["none", "word-overlap", 1, (99.0,), ""],
-    ]
-    assert board["Avg"].isna().all()  # of all seven
-    assert board.loc[0, ["STS-B", "STS-B n"]].tolist() == [90.0, 1]
+def test_a_row_names_the_runs_behind_it(tmp_path):
+    """Both sides of a difference, in both settings, and the checkpoint that print quotes."""
+    runs = [*SIMCSE, *IS_CSE, *seeds("is-cse", [78.0], setting="paper"), checkpoint(0.05)]
+    write_suite(tmp_path, runs)
+    sides = {side.name: side.scores for side in cell(tmp_path, DELTA).sides}
+    assert sides == {
+        f"is-cse@official on {BASE}": (78.0, 79.0, 80.0),
+        f"simcse@official on {BASE}": (75.0, 76.0, 77.0),
+        f"is-cse@paper on {BASE}": (78.0,),
+    }
+    quoted = cell(tmp_path).sides[-1]
+    assert (quoted.name, quoted.scores) == ("published@paper", (76.30,))

@@ -9,19 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from bench.judge.order import (
-    expected_tau,
-    kendall,
-    orders,
-    resampled_means,
-    row_averages,
-    tau_interval,
-)
-from bench.judge.reproduction import grouped, judge
-from bench.report.printed_table import NOTHING_RUN
+from bench.judge.orders import expected_tau, kendall, orders, resampled_means, tau_interval
+from bench.judge.stage import planned
+from bench.judge.systems import boards
 from bench.results.suite_results import read_suite
 from tests.oracles.order_coverage import SEEDS, below_expected, covered
 from tests.oracles.verdict_rule import DOCUMENT
+from tests.support.rows import numbers_of, rows_of
 from tests.support.synthetic_suite import seeds, write_suite
 
 # --- Kendall's tau-b ---
@@ -108,7 +102,7 @@ ROWS = ("untrained", "simcse", "is-cse")
 TABLE = ("is-cse", "Table 1", "bert-base-uncased")
 
 
-def rows_of(method, *means, count=3):
+def runs_of(method, *means, count=3):
     """Runs of a method, of equal scores on all tasks, for each of several means."""
     return seeds(method, [m + step for m in means for step in (-0.3, 0.0, 0.3)[:count]])
 
@@ -117,15 +111,21 @@ def suite_of(folder, means, *, count=3, more=()):
     """A suite with the methods of `ROWS` and these means; the first is untrained."""
     untrained = {"method": "untrained", "setting": "paper", "scores": float(means[0])}
     rest = zip(ROWS[1:], means[1:], strict=True)
-    trained = [run for method, mean in rest for run in rows_of(method, mean, count=count)]
+    trained = [run for method, mean in rest for run in runs_of(method, mean, count=count)]
     return read_suite(write_suite(folder, [untrained, *trained, *more]))
 
 
+def orders_of(suite):
+    return orders(numbers_of(suite), boards(suite))
+
+
 def order_of(suite, source, table, backbone):
-    found = orders(suite, judge(suite))
-    found = found[(found[["source", "table", "backbone"]] == [source, table, backbone]).all(axis=1)]
+    """The order of a table, or of the board of STS; None if there is none."""
+    board = "" if source else "sts"
+    where = {"source": source, "table": table, "board": board, "backbone": backbone}
+    found = rows_of(orders_of(suite), **where)
     assert len(found) <= 1
-    return found.iloc[0] if len(found) else None
+    return found[0] if found else None
 
 
 @pytest.mark.parametrize(
@@ -143,41 +143,36 @@ def test_the_order_of_a_table_and_of_a_board(tmp_path, means, tau):
 def test_rows_that_diverged_are_left_out(tmp_path):
     diverged = {"method": "simcse", "seed": 9, "status": "diverged", "reason": "loss is nan"}
     suite = suite_of(tmp_path, (57, 76, 78), more=[diverged])
-    assert orders(suite, judge(suite)).empty  # two rows are left
+    assert orders_of(suite) == []  # two rows are left
 
 
 def test_rows_that_cannot_be_compared_with_print_are_left_out(tmp_path):
     untrained = {"method": "untrained", "setting": "paper", "scores": 57.0}
-    elsewhere = [run | {"corpus": "wiki-mini"} for run in rows_of("is-cse", 78)]
-    suite = read_suite(write_suite(tmp_path, [untrained, *rows_of("simcse", 76), *elsewhere]))
+    elsewhere = [run | {"corpus": "wiki-mini"} for run in runs_of("is-cse", 78)]
+    suite = read_suite(write_suite(tmp_path, [untrained, *runs_of("simcse", 76), *elsewhere]))
     assert order_of(suite, *TABLE) is None  # two rows are left
 
 
 def test_two_seeds_give_tau_without_an_interval(tmp_path):
     row = order_of(suite_of(tmp_path, (57, 76, 78), count=2), *TABLE)
-    assert (row.tau, row.seeds) == (1.0, 2)
-    assert isnan(row.low)
-    assert isnan(row.high)
+    assert (row.tau, row.seeds, row.low, row.high, row.expected) == (1.0, 2, None, None, None)
 
 
 def test_the_same_run_counts_once(tmp_path):
     """SSCL's Table 7 prints two numbers for the same run of BERT."""
     bert = {"method": "untrained[pooler=cls_before_pooler]", "setting": "paper", "scores": 30.0}
-    suite = suite_of(tmp_path, (57, 76, 78), more=[bert, *rows_of("sscl", 78)])
-    ranked = [
-        cell.number.run
-        for cell in row_averages(judge(suite))
-        if cell.number.label[:2] == ("sscl", "Table 7") and cell.ours.n
-    ]
+    suite = suite_of(tmp_path, (57, 76, 78), more=[bert, *runs_of("sscl", 78)])
+    printed = rows_of(numbers_of(suite), source="sscl", table="Table 7", ranks=True)
+    ranked = [row.run for row in printed if row.ours.n]
     assert len(ranked) == 4
     assert order_of(suite, "sscl", "Table 7", TABLE[2]).rows == len(set(ranked)) == 3
 
 
 def test_averages_rank_the_rows_or_else_the_only_task():
-    rows = row_averages(judge(NOTHING_RUN))
-    tables = grouped(rows, lambda cell: cell.number.label[:2])
-    tasks = {table: {cell.number.task for cell in found} for table, found in tables.items()}
+    tasks = {}
+    for row in rows_of(planned([]).numbers, ranks=True):
+        tasks.setdefault((row.source, row.table), set()).add(row.task)
+        assert row.metric in ("spearman", "accuracy")
     assert tasks["is-cse", "Table 4"] == {"Avg"}  # prints STS-B and the average
     assert tasks["is-cse", "Table 5"] == {"STS-B"}
     assert ("sscl", "Table 4") not in tasks  # three tasks and no average
-    assert {cell.number.metric for cell in rows} == {"spearman", "accuracy"}

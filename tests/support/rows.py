@@ -1,0 +1,32 @@
+"""Rows of a suite in memory, and one of them by its fields."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from bench.judge.numbers import judge_numbers, number_rows
+from bench.judge.systems import boards, system_rows
+from bench.judged.rows import NumberRow, SystemRow
+from bench.results.suite_results import SuiteResults
+
+AnyRow = TypeVar("AnyRow")
+
+
+def numbers_of(suite: SuiteResults) -> list[NumberRow]:
+    return number_rows(suite, judge_numbers(suite))
+
+
+def systems_of(suite: SuiteResults, name: str = "sts") -> list[SystemRow]:
+    """The systems on one of a suite's boards."""
+    board = next(board for board in boards(suite) if board.name == name)
+    return system_rows(suite, board)
+
+
+def rows_of(rows: Iterable[AnyRow], **fields: Any) -> list[AnyRow]:
+    """The rows that have these fields."""
+    return [row for row in rows if all(getattr(row, name) == fields[name] for name in fields)]
+
+
+def row_of(rows: Iterable[AnyRow], task: str = "Avg", **fields: Any) -> AnyRow:
+    """The only row of a task that has these fields."""
+    (row,) = rows_of(rows, task=task, **fields)
+    return row
