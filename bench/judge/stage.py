@@ -25,9 +25,9 @@ def read_suite(suite_dir: Path | str) -> Judged:
 
 def _judged(folder: Path) -> Judged:
     from bench.judge.judge import judge
-    from bench.results.suite_results import read_suite as read_results
+    from bench.results import suite_results
 
-    return judge(read_results(folder)).model_copy(update={"folder": folder})
+    return judge(suite_results.read_suite(folder)).model_copy(update={"folder": folder})
 
 
 def write_rows(suite_dir: Path) -> None:

@@ -118,7 +118,8 @@ def p_text(value: float | None) -> str:
 
 
 def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
-    """The caption of a table of comparisons; `filtered`: whether methods or backbones are chosen."""
+    """The caption of a table of comparisons; `filtered`: whether methods or backbones were
+    chosen."""
     first, names = pairs[0], names_of(pairs)
     ours = "every method on its backbones" if "Method" in names else first.name
     if "Task" not in names:
