@@ -1,6 +1,6 @@
 """`python -m bench compare`: comparisons with a baseline as tables and figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
     import pandas as pd
 
 IDENTITY = ["board", "backbone", "method", "setting", "task"]  # of a comparison
-# The columns of a table, and whether they are right-aligned; the last ones are of print.
-COLUMNS = {"Backbone": False, "Method": False, "Task": False, "n": True, "A": True, "B": True}
-COLUMNS |= {"A - B": True, "p, Holm": True, "Verdict": False}
-OF_PRINT = {"A, print": True, "B, print": True, "A - B, print": False, "Part": False}
-OF_PRINT |= {"Source": False}
+RIGHT = {"n", "A", "B", "A - B", "p, Holm", "A, print", "B, print"}  # columns of numbers
 
 
 def pairs_frame(pairs: Sequence[PairRow]) -> "pd.DataFrame":
@@ -58,25 +54,31 @@ def by_items(pairs: Sequence[PairRow]) -> bool:
     return all(pair.kind == "items" for pair in pairs)
 
 
+def greatest_first(pairs: Iterable[PairRow]) -> list[PairRow]:
+    """Comparisons by their difference; those without one are last."""
+    return sorted(pairs, key=lambda pair: (pair.difference is None, -(pair.difference or 0)))
+
+
 def names_of(pairs: Sequence[PairRow]) -> list[str]:
     """The columns that identify a comparison on one backbone: Method if there are several, Task."""
-    has_one_method = len({(pair.method, pair.setting) for pair in pairs}) == 1
-    if has_one_method:
-        return ["Task"]
-    return ["Method", "Task"] if len({pair.task for pair in pairs}) > 1 else ["Method"]
+    names = []
+    if len({(pair.method, pair.setting) for pair in pairs}) > 1:
+        names.append("Method")
+    if not names or len({pair.task for pair in pairs}) > 1:
+        names.append("Task")
+    return names
 
 
 def shown(pairs: Sequence[PairRow]) -> TextTable:
     """Comparisons of one board as texts, one per line; further lines follow if papers print
     different numbers for it."""
-    lines: list[dict[str, str]] = []
+    lines = []
     for pair in pairs:
         same = grouped(pair.claims, lambda claim: (claim.printed_a, claim.printed_b))
-        printed = [_printed(claims) for claims in same]
-        lines += [line_of(pair), *printed[1:]]
-        if printed:
-            lines[-len(printed)] |= printed[0]
-    columns = COLUMNS | OF_PRINT if any(pair.claims for pair in pairs) else COLUMNS
+        own = [_printed(claims) for claims in same] or [{}]
+        own[0] = line_of(pair) | own[0]
+        lines += own
+    columns = {name: name in RIGHT for line in lines for name in line}
     return TextTable(columns, lines).without(*{"Method", "Task"}.difference(names_of(pairs)))
 
 
@@ -118,19 +120,13 @@ def p_text(value: float | None) -> str:
 
 
 def caption(suite: Heading, pairs: Sequence[PairRow], filtered: bool = False) -> str:
-    """The caption of a table of comparisons; `filtered`: whether methods or backbones were
-    chosen."""
-    first, names = pairs[0], names_of(pairs)
-    ours = "every method on its backbones" if "Method" in names else first.name
-    if "Task" not in names:
-        ours = f"{first.task} of {ours}"
+    """The caption of a table of comparisons."""
     with_prior = [pair for pair in pairs if pair.prior_df]
     text = templates().get_template("compared.txt").render(
-        suite=suite, ours=ours, baseline=first.baseline_name, symbols=COMPARISON_SYMBOLS,
-        board=suite.board(first.board).planned, has_claims=any(pair.claims for pair in pairs),
-        remark=suite.remark_on(pair.backbone for pair in pairs), by_items=by_items(pairs),
+        suite=suite, pairs=pairs, names=names_of(pairs), by_items=by_items(pairs),
         priors=[same[0] for same in grouped(with_prior, lambda pair: (pair.backbone, pair.task))],
-        filtered=filtered or first.baseline_name != suite.baseline_name,
+        symbols=COMPARISON_SYMBOLS, remark=suite.remark_on(pair.backbone for pair in pairs),
+        filtered=filtered,
     )  # fmt: skip
     return " ".join(text.split())
 
@@ -140,14 +136,10 @@ def _decisive(pairs: Sequence[PairRow], overall: str) -> list[PairRow]:
     difference is first, and controls with labels are last. Of one method all."""
     if "Method" not in names_of(pairs):
         return [*pairs]
-
-    def order(pair: PairRow) -> tuple[bool, bool, float]:
-        return pair.labelled, pair.difference is None, -(pair.difference or 0)
-
     averages = [pair for pair in pairs if pair.task == overall]
     decisive = []
     for same in grouped(averages or pairs, lambda pair: (pair.backbone, pair.task)):
-        decisive += sorted(same, key=order)
+        decisive += sorted(greatest_first(same), key=lambda pair: pair.labelled)
     return decisive
 
 
@@ -160,12 +152,12 @@ def render_versus(
     filtered: bool = False,
 ) -> str:
     """The comparisons of a suite with a baseline as tables for the terminal. With several methods
-    they show averages only, if there are any; the greatest difference is first, and controls with
-    labels are last.
+    they show averages only, if there are any.
 
     Into `out`, tables are written in three formats, of which CSV has every task, and printed
     numbers, if there are any, as `<stem>_printed.csv`; into `figures`, by default `out`, figures.
-    `filtered` is whether methods or backbones are chosen, which captions say.
+    `filtered` is whether these are not all pairs of the suite with its own baseline: captions then
+    name the family of the correction.
     """
     texts = []
     for rows in grouped(pairs, lambda pair: pair.board):

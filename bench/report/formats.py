@@ -195,9 +195,8 @@ def write_table(
     shown: TextTable,
     caption: str,
     note: str = "",
-    tex: str = "",
 ) -> None:
-    """Write `numbers` as CSV, and `shown` as Markdown and, unless `tex` is given, LaTeX."""
+    """Write `numbers` as CSV, and `shown` as Markdown and LaTeX."""
     write_text(out / f"{name}.csv", csv(numbers))
     write_text(out / f"{name}.md", markdown(shown, caption, note))
-    write_text(out / f"{name}.tex", tex or latex(shown, caption, stem(f"{suite}-{name}"), note))
+    write_text(out / f"{name}.tex", latex(shown, caption, stem(f"{suite}-{name}"), note))

@@ -1,7 +1,7 @@
 """The suite's own tables: every system with its seeds, and its difference from the baseline."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -21,10 +21,9 @@ from bench.report.formats import (
     score_text,
     seeds_text,
     templates,
-    write_table,
 )
 from bench.utils.errors import UserError, did_you_mean
-from bench.utils.files import stem
+from bench.utils.files import stem, write_text
 
 if TYPE_CHECKING:  # takes longer to load than the terminal's tables to print
     import pandas as pd
@@ -102,9 +101,10 @@ def _difference(row: SystemRow, has_words: bool) -> str:
     if row.is_baseline:
         return "baseline"
     text = difference_text(row.difference, row.half_width)
-    if row.word:
-        text += f" {COMPARISON_SYMBOLS[row.word]}"
-    return f"{text} {row.word}" if row.word and has_words else text
+    if not row.word:
+        return text
+    text += f" {COMPARISON_SYMBOLS[row.word]}"
+    return f"{text} {row.word}" if has_words else text
 
 
 def shown_leaderboard(
@@ -234,12 +234,10 @@ def in_format(judged: Judged, board: BoardRow, rows: Sequence[SystemRow], form: 
     return latex(shown, text, stem(f"{suite.suite}-{board.name}"), " ".join(notes), groups)
 
 
-def show_leaderboards(
-    judged: Judged, form: str = "text", rows: Sequence[SystemRow] | None = None
-) -> str:
-    """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with all rows or some, in their
-    order."""
-    chosen = judged.systems if rows is None else dict.fromkeys(rows)
+def show_leaderboards(judged: Judged, form: str, rows: Iterable[SystemRow]) -> str:
+    """The leaderboards of a suite in one of `LEADERBOARD_FORMATS`, with these rows in their order,
+    each once."""
+    chosen = dict.fromkeys(rows)
     texts = []
     for board in boards(judged):
         on_board = [row for row in chosen if row.board == board.name]
@@ -250,9 +248,8 @@ def show_leaderboards(
 
 def write_leaderboards(judged: Judged, out: Path) -> None:
     """Write the leaderboards of a suite in three formats."""
-    suite = judged.suite
     for board in boards(judged):
         rows = judged.board_systems(board.name)
-        numbers, shown = frame(judged, board.name), shown_leaderboard(suite, board, rows)
-        text, tex = caption(suite, board, rows), in_format(judged, board, rows, "latex")
-        write_table(out, suite.suite, board.name, numbers, shown, text, BOLD, tex)
+        for suffix, form in (("csv", "csv"), ("md", "markdown"), ("tex", "latex")):
+            text = in_format(judged, board, rows, form)
+            write_text(out / f"{board.name}.{suffix}", text)

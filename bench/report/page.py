@@ -250,15 +250,14 @@ def _run_data(run: RunRow, origins: list[Facts], scores: str) -> Json:
 
 
 def thinned(curve: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """The columns of a training curve that hold any value, thinned evenly to `CURVE_POINTS`; the
-    first and the last point are kept."""
+    """The columns of a training curve, thinned evenly to `CURVE_POINTS`; the first and the last
+    point are kept."""
     last = len(curve["step"]) - 1
     kept = sorted({round(index * last / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)})
     columns = {"step": [curve["step"][index] for index in kept]}
     for name in CURVE:
-        values = [_rounded(curve[name][index]) for index in kept] if name in curve else []
-        if set(values) - {None}:
-            columns[name] = values
+        if name in curve:
+            columns[name] = [_rounded(curve[name][index]) for index in kept]
     return columns
 
 

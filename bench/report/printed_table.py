@@ -219,8 +219,9 @@ def _line(row: ShownRow, whose: Literal["ours", "other"], *, in_sweep: bool) -> 
         n = decisive.n
     settings = dict.fromkeys(side.setting for side in known if side.setting)
     texts = {"": f"ours, {' or '.join(settings)}, n = {n}"}
+    is_swept = in_sweep and whose == "ours"
     for column, shown in row.cells.items():
-        side, is_swept = sides[column], in_sweep and whose == "ours"
+        side = sides[column]
         if side is None:
             texts[column] = "–"
         elif is_swept and not side.n:

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import TextWrapper, wrap
 
 from bench.judged.rows import NO_BACKBONE, Judged, PairRow, grouped
-from bench.report.comparison_table import by_items
+from bench.report.comparison_table import by_items, greatest_first
 from bench.report.formats import difference_text
 from bench.report.tables import in_short, world_in_short
 from bench.utils.errors import counted
@@ -58,10 +58,10 @@ def _differences(judged: Judged) -> list[str]:
         name = pair.plain_label if is_clear else pair.name
         return f"{name} {difference_text(pair.difference, pair.half_width, 1)}"
 
-    def order(pair: PairRow) -> tuple[str, str, bool, float]:
-        return pair.backbone, pair.verdict, pair.difference is None, -(pair.difference or 0)
+    def group(pair: PairRow) -> tuple[str, str]:
+        return pair.backbone, pair.verdict
 
-    for same in grouped(sorted(rows, key=order), lambda pair: (pair.backbone, pair.verdict)):
+    for same in grouped(sorted(greatest_first(rows), key=group), group):
         first = same[0]
         where = "" if first.backbone == NO_BACKBONE else f"{first.backbone}, "
         lines += LINES.wrap(f"  {where}{first.verdict}: {'; '.join(map(text, same))}")

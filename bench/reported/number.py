@@ -70,6 +70,7 @@ class Sweep(Model):
 
     source: str
     table: str
+    line: str = ""  # the name of all rows; by default each method is a line
 
 
 class Recipes(Model):
@@ -175,20 +176,12 @@ def numbers() -> tuple[Number, ...]:
 
 @cache
 def sweep_lines() -> dict[Number, str]:
-    """The line that each number of a sweep belongs to, named by its method. Methods without a value
-    in common are one line: print calls GS-InfoNCE with M=0 SimCSE."""
+    """The line of its sweep to which each number of a sweep belongs."""
     lines: dict[Number, str] = {}
     for sweep in load_recipes().sweeps:
-        place = sweep.source, sweep.table
-        own = [number for number in numbers() if number.label[:2] == place]
-        lines |= {number: number.method for number in own}
-        rows = {(number.variant, number.method) for number in own}
-        by_value = {number.variant: number.method for number in own}
-        methods = [number.method for number in own]
-        if len(set(methods)) > 1 and len(by_value) == len(rows):
-            most = max(methods, key=methods.count)
-            others = [f"{value}: {name}" for value, name in by_value.items() if name != most]
-            lines |= dict.fromkeys(own, f"{most} ({', '.join(others)})")
+        for number in numbers():
+            if number.label[:2] == (sweep.source, sweep.table):
+                lines[number] = sweep.line or number.method
     return lines
 
 

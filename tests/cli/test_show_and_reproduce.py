@@ -7,11 +7,10 @@ import pytest
 
 from bench.cli import main
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.reproduction import judge
-from bench.report import printed_table
+from bench.judge.stage import read_suite
+from bench.report.printed_table import printed_table
 from bench.reported import SOURCES
 from bench.reported.address import find_paper, find_table
-from bench.results.suite_results import read_suite
 from bench.runs import config
 from bench.stages import workflow
 from bench.utils.interrupts import Stopped
@@ -54,19 +53,18 @@ def test_a_table_before_and_after_anything_was_run(tmp_path, capsys):
     assert "Bold" not in shown  # nothing is, in a terminal
 
 
-def test_a_suite_of_several_papers_stands_in_all_their_tables(tmp_path, monkeypatch):
+def test_a_suite_of_several_papers_stands_in_all_their_tables(tmp_path):
     """Each table has verdicts for just the rows of which the suite has scores."""
     methods = ["simcse", "is-cse", "sscl", "gs-infonce"]
     suite = write_suite(tmp_path / "s", [run for name in methods for run in seeds(name, ROWS)])
-    judged = judge(read_suite(suite))
-    monkeypatch.setattr(printed_table, "judge", lambda _: judged)
+    judged = read_suite(suite)
     numbers = printed()[["source", "table"]].drop_duplicates()
     with_scores = set()
     for source, table in numbers.itertuples(index=False):
-        own = [cell for cell in judged if cell.number.label[:2] == (source, table)]
-        shown = printed_table.printed_table(source, find_table(source, table), suite)
+        own = [row for row in judged.numbers if (row.source, row.table) == (source, table)]
+        shown = printed_table(judged, source, find_table(source, table))
         assert find_paper(source) == source
-        assert ("ours, official, n = 3" in shown) == any(cell.ours.n for cell in own)
+        assert ("ours, official, n = 3" in shown) == any(row.ours.n for row in own)
         assert "nan" not in shown
         assert not re.search(r"&\w+;|\\[|<]|\*\*", shown)  # HTML or Markdown
         with_scores |= {source} if "n = 3" in shown else set()

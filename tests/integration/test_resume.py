@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.judge.stage import read_suite
 from bench.report.render import render
 from bench.stages.status import status
 from tests.support.kills import PHASES, ROOT, Trainings
@@ -284,7 +285,7 @@ def test_a_failure_that_would_repeat_is_tried_once_and_hides_nothing(
     (failed,) = found.open
     assert f"error: {failed.failure.error}" == last
     assert f"python -m bench render {suite.relative_to(tmp_path)}" in said
-    render(suite, tmp_path / "partial", tmp_path / "figures")
+    render(read_suite(suite), tmp_path / "partial", tmp_path / "figures", suite / "scores")
     table = (tmp_path / "partial" / "tables" / "sts.md").read_text()
     assert "Partial: 1 of 2 runs have been made, 1 failed." in table
     assert re.search(r"\| SimCSE, official +\|.*\d\d\.\d\d", table)

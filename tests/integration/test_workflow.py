@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench.judged.rows import FILES
 from tests.support.tiny_suite import tiny_configuration
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ def planned(output):
     return {rule: int(count) for rule, count in rows if rule not in ("total", "all")}
 
 
-RENDERED = {"render": 1}
+RENDERED = {"judge": 1, "render": 1}
 METHODS = ["word-overlap", "untrained[pooler=avg]"]
 METHODS += [{"method": "simcse", "analyses": ["cosines", "memory"]}, "gs-infonce[multiple=1]"]
 
@@ -67,7 +68,8 @@ def test_the_suite_leaves_tables_figures_and_a_page(suite):
     folder, _ = suite
     results, figures = folder / "results" / "tiny", folder / "figures" / "tiny"
     written = {path.name for path in (results / "tables").iterdir()}
-    assert {"sts.md", "audit.md", "coverage.md", "compare.csv"} <= written
+    assert {"sts.md", "coverage.md", "compare.csv"} <= written
+    assert {path.stem for path in (results / "judged").iterdir()} == {*FILES}
     assert (results / "report" / "index.html").stat().st_size > 0
     assert {"leaderboard.png", "compare.png"} <= {path.name for path in figures.iterdir()}
     assert len(list((results / "scores").iterdir())) == 4

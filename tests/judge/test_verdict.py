@@ -93,6 +93,15 @@ def test_every_region_of_a_trained_number(printed, kind):
     assert verdict(printed, OURS, tolerance=1.0, prior_sd=PRIOR).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("printed", "half_width"), [(75.0, 0.4305), (75.5, 0.5313), (78.0, 0.5313)]
+)
+def test_the_interval_of_the_mean_is_the_one_that_decides(printed, half_width):
+    found = verdict(printed, OURS, tolerance=0.5, prior_sd=PRIOR)
+    assert found.mean_half_width == pytest.approx(half_width, abs=1e-4)
+    assert found.half_width == pytest.approx(1.3014, abs=1e-4)
+
+
 def test_outside_the_tolerance_but_within_the_spread_is_consistent():
     # 75.9 is further than 0.2 + 0.5313 from the mean, and nearer than 1.3014.
     found = verdict(75.9, OURS, tolerance=0.2, prior_sd=PRIOR)

@@ -9,11 +9,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from scipy import stats
 
 from bench.datasets.tasks import STS_TASKS
-from bench.judge.against_baseline import against
-from bench.judge.reproduction import judge, leaderboard
+from bench.judge.stage import read_suite
 from bench.report.figures.compared import (
     board_figure,
     comparison,
@@ -21,35 +19,31 @@ from bench.report.figures.compared import (
     gains_figure,
     versus_figure,
 )
-from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE
-from bench.reported import prior_sd
+from bench.report.figures.style import BLUE, GREY, INK, ORANGE, STYLE, with_stand_ins
 from bench.reported.number import printed_gains
-from bench.results.suite_results import read_suite
 from tests.integration.test_findings import AVERAGES, BEYOND, public, ranging
 from tests.report.test_paper_figures import covered
-from tests.support.compared_runs import BASE, scored
-from tests.support.compared_runs import suite as in_memory
-from tests.support.synthetic_suite import seeds, with_plan, write_suite
+from tests.support.judged_rows import (
+    BASE,
+    WITH_BASELINE,
+    board,
+    claim,
+    heading,
+    measured,
+    number,
+    pair,
+    system,
+)
 
 ROWS = (75.0, 75.5, 76.0, 76.5, 77.0)
+STS = board()
+SUITE = heading(STS, **WITH_BASELINE)
 
 
 @pytest.fixture(autouse=True)
 def style():
     with matplotlib.rc_context(STYLE):
         yield
-
-
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory):
-    entry = {"method": "untrained", "setting": "paper", "scores": 56.7}
-    runs = [*seeds("simcse", ROWS), *seeds("simcse", ROWS[:3], setting="paper"), entry]
-    return read_suite(write_suite(tmp_path_factory.mktemp("suite"), runs))
-
-
-def averages(suite, baseline):
-    frame, claims = against(suite, baseline)
-    return frame[frame["task"] == "Avg"], claims[claims["task"] == "Avg"]
 
 
 def points(panel, y, marker):
@@ -66,133 +60,257 @@ def texts(artists):
 # --- Beside print ---
 
 
-def test_seeds_stand_around_the_printed_stroke(suite):
-    figure = comparison(suite, figure_stems(judge(suite))["is-cse_table-1"])
+def test_seeds_stand_around_the_printed_stroke():
+    other = measured(ROWS[:3], setting="paper", seeds=8)
+    lower = measured([56.7], "lower", setting="paper", deterministic=True)
+    averages = [
+        number(76.25, measured(ROWS, seeds=8), other=other),
+        number(56.8, lower, label="BERT (first-last avg)"),
+    ]
+    figure = comparison(SUITE, averages)
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == BASE
-    names = texts(panel.get_yticklabels())
-    y, first_last = names.index("SimCSE"), names.index("BERT (first-last avg)")
-    assert points(panel, y, "|") == [76.25]
-    assert points(panel, y, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
-    assert points(panel, y, "s") == [75.0, 75.5, 76.0]
-    assert points(panel, first_last, "D") == pytest.approx([56.7])
-    assert "CT-BERT" not in names  # it was not run
-    said = texts(panel.texts)
-    assert len(said) == len(names)
-    assert said[first_last] == "↓ lower"  # 56.80 is printed
+    assert texts(panel.get_yticklabels()) == ["SimCSE", "BERT (first-last avg)"]
+    assert points(panel, 0, "|") == [76.25]
+    assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
+    assert points(panel, 0, "s") == [75.0, 75.5, 76.0]
+    assert points(panel, 1, "D") == [56.7]
+    assert texts(panel.texts) == ["? 8 inconclusive", "↓ lower"]
+    assert [text.get_weight() for text in panel.texts] == ["normal", "bold"]
     assert "ours, paper settings" in texts(figure.legends[0].get_texts())
+    assert figure.legends[0].get_title().get_text() == "SSCL, Table 2: printed and measured"
 
 
 @pytest.mark.parametrize(
-    ("mean", "spread", "verdict", "widths"),
+    ("kind", "within", "widths"),
     [
-        (76.25, 0.2, "reproduced", {"mean_half_width": 2.4}),
-        (75.5, 1.0, "inconclusive", {"mean_half_width": 2.4}),
-        (74.7, 0.8, "consistent", {"mean_half_width": 2.4, "half_width": 0.9}),
-        (70.0, 0.8, "lower", {"mean_half_width": 2.4, "half_width": 0.9}),
+        ("reproduced", True, {2.4: 0.25}),
+        ("inconclusive", None, {2.4: 0.25}),
+        ("consistent", False, {2.4: 0.25, 0.9: 1.5}),
+        ("lower", False, {2.4: 0.25, 0.9: 1.5}),
     ],
 )
-def test_bars_are_the_intervals_of_the_verdict(mean, spread, verdict, widths, tmp_path):
-    rows = [mean + spread * step for step in (-1, 0, 1) * 4]
-    own = read_suite(write_suite(tmp_path, seeds("simcse", rows)))
-    table = figure_stems(judge(own))["sscl_table-7"]
-    (ours,) = [cell.ours for cell in table if cell.number.method == "SimCSE" and cell.ours.n]
-    assert ours.verdict.kind == verdict
-    quantile = stats.t.ppf(0.95 if verdict == "reproduced" else 0.975, 11 + 5)
-    sd = max(ours.sd, ((5 * prior_sd(BASE, "Avg") ** 2 + 11 * ours.sd**2) / 16) ** 0.5)
-    assert ours.verdict.mean_half_width == pytest.approx(quantile * sd / 12**0.5)
-    figure = comparison(own, table)
+def test_bars_are_the_intervals_of_the_verdict(kind, within, widths):
+    of_verdict = {"within": within, "tolerance": 1.0, "half_width": 1.5, "mean_half_width": 0.25}
+    figure = comparison(SUITE, [number(76.25, measured([75.0, 76.0], kind, **of_verdict))])
     (panel,) = figure.axes
     bars = [line for line in panel.get_lines() if line.get_marker() == "None"]
     found = {line.get_linewidth(): list(line.get_xdata()) for line in bars}
-    half = {width: getattr(ours.verdict, name) for name, width in widths.items()}
-    assert found == {w: pytest.approx([mean - half[w], mean + half[w]]) for w in half}
+    assert found == {width: [75.5 - half, 75.5 + half] for width, half in widths.items()}
     bands = [c.get_datalim(panel.transData) for c in panel.collections if not c.get_linewidth()[0]]
     assert [(box.x0, box.x1) for box in bands] == [pytest.approx((75.25, 77.25))]
     keys = texts(figure.legends[0].get_texts())
-    assert ("95 % of single runs of ours" in keys) == ("half_width" in widths)
+    assert ("95 % of single runs of ours" in keys) == (0.9 in widths)
     assert {
         "printed ± tolerance",
         "our mean: 90 % interval if =, else 95 %; wider if grown",
     } <= set(keys)
 
 
-def test_not_comparable_is_hollow_and_named(tmp_path):
-    runs = [*seeds("simcse", ROWS), *seeds("simcse", ROWS, backbone="toy")]
-    own = read_suite(write_suite(tmp_path, runs, stand_ins={"roberta-base": "toy"}))
-    figure = comparison(own, figure_stems(judge(own))["is-cse_table-1"])
+@pytest.mark.parametrize(
+    ("kind", "within", "note"),
+    [
+        ("inconclusive", None, "? 8: 8 seeds decide if mean and spread stay as they are."),
+        ("consistent", False, "≈ 1/12: one run of ours in 12 reaches print. ↓ and ↑ hold after"),
+        ("lower", False, "↓ and ↑ hold after Holm's correction over the averages of the paper."),
+        ("reproduced", True, ""),
+    ],
+)
+def test_a_note_says_what_marks_mean(kind, within, note):
+    figure = comparison(SUITE, [number(76.25, measured(ROWS, kind, within=within))])
+    said = " ".join(texts(figure.texts)).replace("\n", " ")
+    assert said.startswith(note)
+    assert bool(said) == bool(note)
+
+
+def test_not_comparable_is_hollow_and_named():
+    suite = heading(stand_ins=["toy"])
+    ours = measured(ROWS, "not comparable", measured_on="toy")
+    averages = [number(76.25, measured(ROWS)), number(76.6, ours, backbone="roberta-base")]
+    figure = comparison(suite, averages)
     _, panel = figure.axes
     assert panel.get_title(loc="left") == "roberta-base (ours: toy)"
     drawn = [line for line in panel.get_lines() if line.get_marker() == "o"]
-    assert {line.get_markerfacecolor() for line in drawn if len(line.get_xdata())} == {"none"}
-    assert "≠ not comparable" in texts(panel.texts)
+    assert {line.get_markerfacecolor() for line in drawn} == {"none"}
+    assert texts(panel.texts) == ["≠ not comparable"]
     assert any("with any paper" in text for text in texts(figure.texts))
     keys = texts(figure.legends[0].get_texts())
     assert "ours, official settings, not comparable with print" in keys
 
 
-def test_a_table_of_which_nothing_can_be_compared_has_no_figure(tmp_path):
-    runs = seeds("simcse", ROWS, backbone="toy-bert", corpus="world")
-    suite = write_suite(tmp_path, runs, data="world", stand_ins={BASE: "toy-bert"})
-    assert figure_stems(judge(read_suite(suite))) == {}
+@pytest.mark.parametrize(
+    ("measured_on", "name"),
+    [
+        ([BASE, ""], BASE),
+        (["none"], BASE),
+        (["toy-b", BASE, "toy-a"], f"{BASE} (ours: toy-a, toy-b)"),
+    ],
+)
+def test_stand_ins_are_named(measured_on, name):
+    assert with_stand_ins(BASE, measured_on) == name
+
+
+def table(ours, tasks=STS_TASKS, **more):
+    """A printed row of these tasks and their average, which alone is scored."""
+    return [*(number(70.0, task=task, **more) for task in tasks), number(76.25, ours, **more)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "stems"),
+    [
+        (table(measured(ROWS)), {"sscl_table-2": 1}),
+        ([*table(measured(ROWS)), *table(None), *table(measured(ROWS))], {"sscl_table-2": 2}),
+        (table(measured(ROWS), source="is-cse", table="Table 1"), {"is-cse_table-1": 1}),
+        # No scores; none that can be compared; another split; an average of less than seven tasks.
+        (table(None), {}),
+        (table(measured(ROWS, "not comparable")), {}),
+        (table(measured(ROWS), split="dev"), {}),
+        (table(measured(ROWS), tasks=STS_TASKS[:6]), {}),
+    ],
+)
+def test_tables_that_get_a_figure(rows, stems):
+    found = figure_stems(rows)
+    assert {stem: len(averages) for stem, averages in found.items()} == stems
+    assert {average.task for averages in found.values() for average in averages} <= {"Avg"}
 
 
 # --- Leaderboards and comparisons with a baseline ---
 
 
-def test_leaderboard_draws_every_seed(suite):
-    (panel,) = board_figure(suite, leaderboard(suite)).axes
+UNTRAINED = {"setting": "paper", "corpus": ""}
+
+
+def test_leaderboard_draws_every_seed():
+    systems = [
+        system("simcse", ROWS),
+        system("simcse", ROWS[:3], setting="paper"),
+        system("untrained", [56.7], **UNTRAINED),
+    ]
+    figure = board_figure(SUITE, STS, systems)
+    (panel,) = figure.axes
     names = texts(panel.get_yticklabels())
     assert names == ["simcse, official", "simcse, paper", "untrained, paper"]
     assert points(panel, 0, "o") == [75.0, 75.5, 76.0, 76.5, 77.0]
     assert points(panel, 0, "|") == [76.0]
     assert points(panel, 1, "s") == [75.0, 75.5, 76.0]
-    said = texts(panel.texts)
-    assert said == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
+    assert points(panel, 2, "D") == [56.7]
+    assert texts(panel.texts) == ["76.00 ± 0.79", "75.50 ± 0.50", "56.70"]
+    keys = ["a seed, official settings", "mean", "a seed, paper settings", "without a seed"]
+    assert texts(figure.legends[0].get_texts()) == keys
 
 
-def test_an_own_method_is_not_called_paper(tmp_path):
-    file = {"parts": [["mine", 1, {}, "sum of its file"]]}
-    runs = seeds("mine", ROWS, setting="paper", label="Mine", identity=file)
-    own = read_suite(write_suite(tmp_path, runs))
-    figure = board_figure(own, leaderboard(own))
+def test_a_system_without_scores_has_a_row():
+    figure = board_figure(SUITE, STS, [system("simcse", ROWS), system("sscl")])
+    (panel,) = figure.axes
+    assert texts(panel.texts) == ["76.00 ± 0.79", "–"]
+    assert texts(figure.legends[0].get_texts()) == ["a seed, official settings", "mean"]
+    assert board_figure(SUITE, STS, []).axes == []
+
+
+def test_an_average_is_over_the_planned_tasks():
+    part = board(planned=["STS12", "STS-B"])
+    figure = board_figure(SUITE, part, [system("simcse", ROWS)])
+    title = figure.legends[0].get_title().get_text().replace("\n", " ")
+    assert title.endswith("every seed of every method, Spearman x 100 on STS12 and STS-B")
+    assert figure.axes[0].get_xlabel() == "average Spearman x 100 on STS12 and STS-B"
+
+
+def test_an_own_method_is_not_called_paper():
+    own = system("mine", ROWS, setting="paper", label="Mine", name="Mine", own=True)
+    figure = board_figure(SUITE, STS, [own])
     assert texts(figure.axes[0].get_yticklabels()) == ["Mine"]
     assert texts(figure.legends[0].get_texts()) == ["a seed, own method", "mean"]
 
 
+def test_without_a_backbone_a_panel_says_so():
+    figure = board_figure(SUITE, STS, [system("glove", [60.0], backbone="none", **UNTRAINED)])
+    assert figure.axes[0].get_title(loc="left") == "no backbone"
+
+
 def test_the_figure_of_a_comparison_shows_its_numbers():
     values = {BASE: (1.0, 2.0, 4.0), "roberta-base": (-1.0, 0.0, 0.5)}
-    runs = [
-        scored(method, seed, 75.0 + (value if method == "is-cse" else 0.0), backbone=backbone)
+    claims = [claim(77.5, 76.25), claim(78.0, 76.5), claim(78.0, None)]
+    pairs = [
+        pair("is-cse", differences, backbone=backbone, task=task, half_width=1.5, claims=claims)
         for backbone, differences in values.items()
-        for seed, value in enumerate(differences)
-        for method in ("is-cse", "simcse")
+        for task in (*STS_TASKS, "Avg")
     ]
-    frame, claims = against(in_memory(*runs), "simcse")
-    figure = versus_figure(in_memory(*runs), frame, claims)
+    figure = versus_figure(SUITE, pairs)
+    title = figure.legends[0].get_title().get_text()
+    assert title == "Suite s: is-cse, official, minus SimCSE, official, seed by seed"
     assert [panel.get_title(loc="left") for panel in figure.axes] == list(values)
-    for panel, (backbone, differences) in zip(figure.axes, values.items(), strict=True):
+    for panel, differences in zip(figure.axes, values.values(), strict=True):
         assert texts(panel.get_yticklabels()) == ["Avg", *STS_TASKS]
         lines = {}
         for line in panel.lines:
             lines.setdefault(line.get_color(), []).append(list(line.get_xdata()))
+        mean = np.mean(differences)
         assert lines[GREY] == [[0, 0]]
-        assert lines[BLUE] == [pytest.approx(differences)] * 8
-        low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
-        assert lines[INK] == [pytest.approx([low, np.mean(differences), high])] * 8
-        printed = claims[claims["backbone"] == backbone].groupby("task")["claimed"].apply(list)
-        assert lines[ORANGE] == [pytest.approx(printed[task]) for task in ("Avg", *STS_TASKS)]
-        assert texts(panel.texts) == [f"{np.mean(differences):+.2f} ? undecided"] * 8
+        assert lines[BLUE] == [list(differences)] * 8
+        assert lines[INK] == [pytest.approx([mean - 1.5, mean, mean + 1.5])] * 8
+        assert lines[ORANGE] == [[1.25, 1.5]] * 8
+        assert texts(panel.texts) == [f"{mean:+.2f} ? undecided"] * 8
+    said = " ".join(texts(figure.texts)).replace("\n", " ")
+    assert "verdicts hold after Holm's correction" in said
 
 
-def test_limits_contain_all_but_marked_outliers(tmp_path):
-    rows = dict.fromkeys(("simcse", "is-cse", "sscl", "dclr", "esimcse"), (75.0, 76.0, 77.0))
+@pytest.mark.parametrize(
+    ("pairs", "names", "title"),
+    [
+        (
+            [pair("is-cse", [1.0, 2.0])],
+            ["Avg"],
+            "is-cse, official, minus SimCSE, official, seed by seed",
+        ),
+        # Of several methods the trained ones alone are drawn, if there are any.
+        (
+            [
+                pair("is-cse", [1.0, 2.0]),
+                pair("sscl", [3.0, 4.0]),
+                pair("glove", [-20.0, -21.0], kind="one-sample"),
+            ],
+            ["is-cse, official", "sscl, official"],
+            "every trained method minus SimCSE, official, seed by seed",
+        ),
+        (
+            [pair(name, [-20.0], kind="items", half_width=None) for name in ("glove", "untrained")],
+            ["glove, official", "untrained, official"],
+            "every method minus SimCSE, official, over the test items",
+        ),
+        (
+            [pair(name, [1.0], task=task) for task in ("STS12", "Avg") for name in ("a", "b")],
+            ["a, official, Avg", "b, official, Avg", "a, official, STS12", "b, official, STS12"],
+            "every trained method minus SimCSE, official, seed by seed",
+        ),
+    ],
+)
+def test_rows_and_title_of_a_comparison(pairs, names, title):
+    figure = versus_figure(SUITE, pairs)
+    assert texts(figure.axes[0].get_yticklabels()) == names
+    assert figure.legends[0].get_title().get_text().replace("\n", " ") == f"Suite s: {title}"
+    seeds = [line for line in figure.axes[0].lines if line.get_color() == BLUE]
+    assert bool(seeds) == ("items" not in title)
+
+
+def test_a_comparison_without_a_pair_has_a_row():
+    """Of a training that diverged."""
+    nothing = {"differences": (), "difference": None, "half_width": None}
+    diverged = pair("sscl", [1.0]).model_copy(update=nothing)
+    (panel,) = versus_figure(SUITE, [pair("is-cse", [1.0], verdict="better"), diverged]).axes
+    assert texts(panel.texts) == ["+1.00 ↑ better", "– ? undecided"]
+    assert [text.get_weight() for text in panel.texts] == ["bold", "normal"]
+
+
+def test_limits_contain_all_but_marked_outliers():
+    names = ("simcse", "is-cse", "sscl", "dclr", "esimcse")
+    rows = dict.fromkeys(names, (75.0, 76.0, 77.0))
     rows |= {"ct-bert": (24.0, 24.5, 25.0), "gs-infonce": (76.5, 40.0)}
-    runs = [run for name, values in rows.items() for run in seeds(name, values)]
-    own = read_suite(write_suite(tmp_path, runs))
-    board = board_figure(own, leaderboard(own))
-    versus = versus_figure(own, *averages(own, "simcse"))
-    for figure in (board, versus):
+    boards = board_figure(SUITE, STS, [system(name, values) for name, values in rows.items()])
+    pairs = [
+        pair(name, [value - 75.5 for value in values], half_width=1.0 if name in names else None)
+        for name, values in rows.items()
+    ]
+    for figure in (boards, versus_figure(SUITE, pairs)):
         (panel,) = figure.axes
         low, high = panel.get_xlim()
         lines = [line for line in panel.get_lines() if line.get_transform() is panel.transData]
@@ -203,24 +321,22 @@ def test_limits_contain_all_but_marked_outliers(tmp_path):
         assert covered(figure) == []
 
 
-def test_the_highest_score_of_a_leaderboard_is_on_the_axis(tmp_path):
+def test_the_highest_score_of_a_leaderboard_is_on_the_axis():
     """Mutation caught: an arrow for any score that is far from the others."""
-    runs = [*seeds("simcse", ROWS), *seeds("is-cse", ROWS)]
-    runs += [{"method": "untrained", "scores": 99.0}, {"method": "word-overlap", "scores": 10.0}]
-    own = read_suite(write_suite(tmp_path, runs))
-    (panel,) = board_figure(own, leaderboard(own)).axes
+    systems = [system("simcse", ROWS), system("is-cse", ROWS)]
+    systems += [system("untrained", [99.0]), system("word-overlap", [10.0])]
+    (panel,) = board_figure(SUITE, STS, systems).axes
     assert panel.get_xlim()[1] > 99.0
     markers = {line.get_marker() for line in panel.get_lines()}
     assert "<" in markers
     assert ">" not in markers
 
 
-def test_a_figure_has_the_first_25_rows_and_says_so(tmp_path):
+def test_a_figure_has_the_first_25_rows_and_says_so():
     """Mutation caught: as many rows of each panel, although one has fewer."""
-    runs = [run for n in range(30) for run in seeds(f"m{n:02d}", [80.0 - n, 79.0 - n])]
-    runs += seeds("small", [70.0, 71.0], backbone="roberta-base")
-    own = read_suite(write_suite(tmp_path, runs))
-    figure = board_figure(own, leaderboard(own))
+    systems = [system(f"m{n:02d}", [80.0 - n, 79.0 - n]) for n in range(30)]
+    systems.append(system("small", [70.0, 71.0], backbone="roberta-base"))
+    figure = board_figure(SUITE, STS, systems)
     first, second = (texts(panel.get_yticklabels()) for panel in figure.axes)
     assert first == [f"m{n:02d}, official" for n in range(24)]
     assert second == ["small, official"]
@@ -229,18 +345,21 @@ def test_a_figure_has_the_first_25_rows_and_says_so(tmp_path):
 
 
 @pytest.mark.slow
-def test_texts_cover_nothing_and_stay_inside(suite, tmp_path):
+def test_texts_cover_nothing_and_stay_inside():
     long = "A method_of_y (layer=3, the_most_this backbone_has=11, alpha_start=0.005, $x^2$)"
-    other = read_suite(write_suite(tmp_path, seeds("simcse", ROWS, label=long)))
+    renamed = SUITE.changed(suite="an-unusually-long-name-of-a-suite" * 2)
+    averages = [number(76.25, measured(ROWS)), number(56.8, measured([56.7], "lower"), label=long)]
     mini = read_suite(Path("results/wiki-mini"))
-    tables = figure_stems(judge(suite))
-    drawn = {stem: comparison(suite, table) for stem, table in tables.items()}
-    name = "an-unusually-long-name-of-a-suite" * 2
-    other, renamed = with_plan(other, suite=name), with_plan(suite, suite=name)
-    drawn["leaderboard"] = board_figure(other, leaderboard(other))
-    drawn["compare"] = versus_figure(renamed, *against(suite, "simcse"))
-    drawn["wiki-mini"] = board_figure(mini, leaderboard(mini))
-    drawn["wiki-mini, compare"] = versus_figure(mini, *averages(mini, "simcse"))
+    overall = [row for row in mini.pairs if (row.board, row.task) == ("sts", "Avg")]
+    drawn = {
+        "table": comparison(SUITE, averages),
+        "leaderboard": board_figure(renamed, STS, [system("simcse", ROWS, label=long)]),
+        "compare": versus_figure(
+            renamed, [pair("is-cse", [1.0], task=task) for task in ("Avg", *STS_TASKS)]
+        ),
+        "wiki-mini": board_figure(mini.suite, mini.suite.board("sts"), mini.board_systems("sts")),
+        "wiki-mini, compare": versus_figure(mini.suite, overall),
+    }
     for stem, figure in drawn.items():
         assert covered(figure) == [], stem
         box = figure.get_tightbbox()  # with marks
@@ -259,7 +378,8 @@ def test_printed_gains_are_those_of_the_findings():
 
 
 def test_gains_beyond_the_seeds_stand_out():
-    figure, gains, bold = gains_figure(), printed_gains(), 0
+    gains, bold = printed_gains(), 0
+    figure = gains_figure(gains)
     assert covered(figure) == []
     for panel, (method, rows) in zip(figure.axes, gains.groupby("method", sort=False), strict=True):
         assert panel.get_title(loc="left") == method

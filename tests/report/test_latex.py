@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.judge.reproduction import judge
-from bench.report.coverage import planned_scores
+from bench.judge.judge import judge
+from bench.judge.numbers import planned_scores
+from bench.judge.stage import read_suite
 from bench.report.formats import latex, latex_text
 from bench.report.hyperparameters import hyperparameter_sections, note
-from bench.report.leaderboard import in_format, leaderboards, show_leaderboards
+from bench.report.leaderboard import boards, in_format, named_rows, show_leaderboards
 from bench.report.printed_table import captioned, in_lines, legend, printed_tables
 from bench.results.suite_results import RunResults, SuiteResults
 from bench.runs import config
@@ -62,20 +63,21 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
     for plan in (run for path in config.PAPERS for run in config.planned(config.load(path))):
         scores = {key: float(draw.normal(75, 1)) for key in sorted(planned_scores(plan))}
         runs.append(RunResults(plan, "finished", "", "senteval", scores))
-    suite = SuiteResults(Plan(suite="paper", data="senteval", runs=[]), runs)
-    all_cells = judge(suite)
-    verdicts = {cell.ours.verdict.kind for cell in all_cells}
+    judged = judge(SuiteResults(Plan(suite="paper", data="senteval", runs=[]), runs))
+    suite = judged.suite
+    verdicts = {number.ours.verdict.kind for number in judged.numbers}
     assert verdicts >= {"reproduced", "inconclusive", "lower", "higher", "not run"}
     texts = [
-        in_format(suite, name, board, "latex") for name, board in leaderboards(suite, None).items()
+        in_format(judged, board, judged.board_systems(board.name), "latex")
+        for board in boards(judged)
     ]
     texts += [
         latex(in_lines(table), captioned(suite, table), stem, legend(table))
-        for stem, table in printed_tables(all_cells).items()
+        for stem, table in printed_tables(judged.numbers).items()
     ]
     texts += [
         latex(shown, title, stem, note(shown, suite))
-        for stem, title, shown in hyperparameter_sections()
+        for stem, title, shown in hyperparameter_sections(judged)
     ]
     assert len(texts) > 30
     log = compiled(tmp_path, texts)
@@ -86,10 +88,13 @@ def test_every_table_of_the_paper_suite_compiles_and_fits(tmp_path):
 @pytest.mark.slow
 @needs_latex
 def test_a_leaderboard_has_the_width_of_the_text_and_is_not_scaled(tmp_path):
-    rows = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
-            "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
-            "word-overlap"]  # fmt: skip
-    text = show_leaderboards(Path("results/wiki-mini"), "latex", rows)
+    names = ["simcse", "gs-infonce", "diffcse[epochs=1]", "rankcse[teacher=run:simcse@official]",
+             "untrained[pooler=avg_first_last]+whitening[sentences=16000,source=wiki1m_fallback]",
+             "word-overlap"]  # fmt: skip
+    suite = read_suite(Path("results/wiki-mini"))
+    rows = [row for name in names for row in named_rows(suite, name)]
+    assert {row.method for row in rows} == {*names}
+    text = show_leaderboards(suite, "latex", rows)
     assert re.findall(r"\\label\{(.*)\}", text) == [
         f"tab:wiki-mini-{name}" for name in ("sts", "transfer", "xprobe")
     ]

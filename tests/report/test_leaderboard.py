@@ -1,105 +1,277 @@
 """Leaderboards: the difference from the baseline, the best of a column, names, controls, and what
 `show` prints of a suite."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from bench.cli import main
-from bench.judge.against_baseline import against, with_baseline
-from bench.judge.reproduction import leaderboard
+from bench.judge.stage import read_suite
+from bench.judge.systems import beside_baseline, system_rows
+from bench.report.figures.compared import board_figure
 from bench.report.formats import Bold
-from bench.report.leaderboard import caption, leaderboards, shown_leaderboard
-from bench.report.summary import summary
-from bench.results.suite_results import read_suite
+from bench.report.leaderboard import (
+    boards,
+    caption,
+    frame,
+    in_format,
+    named_rows,
+    show_leaderboards,
+    shown_leaderboard,
+    write_leaderboards,
+)
+from bench.results.suite_results import read_suite as read_results
 from bench.runs.resolve import resolve
+from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json
+from tests.support.judged_rows import BASE, WITH_BASELINE, board, heading, judged, pair, system
 from tests.support.synthetic_suite import seeds, write_suite
+from tests.support.table_suite import ENTRIES, TOY, TOY_ENTRIES
 
-BASE = "bert-base-uncased"
-BASELINE = (75.0, 76.0, 77.0)
-# Differences from the baseline: clearly above, clearly below, and either.
-RUNS = [
-    *seeds("simcse", BASELINE, label="SimCSE"),
-    *seeds("is-cse", [77.0, 78.1, 79.0], label="IS-CSE"),
-    *seeds("sscl", [73.0, 74.1, 75.0], label="SSCL"),
-    *seeds("esimcse", [75.5, 75.7, 77.0], label="ESimCSE"),
-    *seeds("dclr", [76.0], label="DCLR"),
-]
-CONTROL = seeds("sup-simcse", [80.0, 81.0, 82.0], label="With labels")
-FILE = {"parts": [["mine", 1, {}, "sum of its file"]]}  # of a user's own method
-OWN = seeds("mine", BASELINE, setting="paper", label="Mine", identity=FILE)
-
+RENDERED = Path(__file__).with_name("rendered")
+COMPARED, STS = heading(**WITH_BASELINE), board()
+BASELINE = [75.0, 76.0, 77.0]
 DIFFERENCE = "Minus baseline"
 
+SIMCSE = system("simcse", BASELINE, label="SimCSE", is_baseline=True)
+ISCSE = system("is-cse", [77.0, 78.1, 79.0], label="IS-CSE", difference=2.0333, half_width=0.143,
+               word="better")  # fmt: skip
+SSCL = system("sscl", [73.0, 74.1, 75.0], label="SSCL", difference=-1.9667, half_width=0.143,
+              word="worse")  # fmt: skip
+CONTROL = system("sup-simcse", [80.0, 81.0, 82.0], label="With labels", labelled=True)
+ROWS = [ISCSE, SIMCSE, SSCL, CONTROL]
 
-@pytest.fixture
-def suite(tmp_path):
-    """A suite with a baseline, a control that is trained with labels, and a user's own method."""
-    return with_plan_of(tmp_path, [*RUNS, *CONTROL, *OWN])
 
-
-def with_plan_of(folder, runs):
-    write_suite(folder, runs, name="s")
-    plan = read_json(folder / "plan.json") | {"baseline": "simcse"}
-    for run in plan["runs"]:
-        run["labelled"] = run["method"] == "sup-simcse"
-    write_json(folder / "plan.json", plan)
+def with_baseline(folder, entries):
+    """A suite on disk whose baseline is SimCSE."""
+    write_suite(folder, entries)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
     return folder
 
 
-def shown(folder, **more):
-    own = read_suite(folder)
-    board = leaderboards(own, with_baseline(own)[0])["sts"]
-    return shown_leaderboard(own, "sts", board, **more).set_index("Method")
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Leaderboards of the suite and of the toy suite whose files are in `rendered/`."""
+    folder = tmp_path_factory.mktemp("suite")
+    write_leaderboards(read_suite(with_baseline(folder / "own", ENTRIES)), folder)
+    write_leaderboards(read_suite(write_suite(folder / "smoke", TOY_ENTRIES, **TOY)),
+                       folder / "toy")  # fmt: skip
+    return folder
 
 
-def test_differences_are_those_of_the_comparison_with_its_words(suite):
-    frame, _ = against(read_suite(suite), "simcse")
-    rows = frame[frame["task"] == "Avg"].set_index("label")
-    cells = shown(suite, short=True)[DIFFERENCE]
-    assert cells.pop("SimCSE") == "baseline"
-    for label, text in cells.items():
-        number, word = rows.loc[label, ["difference", "verdict"]]
-        assert text.startswith(f"{number:+.2f}")
-        assert text.endswith(word)
-    assert cells["IS-CSE"] == "+2.03 ± 0.14 ↑ better"
-    assert cells["SSCL"].endswith("↓ worse")
-    assert cells["ESimCSE"].endswith("? undecided")
-    assert cells["DCLR"] == "+1.00 ? undecided"  # one seed has no interval
+@pytest.mark.parametrize("name", ["sts.md", "sts.tex", "toy/sts.md"])
+def test_a_table_is_what_was_read(tables, name):
+    expected = (RENDERED / name).read_text(encoding="utf-8")
+    assert (tables / name).read_text(encoding="utf-8") == expected, f"written to {tables / name}"
 
 
-def test_without_a_baseline_there_is_no_such_column(tmp_path):
-    own = read_suite(write_suite(tmp_path, RUNS))
-    assert with_baseline(own) is None
-    board = leaderboards(own, None)["sts"]
-    assert DIFFERENCE not in shown_leaderboard(own, "sts", board)
-    assert DIFFERENCE not in caption(own, "sts", board)
+# --- Cells ---
 
 
-def test_a_method_without_a_backbone_has_a_difference_beside_one_backbone_only(tmp_path):
-    words = {"method": "word-overlap", "setting": "paper", "backbone": "none", "scores": 40.0}
-    one = with_plan_of(tmp_path / "one", [*RUNS, words])
-    assert shown(one).loc["word-overlap, paper", DIFFERENCE].startswith("-36.00 ± ")
-    more = seeds("simcse", BASELINE, backbone="roberta-base")
-    two = with_plan_of(tmp_path / "two", [*RUNS, *more, words])
-    assert shown(two).loc["word-overlap, paper", DIFFERENCE] == "–"
+def cells(heading, column, rows, **more):
+    """The texts of a column, by name of the system."""
+    table = shown_leaderboard(heading, STS, rows, **more)
+    assert column in table.columns
+    return {line["Method"]: line[column] for line in table.rows}
 
 
-def test_only_runs_that_are_compared_have_a_difference(tmp_path):
-    """Mutation caught: the difference of one corpus beside the scores of another."""
-    other = seeds("is-cse", [60.0] * 3, label="IS-CSE", corpus="wiki-mini")
-    cells = shown(with_plan_of(tmp_path, [*RUNS, *other]))[DIFFERENCE]
-    assert cells["IS-CSE, official, wiki1m"].endswith("better")
-    assert cells["IS-CSE, official, wiki-mini"] == "–"
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"is_baseline": True}, "baseline"),
+        ({"difference": 2.0333, "half_width": 0.143, "word": "better"}, "+2.03 ± 0.14 ↑ better"),
+        ({"difference": -2.0, "half_width": 0.143, "word": "worse"}, "-2.00 ± 0.14 ↓ worse"),
+        ({"difference": 1.0, "word": "undecided"}, "+1.00 ? undecided"),  # one seed: no interval
+        ({"word": "undecided"}, "– ? undecided"),  # no seed in common
+        ({}, "–"),  # nothing is compared
+    ],
+)
+def test_a_difference_has_its_interval_and_word(values, text):
+    row = system("sscl", BASELINE, **values)
+    assert cells(COMPARED, DIFFERENCE, [row])["sscl, official"] == text
+    mark = text.removesuffix(f" {row.word}")  # in LaTeX, whose caption has the words
+    assert cells(COMPARED, DIFFERENCE, [row], has_words=False)["sscl, official"] == mark
 
 
-def test_controls_with_labels_come_last_and_are_not_the_best(suite):
-    table = shown(suite, short=True)
-    assert table.index[-1] == "With labels"
-    best = [label for label, text in table["Avg"].items() if isinstance(text, Bold)]
-    assert best == ["IS-CSE"]
-    own = read_suite(suite)
-    assert "that are trained with labels are controls." in caption(own, "sts", leaderboard(own))
+@pytest.mark.parametrize("more", [{}, WITH_BASELINE | {"uncompared": "no scores"}])
+def test_without_comparisons_there_is_no_such_column(more):
+    suite = heading(**more)
+    assert DIFFERENCE not in shown_leaderboard(suite, STS, ROWS).columns
+    assert DIFFERENCE not in caption(suite, STS, ROWS)
+    assert "difference" not in frame(judged(ROWS, suite))
+
+
+@pytest.mark.parametrize(
+    ("best", "bold"),
+    [
+        (system("sscl", [80.0] * 3), ["sscl, official"]),
+        (system("sscl", [80.0] * 2), []),  # chance
+        (system("untrained", [80.0], corpus=""), ["untrained, official"]),  # it has no seeds
+        (system("sscl", [80.0] * 3, diverged=True), []),
+        (system("sscl", [80.0] * 3, labelled=True), []),  # SimCSE has no rival
+        (system("sscl", [76.001] * 3), []),  # as they are shown, both are equal
+        (system("sscl", [80.0] * 3, backbone="roberta-base"), []),
+        (system("sscl"), []),
+    ],
+)
+def test_the_best_of_a_column_is_bold_unless_chance_made_it(best, bold):
+    found = cells(heading(), "STS12", [system("simcse", BASELINE), best])
+    assert [name for name, text in found.items() if isinstance(text, Bold)] == bold
+
+
+def test_a_score_of_fewer_seeds_than_its_row_says_so():
+    row = system("is-cse", {"STS-B": [84.0, 70.0], "STS12": [70.0]})
+    (line,) = shown_leaderboard(heading(), STS, [row]).rows
+    assert [line["STS-B"], line["STS12"], line["STS13"]] == ["77.00 ± 9.90", "70.00 (n = 1)", "–"]
+
+
+def test_a_short_table_has_no_spreads_of_single_tasks():
+    (line,) = shown_leaderboard(heading(), STS, [SIMCSE], short=True).rows
+    assert [line["STS12"], line["Avg"]] == ["76.00", "76.00 ± 1.00"]
+
+
+# --- Names ---
+
+
+@pytest.mark.parametrize(
+    ("second", "whole", "short"),
+    [
+        ({"method": "sscl"}, ["simcse, official", "sscl, official"], ["simcse", "sscl"]),
+        ({"setting": "paper"}, ["simcse, official", "simcse, paper"],
+         ["simcse, official", "simcse, paper"]),
+        ({"backbone": "b"}, ["simcse, official"] * 2, ["simcse"] * 2),
+        ({"corpus": "c"}, ["simcse, official, wiki1m", "simcse, official, c"],
+         ["simcse, official, wiki1m", "simcse, official, c"]),
+        ({"outside": True, "name": "simcse (outside encoder)"},
+         ["simcse, official", "simcse (outside encoder)"], ["simcse", "simcse"]),
+    ],
+)  # fmt: skip
+def test_names_have_no_more_than_tells_them_apart(second, whole, short):
+    rows = [system("simcse", BASELINE), system(**{"method": "simcse", "points": BASELINE} | second)]
+    for names, is_short in ((whole, False), (short, True)):
+        lines = shown_leaderboard(heading(), STS, rows, short=is_short).rows
+        assert [line["Method"] for line in lines] == names
+
+
+def test_only_planned_tasks_are_columns():
+    part = board(planned=["STS-B", "SICK-R"])
+    row = system(
+        "simcse", {"STS-B": [70.0, 72.0], "SICK-R": [60.0, 62.0]}, run_averages=[65.0, 67.0]
+    )
+    table = shown_leaderboard(heading(part), part, [row])
+    assert list(table.columns) == ["Backbone", "Method", "n", "STS-B", "SICK-R"]
+    assert table.rows[0]["SICK-R"] == "61.00 ± 1.41"
+    text = caption(heading(part), part, [row])
+    assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on STS-B and SICK-R, mean ±")
+    (panel,) = board_figure(heading(part), part, [row]).axes
+    assert [65.0, 67.0] in [list(line.get_xdata()) for line in panel.get_lines()]
+
+
+# --- Captions ---
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "rows", "words"),
+    [
+        (heading(mode="dev"), "sts", [SIMCSE], "over n seeds."),
+        (heading(mode="dev"), "transfer", [SIMCSE], "over n seeds, classifiers of mode dev."),
+        (heading(), "sts", [CONTROL], "Systems that are trained with labels are controls."),
+        (heading(partial="Partial."), "sts", [SIMCSE], "n seeds. Partial."),
+        (COMPARED, "sts", [SIMCSE], "Avg minus that of SimCSE, official, mean over the seeds that "
+         "both have with its 95 % interval; ↑ better, ↓ worse, ? undecided, after Holm's "),
+        (heading(**WITH_BASELINE, baseline_has_seeds=False), "sts", [SIMCSE],
+         "interval, which the test items give where neither has seeds; ↑ better"),
+    ],
+)  # fmt: skip
+def test_a_caption_says_what_was_measured(suite, name, rows, words):
+    text = caption(suite, board(name), rows)
+    assert words in text
+    assert ("are controls" in text) == rows[0].labelled
+
+
+def test_a_difference_of_one_task_is_named():
+    """No average is planned."""
+    part = board(planned=["STS-B", "SICK-R"])
+    suite = heading(part, **WITH_BASELINE)
+    assert "STS-B minus baseline" in shown_leaderboard(suite, part, [SIMCSE]).columns
+    assert "STS-B minus baseline: STS-B minus that of SimCSE" in caption(suite, part, [SIMCSE])
+
+
+# --- Formats ---
+
+
+def test_groups_of_latex_are_backbones_and_controls():
+    rows = [SIMCSE, system("word-overlap", [40.0], backbone="none", corpus=""), CONTROL]
+    text = in_format(judged(rows), STS, rows, "latex")
+    assert "\\textit" in text
+    assert text.count("\\midrule") == 2
+    rows.append(system("sscl", BASELINE, backbone="roberta-base", remark="1 missing"))
+    text = in_format(judged(rows), STS, rows, "latex")
+    headings = [BASE, "no backbone", f"{BASE}, trained with labels", "roberta-base"]
+    places = [text.index(f"\\textit{{{name}}}") for name in headings]
+    assert places == sorted(places)
+    assert "sscl, official: 1 missing." in text
+
+
+def test_the_frame_has_points_by_task():
+    """Columns of averages exist without values, and have the type of numbers."""
+    outside = system("a", [70.0], outside=True, run_averages=[None, 70.0], seen=1.5)
+    table = frame(judged([ISCSE, SIMCSE, outside, system("none")], COMPARED))
+    assert table.columns.tolist()[:12] == [
+        "backbone", "label", "method", "setting", "corpus", "name", "labelled", "n", "remark",
+        "seen", "on_unseen", "averages",
+    ]  # fmt: skip
+    assert table.columns.tolist()[-4:] == ["Avg n", "difference", "half_width", "verdict"]
+    assert table["label"].tolist()[2] == "a (outside encoder)"
+    assert table["verdict"].tolist() == ["better", "baseline", "", ""]
+    assert table["averages"].tolist()[1:3] == [(75.0, 76.0, 77.0), (70.0,)]
+    assert table["Avg n"].tolist() == [3, 3, 1, 0]
+    assert table.loc[1, ["Avg", "Avg sd"]].tolist() == [76.0, 1.0]
+    assert table[["on_unseen", "seen", "difference"]].dtypes.tolist() == [float] * 3
+    with pytest.raises(UserError, match="did you mean 'sts'"):
+        frame(judged([SIMCSE]), "st")
+
+
+def test_boards_without_scores_are_left_out_but_for_sts():
+    suite = heading(board(), board("transfer"), board("probing"))
+    rows = [system("simcse", board="transfer", tasks=("MR",)),
+            system("simcse", [80.0], board="probing", tasks=("Tense",))]  # fmt: skip
+    assert [shown.name for shown in boards(judged(rows, suite))] == ["sts", "probing"]
+
+
+# --- What belongs to a row ---
+
+
+def test_a_system_has_the_difference_of_its_runs_on_what_sums_up_its_board():
+    """Mutations caught: the difference of one corpus beside the scores of another; that of a single
+    task, or of another board."""
+    rows = [system("simcse", BASELINE), system("sscl", BASELINE),
+            system("sscl", BASELINE, corpus="other", runs=["x"])]  # fmt: skip
+    pairs = [pair("sscl", [1.0] * 3, verdict="better"), pair("sscl", [7.0] * 3, task="STS12"),
+             pair("sscl", [8.0] * 3, board="transfer")]  # fmt: skip
+    found = beside_baseline(STS, rows, pairs, ["simcse-0", "simcse-1"])
+    assert [row.difference for row in found] == [None, 1.0, None]
+    assert [row.word for row in found] == [None, "better", None]
+    assert [row.is_baseline for row in found] == [True, False, False]
+
+
+def test_a_system_without_a_backbone_has_a_difference_beside_one_backbone_only():
+    rows = [system("word-overlap", [40.0], backbone="none")]
+    pairs = [pair("word-overlap", [-36.0]), pair("word-overlap", [-36.0], backbone="roberta-base")]
+    for count, difference in ((1, -36.0), (2, None)):
+        (row,) = beside_baseline(STS, rows, pairs[:count], [])
+        assert row.difference == difference
+
+
+def test_controls_with_labels_come_last(tmp_path):
+    entries = [*seeds("sup-simcse", [80.0]), *seeds("simcse", [75.0]), *seeds("sscl", [76.0])]
+    suite = read_results(write_suite(tmp_path, entries))
+    for run in suite.runs[:1]:
+        suite.runs[0] = replace(run, plan=run.plan.model_copy(update={"labelled": True}))
+    methods = [row.method for row in system_rows(suite, STS)]
+    assert methods == ["sscl", "simcse", "sup-simcse"]
 
 
 def test_only_a_method_that_reads_labelled_triples_is_marked():
@@ -108,31 +280,42 @@ def test_only_a_method_that_reads_labelled_triples_is_marked():
     assert not resolve("simcse", **of).labelled
 
 
-@pytest.mark.parametrize(
-    ("best", "is_bold"),
-    [
-        (seeds("sscl", [80.0] * 3), True),
-        (seeds("sscl", [80.0] * 2), False),  # chance
-        ([{"method": "untrained", "setting": "paper", "scores": 80.0}], True),  # it has no seeds
-        ([*seeds("sscl", [80.0] * 3), {"method": "sscl", "seed": 9, "status": "diverged",
-          "reason": "loss is nan"}], False),
-    ],
-)  # fmt: skip
-def test_the_best_of_a_column_is_bold_unless_chance_made_it(tmp_path, best, is_bold):
-    own = read_suite(write_suite(tmp_path, [*seeds("simcse", BASELINE), *best]))
-    cells = shown_leaderboard(own, "sts", leaderboard(own))["STS12"]
-    assert [isinstance(cell, Bold) for cell in cells] == [is_bold, False]
-
-
-def test_names_have_no_more_than_tells_them_apart(suite, tmp_path):
-    assert "SimCSE, official" in shown(suite).index
-    assert "Mine" in shown(suite).index  # not "paper"
-    both = [*seeds("simcse", BASELINE, label="SimCSE", setting="paper"), *RUNS]
-    names = shown(with_plan_of(tmp_path / "both", both), short=True).index
-    assert {"SimCSE, paper", "SimCSE, official", "IS-CSE"} <= set(names)
-
-
 # --- The command ---
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("IS-CSE", ["IS-CSE"]),
+        ("simcse", ["SimCSE"]),  # a label in other letters
+        ("sup-simcse", ["With labels"]),
+        ("sup-simcse@official", ["With labels"]),
+        ("sup-simcse@paper", []),
+    ],
+)
+def test_a_text_names_rows_by_label_or_method(text, labels):
+    assert [row.label for row in named_rows(judged(ROWS), text)] == labels
+
+
+def test_the_best_is_that_of_the_chosen_rows_in_their_order():
+    text = show_leaderboards(judged(ROWS, COMPARED), "markdown", [SSCL, SIMCSE, SSCL])
+    lines = [line.split(" | ")[1:4] for line in text.splitlines() if BASE in line][1:]
+    assert lines == [
+        ["SSCL, official", "3", "74.03 ± 1.00"],
+        ["SimCSE, official", "3", "**76.00 ± 1.00**"],
+    ]
+    assert show_leaderboards(judged(ROWS, COMPARED), "text", []) == ""
+
+
+# A user's own method has no setting.
+MINE = seeds("mine", BASELINE, setting="paper", label="Mine",
+             identity={"parts": [["mine", 1, {}, "sum of its file"]]})  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    runs = [*seeds("simcse", BASELINE, label="SimCSE"), *MINE]
+    return with_baseline(tmp_path, [*runs, *seeds("sscl", [73.0, 74.1, 75.0], label="SSCL")])
 
 
 def said(capsys, *words):
@@ -140,36 +323,31 @@ def said(capsys, *words):
     return capsys.readouterr().out
 
 
-def test_a_suite_alone_shows_its_leaderboards(suite, capsys):
-    text = said(capsys, "--suite", suite)
-    assert text.startswith(f"Suite s on {BASE}: Spearman x 100 on seven STS tasks, mean ±")
-    row = next(line for line in text.splitlines() if line.startswith("IS-CSE"))
-    assert row.split()[1:] == [
-        "3",
-        *["78.03"] * 8,
-        "±",
-        "1.00",
-        "+2.03",
-        "±",
-        "0.14",
-        "↑",
-        "better",
+def test_a_suite_alone_shows_its_leaderboards(folder, capsys):
+    text = said(capsys, "--suite", folder)
+    assert text.startswith(f"Suite paper on {BASE}: Spearman x 100 on seven STS tasks, mean ±")
+    row = next(line for line in text.splitlines() if line.startswith("SSCL"))
+    assert row.split() == f"SSCL 3 {'74.03 ' * 8}± 1.00 -1.97 ± 0.14 ↓ worse".split()
+    assert "Mine, " not in text
+
+
+def test_chosen_rows_are_in_the_order_in_which_they_are_named(folder, capsys):
+    words = [
+        "--suite",
+        folder,
+        "--format",
+        "csv",
+        "--rows",
+        "sscl",
+        "simcse[batch_size=64]",
+        "mine",
     ]
-
-
-def test_chosen_rows_are_in_the_order_in_which_they_are_named(suite, capsys):
-    words = ["--suite", suite, "--format", "csv", "--rows", "sscl", "SimCSE", "mine"]
-    (suite / "table.csv").write_text(said(capsys, *words))
-    table = pd.read_csv(suite / "table.csv")
+    (folder / "table.csv").write_text(said(capsys, *words))
+    table = pd.read_csv(folder / "table.csv")
     assert table["label"].tolist() == ["SSCL", "SimCSE", "Mine"]
     assert table["verdict"].tolist()[:2] == ["worse", "baseline"]
-    assert main(["show", "--suite", str(suite), "--rows", "simcs"]) == 2
+    assert main(["show", "--suite", str(folder), "--rows", "simcs"]) == 2
     assert "did you mean 'simcse'?" in capsys.readouterr().err
-
-
-def test_the_best_is_that_of_the_chosen_rows(suite, capsys):
-    text = said(capsys, "--suite", suite, "--format", "markdown", "--rows", "sscl", "simcse")
-    assert "| SimCSE, official | 3 | **76.00 ± 1.00** |" in text
 
 
 @pytest.mark.parametrize("words", [[], ["sscl"], ["sscl", "--suite", "s"]])
@@ -177,16 +355,3 @@ def test_nothing_to_show_says_what_to_name(words, tmp_path, capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert main(["show", *words]) == 2
     assert "name a suite's folder" in capsys.readouterr().err
-
-
-def test_a_difference_of_one_task_is_named(tmp_path):
-    """No average is planned."""
-    rows = [{"STS-B": 70.0 + n, "SICK-R": 60.0} for n in range(3)]
-    tasks = {"tasks": ["STS-B", "SICK-R"]}
-    entries = [*seeds("simcse", rows, **tasks), *seeds("sscl", rows, **tasks)]
-    folder = with_plan_of(tmp_path, entries)
-    assert "STS-B minus baseline" in shown(folder)
-    suite = read_suite(folder)
-    compared = with_baseline(suite)
-    text = summary(suite, [], [], compared, tmp_path, tmp_path)
-    assert "against simcse, official, Spearman x 100 on STS-B, paired by seed" in text

@@ -1,61 +1,112 @@
 """The lines with which a suite ends on the terminal."""
 
+from pathlib import Path
+
 import pytest
 
-from bench.judge.against_baseline import with_baseline
-from bench.judge.reproduction import judge
-from bench.judge.world import judge_world
 from bench.report.summary import summary
-from bench.results.suite_results import read_suite
-from tests.support.synthetic_suite import seeds, with_plan, write_suite
+from tests.report.test_printed_tables import of_world
+from tests.support.judged_rows import (
+    WITH_BASELINE,
+    board,
+    heading,
+    judged,
+    measured,
+    number,
+    pair,
+    run,
+)
+
+METHODS = ["simcse", "sscl", "cropping"]
+PAIRS = [
+    pair("sscl", [0.1] * 3, label="SSCL", half_width=2.5),
+    pair("cropping", [-10.0] * 3, label="Cropping", half_width=0.2, verdict="worse"),
+    pair("cropping", [-9.0] * 3, task="STS12", verdict="worse"),
+    pair("is-cse", [0.4] * 3, label="IS-CSE", half_width=None),
+]
 
 
-@pytest.fixture
-def text(tmp_path):
-    """Of two methods and a control; one is 10 points worse at every seed, one the same on average,
-    and each training took a minute."""
-    plain, worse, near = [70.0, 71.0, 72.0], [60.0, 61.1, 61.9], [71.0, 70.0, 72.1]
-    outcome = {"seconds": 60.0}
-    entries = [
-        *seeds("simcse", plain, label="SimCSE", outcome=outcome),
-        *seeds("sscl", near, label="SSCL", outcome=outcome),
-        *seeds("cropping", worse, label="Cropping", outcome=outcome),
-    ]
-    folder = write_suite(tmp_path / "mine", entries, name="mine")
-    suite = read_suite(folder)
-    suite = with_plan(suite, baseline="simcse")
-    figures = tmp_path / "figures"
-    return summary(suite, judge(suite), judge_world(suite), with_baseline(suite), folder, figures)
+def lines(pairs=PAIRS, suite=None, **more):
+    """Of three methods with three seeds each, whose runs took a minute, and one without a run."""
+    runs = [run(method, seed) for method in METHODS for seed in range(3)]
+    runs.append(run("dclr", 7, status="missing", seconds=None, scoring_seconds=None))
+    suite = suite or heading(**WITH_BASELINE, partial="Partial: 9 of 10 runs have been made.")
+    text = summary(judged((), suite, pairs=pairs, runs=runs, **more), Path("out"), Path("figures"))
+    return text.splitlines()
 
 
-def test_the_first_line_counts_systems_seeds_trainings_and_minutes(text):
-    assert text.splitlines()[0] == (
-        "mine: 3 systems, 3 seeds, 9 trainings, 9.0 minutes of computing."
+def compared(found):
+    start = next(place for place, line in enumerate(found) if line.startswith("against "))
+    return found[start:-3]
+
+
+def test_the_first_line_counts_systems_seeds_trainings_and_minutes():
+    assert lines()[0] == (
+        "s: 4 systems, 3 seeds, 9 trainings, 9.0 minutes of computing. "
+        "Partial: 9 of 10 runs have been made."
     )
 
 
-def test_each_method_stands_beside_the_baseline_with_its_interval_and_word(text):
-    """t(0.975, 2) = 4.3027; differences of SSCL 1, -1, 0.1, of cropping -10, -9.9, -10.1."""
-    lines = text.splitlines()
-    (start,) = [index for index, line in enumerate(lines) if line.startswith("against SimCSE")]
-    assert lines[start + 1 : start + 3] == [
-        "  bert-base-uncased, undecided: SSCL +0.0 ± 2.5",
+def test_each_method_stands_beside_the_baseline_with_its_interval_and_word():
+    """Of every backbone and word the greatest difference is first."""
+    assert compared(lines()) == [
+        "against SimCSE, official, Spearman x 100 on seven STS tasks, paired by seed, words after "
+        "Holm's correction:",
+        "  bert-base-uncased, undecided: IS-CSE +0.4; SSCL +0.1 ± 2.5",
         "  bert-base-uncased, worse: Cropping -10.0 ± 0.2",
     ]
 
 
-def test_it_ends_with_the_places_of_tables_figures_and_page(text):
-    assert [line.split()[0] for line in text.splitlines()[-3:]] == ["tables:", "figures:", "page:"]
-    assert max(map(len, text.splitlines()[:-3])) <= 120
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({}, "  bert-base-uncased, undecided: SSCL +1.0 ± 0.5"),
+        ({"backbone": "none"}, "  undecided: SSCL +1.0 ± 0.5"),
+        ({"outside": True}, "  bert-base-uncased, undecided: SSCL (outside encoder) +1.0 ± 0.5"),
+        ({"difference": None}, "  bert-base-uncased, undecided: SSCL –"),
+    ],
+)
+def test_a_method_in_the_summary(more, line):
+    assert compared(lines([pair("sscl", [1.0], label="SSCL", **more)]))[1] == line
 
 
-def test_a_suite_without_an_average_is_compared_on_its_first_task(tmp_path):
-    """As its leaderboard is."""
-    entries = [
-        *seeds("simcse", [{"STS-B": score} for score in (70.0, 71.0, 72.0)], tasks=["STS-B"]),
-        *seeds("sscl", [{"STS-B": score} for score in (60.0, 61.1, 61.9)], tasks=["STS-B"]),
+def test_names_have_a_setting_where_they_would_be_the_same():
+    pairs = [pair("sscl", [1.0], label="SSCL"),
+             pair("sscl", [2.0], label="SSCL", setting="paper"),
+             pair("sscl", [3.0], label="SSCL", backbone="roberta-base")]  # fmt: skip
+    assert compared(lines(pairs))[1:] == [
+        "  bert-base-uncased, undecided: SSCL, paper +2.0 ± 0.5; SSCL, official +1.0 ± 0.5",
+        "  roberta-base, undecided: SSCL +3.0 ± 0.5",
     ]
-    folder = write_suite(tmp_path / "mine", entries, name="mine")
-    suite = with_plan(read_suite(folder), baseline="simcse")
-    text = summary(suite, judge(suite), [], with_baseline(suite), folder, tmp_path)
-    assert "  bert-base-uncased, worse: sscl -10.0 ± 0.2" in text.splitlines()
+
+
+def test_a_suite_without_an_average_is_compared_on_its_first_task():
+    """As its leaderboard is."""
+    part = heading(board(planned=["STS-B", "SICK-R"]), **WITH_BASELINE)
+    pairs = [pair("sscl", [-10.0], task="STS-B"), pair("sscl", [5.0], task="SICK-R")]
+    first, line = compared(lines(pairs, part))
+    assert first.startswith("against SimCSE, official, Spearman x 100 on STS-B, paired by seed,")
+    assert line == "  bert-base-uncased, undecided: sscl -10.0 ± 0.5"
+
+
+def test_encoders_without_seeds_are_compared_over_items():
+    assert "over the test items" in compared(lines([pair("sscl", [1.0], kind="items")]))[0]
+
+
+def test_printed_numbers_and_those_of_the_world_have_a_line_if_there_are_any():
+    found = lines((), numbers=[number(76.0, measured([75.0])), number(77.0)],
+                  world=[of_world("STS12", "reproduced", 60.0)])  # fmt: skip
+    assert found[1:-3] == [
+        "1 scores of the embedded world: 1 as on the reference machine",
+        "2 numbers of 1 papers: 1 inconclusive, 1 not run",
+    ]
+    assert len(lines((), numbers=[number(77.0)])) == 4
+
+
+def test_it_ends_with_the_places_of_tables_figures_and_page():
+    assert lines()[-3:] == [
+        "tables:  out/tables/   (sts.md is the suite's own)",
+        "figures: figures/",
+        "page:    out/report/index.html",
+    ]
+    assert max(map(len, lines()[:-3])) <= 120

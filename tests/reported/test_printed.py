@@ -70,7 +70,6 @@ SWEEPS = {
 
 
 def test_the_lines_of_sweeps():
-    """Methods without a value in common are one line."""
     found = {}
     for number, line in sweep_lines().items():
         found.setdefault(number.label[:2], {})[line] = None

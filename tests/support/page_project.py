@@ -79,7 +79,6 @@ def _runs() -> list[RunRow]:
 
 
 def _systems() -> list[SystemRow]:
-    # One per run that has scores; `runs` are the others, too.
     return [
         system("is-cse", [77.0, 78.0], run_averages=(77.0, 78.0, None), diverged=True,
                runs=["is-cse-0", "is-cse-1", "is-cse-7"], remark=f"1 diverged: {NASTY}"),
@@ -108,8 +107,7 @@ def _numbers() -> list[NumberRow]:
     sides = _sides()
     simcse: dict[str, Any] = {"quoted_from": "Gao et al. 2021 (SimCSE)", "sides": sides}
     simcse |= {"paper_title": "SSCL (arXiv 2305.06154)", "note": f"Note {NASTY}"}
-    simcse |= {"command": COMMAND}
-    simcse |= {"rank": 4, "best_of_five": 77.0, "cv": 0.5}
+    simcse |= {"command": COMMAND, "rank": 4, "best_of_five": 77.0, "cv": 0.5}
     simcse["other"] = measured(PAPER, kind="lower", reason="far below", setting="paper")
     ours = measured(ROWS, reason="n = 5; 8 seeds decide", seeds=8)
     is_bert = {"method": "IS-BERT", "label": "IS-BERT", "row": "IS-BERT", "planned": False}

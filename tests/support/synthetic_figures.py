@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.datasets.tasks import STS_TASKS, TRANSFER_TASKS
-from bench.report.figures.measured import PaperFigure, load_figures
+from bench.reported.figures import PaperFigure, load_figures
 from bench.results.suite_results import SuiteResults, read_suite
 from bench.utils.files import read_json, write_json
 from tests.support.synthetic_suite import write_suite

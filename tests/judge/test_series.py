@@ -1,0 +1,279 @@
+"""The data of the papers' figures: figures.yaml has each, its data are the suite's numbers in the
+right rows, with remarks on what is missing."""
+
+from typing import get_args
+
+import pandas as pd
+import pytest
+
+from bench.judge.series import figures
+from bench.judged.rows import FigureRow
+from bench.judged.words import LOG, OURS, PRINT
+from bench.report.figures.papers import DRAW
+from bench.reported import SOURCES, curves
+from bench.reported.figures import FigureKind, load_figures
+from bench.results.suite_results import read_suite
+from bench.utils.files import read_json, write_json
+from tests.support.printed_numbers import mapped, printed
+from tests.support.synthetic_figures import folder, suite, write_everything
+from tests.support.synthetic_suite import write_suite
+
+__all__ = ["folder", "suite"]  # fixtures
+
+FIGURES = {figure.id: figure for figure in load_figures()}
+IDS = ["G1", "G5", "L1", "I8", "I9", "I10", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
+
+
+# --- figures.yaml ---
+
+
+def test_every_figure_of_the_papers_is_described_once():
+    described = load_figures()
+    assert [figure.id for figure in described] == IDS
+    tables = mapped()
+    stems = set(tables["source"] + "_" + tables["table"].str.lower().str.replace(" ", "-"))
+    assert len({figure.stem for figure in described} - stems) == len(IDS)
+    printed_tables = set(tables[["source", "table"]].itertuples(index=False, name=None))
+    for figure in described:
+        assert figure.source in SOURCES
+        labels = {(series.label, series.backbone) for series in figure.series}
+        assert len(labels) == len(figure.series)
+        sweep = figure.kind == "sweep"
+        assert bool(figure.x) == sweep
+        assert bool(figure.scores) == (figure.kind in ("sweep", "seeds"))
+        kinds = {(bool(series.runs), bool(series.run)) for series in figure.series}
+        assert kinds == {(sweep, not sweep)}
+        named = {(figure.source, table) for table in figure.printed if table != "released logs"}
+        assert named <= printed_tables, figure.id
+    assert set(get_args(FigureKind)) == set(DRAW) == {figure.kind for figure in described}
+
+
+# --- The data of a whole suite ---
+
+
+def row(figure, suite):
+    """The row of a figure; None without data."""
+    return next((row for row in figures(suite) if row.stem == FIGURES[figure].stem), None)
+
+
+def table(figure, suite):
+    return pd.DataFrame(row(figure, suite).columns)
+
+
+def ids(rows):
+    stems = {figure.stem: name for name, figure in FIGURES.items()}
+    return [stems[row.stem] for row in rows]
+
+
+def run(folder, method, backbone="bert-base-uncased", seed=42, setting="official"):
+    """Scores and analyses of one run, read from the suite's files."""
+    own = {"method": method, "setting": setting, "backbone": backbone, "seed": seed}
+    plan = read_json(folder / "plan.json")["runs"]
+    (name,) = [run["id"] for run in plan if own.items() <= run.items()]
+    analyses = read_json(folder / "analyses" / f"{name}.json")["analyses"]
+    return read_json(folder / "scores" / f"{name}.json"), analyses
+
+
+def test_everything_is_there_without_a_remark(suite):
+    rows = figures(suite)
+    assert ids(rows) == list(FIGURES)
+    # Its logs go on for longer than the suite's trainings.
+    beyond = "Printed steps and released logs beyond our last step, 3125, are not drawn."
+    remarks = {row.stem: row.remarks for row in rows if row.remarks}
+    assert remarks == {FIGURES["L1"].stem: (beyond,)}
+
+
+def test_a_figure_has_its_description(suite):
+    described = FIGURES["G5"]
+    found = row("G5", suite)
+    assert found.heading == f"GS-InfoNCE, first version, Figure 2: {described.title}"
+    assert (found.kind, found.x, found.note) == ("sweep", described.x, described.note)
+    labels = [(series.label, series.backbone) for series in described.series]
+    assert [(series.label, series.backbone) for series in found.series] == labels
+
+
+def test_rows_survive_json(suite):
+    """A column holds what JSON holds: None where a value is missing, and no NaN."""
+    for found in figures(suite):
+        assert FigureRow.model_validate_json(found.model_dump_json()) == found
+        assert len({len(column) for column in found.columns.values()}) == 1
+
+
+def test_sweep_holds_scores_of_the_suite_and_of_print(folder, suite):
+    rows = table("G5", suite)
+    ours = rows[(rows["origin"] == OURS) & (rows["x"] == 16)]
+    for seed in (42, 43):
+        scores, _ = run(folder, "gs-infonce[multiple=16]", seed=seed)
+        own = ours[ours["seed"] == seed].set_index(["task", "split"])["value"]
+        records = [r for r in scores["records"] if r["metric"] == "spearman"]
+        values = {(r["task"], r["split"]): r["value"] for r in records}
+        assert own.to_dict() == {key: values[key] for key in (("STS-B", "dev"), ("Avg", "test"))}
+    print_ = rows[rows["origin"] == PRINT]
+    assert print_.set_index("x")["value"].to_dict() == {
+        0: 76.25, 0.5: 76.96, 1: 76.90, 2: 77.11, 3: 77.63, 4: 76.81, 8: 76.94, 16: 75.57,
+    }  # fmt: skip
+    assert print_.set_index("x")["series"][0] == "SimCSE"
+    for figure, x, value in (("S6", 11, 77.80), ("S7", 2, 77.90)):
+        found = table(figure, suite).query("origin == @PRINT")
+        assert found[["x", "value"]].to_numpy().tolist() == [[x, value]]
+
+
+def test_seeds_hold_every_task_and_both_printed_rows(folder, suite):
+    rows = table("I10", suite)
+    scores, _ = run(folder, "dclr", backbone="roberta-large", seed=43)
+    own = rows.query("series == 'DCLR' and seed == 43").set_index("task")["value"].to_dict()
+    assert len(own) == 8
+    kind = {"metric": "spearman", "aggregation": "all", "split": "test"}
+    test = [record for record in scores["records"] if kind.items() <= record.items()]
+    assert own == {record["task"]: record["value"] for record in test}
+    numbers = printed().query("source == 'is-cse' and table == 'Table 1' and task == 'Avg'")
+    numbers = numbers[numbers["backbone"] == "roberta-large"]
+    rows = rows[(rows["origin"] == PRINT) & (rows["task"] == "Avg")]
+    for label in ("SimCSE", "DCLR", "IS-CSE"):
+        expected = numbers.loc[numbers["method"] == label, "value"].tolist()
+        assert rows.loc[rows["series"] == label, "value"].tolist() == expected != []
+
+
+def test_curves_hold_the_training_and_the_log(folder, suite):
+    of_esimcse = "series == 'ESimCSE' and backbone == 'roberta-base'"
+    rows = table("L1", suite).query(of_esimcse)
+    scores, _ = run(folder, "esimcse", backbone="roberta-base", seed=43)
+    own = rows.query("seed == 43")
+    outcome = scores["provenance"]["outcome"]
+    points = [[point["step"], point["dev"]] for point in outcome["curve"]]
+    assert own[["step", "dev"]].to_numpy().tolist() == points
+    assert own.loc[own["best"].eq(True), "step"].tolist() == [outcome["best_step"]]
+    logs = curves().query("method == 'ESimCSE' and backbone == 'roberta-base' and task == 'STS-B'")
+    logs = logs[logs["step"] <= points[-1][0]][["step", "value"]].to_numpy().tolist()
+    assert rows[rows["origin"] == LOG][["step", "dev"]].to_numpy().tolist() == logs
+    assert len(logs) == 25
+    best = table("S12", suite).query("origin == @PRINT")[["series", "step"]].to_numpy().tolist()
+    assert best == [["SSCL-SimCSE", 1500]]
+
+
+def test_analyses_as_they_were_written(folder, suite):
+    scores, found = run(folder, "is-cse", backbone="roberta-large")
+    large = "series == 'IS-CSE' and backbone == 'roberta-large' and seed == 42"
+    own = table("I8", suite).query(large).iloc[0]
+    whole = found["alignment"]["STS-B"]["all"]
+    whole["average"] = next(r["value"] for r in scores["records"] if r["task"] == "Avg")
+    for name in ("alignment", "uniformity", "average"):
+        assert own[name] == whole[name]
+
+    own = table("I9", suite).query("series == 'IS-CSE' and seed == 42")
+    assert own["gold"].tolist() == found["cosines"]["gold"]
+    assert own["cosine"].tolist() == found["cosines"]["cosine"]
+
+    published = "published[model=princeton-nlp/sup-simcse-roberta-large,pooler=cls]"
+    _, found = run(folder, published, backbone="none", setting="paper")
+    own = table("G1", suite).query("seed == 42")
+    for place, size in enumerate(found["in-batch"]["sizes"]):
+        at = own[own["batch"] == size]
+        assert at["rank"].tolist() == [1, 2, 3, 4]
+        assert at["sentences"].tolist() == found["in-batch"]["mean"][place]
+        assert at["noise"].tolist() == found["in-batch"]["noise"][place]
+
+    _, found = run(folder, "sscl[layer=11]", seed=43)
+    for figure, measure, layers in (("S1", "setsim", range(1, 12)), ("S10", "toksim", range(13))):
+        own = table(figure, suite).query("series == 'SSCL-SimCSE' and seed == 43")
+        for reading, values in found["layers"][measure].items():
+            at = own[own["reading"] == reading]
+            assert at["layer"].tolist() == list(layers)
+            assert at["value"].tolist() == values
+    _, found = run(folder, "sscl[layer=11]")
+    own = table("S11", suite).query("series == 'SSCL-SimCSE'")
+    assert own["seed"].unique().tolist() == [42]  # one matrix
+    matrix = own.pivot(index="row", columns="column", values="cosine")
+    assert matrix.to_numpy().tolist() == found["tokens"]["cosines"]
+    tokens = own.query("column == 3").sort_values("row")["token"]
+    assert tokens.tolist() == found["tokens"]["tokens"]
+
+
+# --- What is missing or differs ---
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        # Printed numbers alone make no figure.
+        ([{"method": "gs-infonce", "seed": 1, "scores": None}], []),
+        # Without curve and analyses there are scores alone; a single value is no sweep.
+        ([{"method": name, "seed": 1, "scores": 70.0} for name in ("simcse", "sscl")], ["S7"]),
+        ([{"method": "simcse", "seed": 1, "scores": 70.0}], []),
+    ],
+)
+def test_there_is_no_figure_without_data(tmp_path, entries, expected):
+    suite = read_suite(write_suite(tmp_path, entries))
+    assert ids(figures(suite)) == expected
+
+
+def test_what_print_has_beyond_our_last_step_is_left_out(tmp_path):
+    """A log of a single point would be no line, and would stretch the axis."""
+    write_everything(tmp_path / "a", only=["S12", "L1"], seeds=(1,), steps=4)
+    short = read_suite(tmp_path / "a")
+    assert set(table("S12", short)["origin"]) == {OURS}
+    assert table("L1", short).query("origin != @OURS")["step"].max() == 500
+    write_everything(tmp_path / "b", only=["L1"], seeds=(1,), steps=1)
+    found = row("L1", read_suite(tmp_path / "b"))
+    assert set(found.columns["origin"]) == {OURS}
+    assert found.remarks == (
+        "Printed steps and released logs beyond our last step, 125, are not drawn, "
+        "nor are logs with a single point up to it.",
+    )
+
+
+def change_analyses(folder, **changes):
+    for path in (folder / "analyses").iterdir():
+        content = read_json(path)
+        for name, change in changes.items():
+            content["analyses"][name] |= change
+        write_json(path, content)
+
+
+def test_gold_scores_end_their_group(tmp_path):
+    write_everything(tmp_path, only=["I9"], seeds=(1,))
+    gold = [0.0, 0.999, 1.0, 1.001, 2.0, 2.5, 3.0, 3.2, 4.0, 4.2, 5.0]
+    change_analyses(tmp_path, cosines={"gold": gold, "cosine": [score / 5 for score in gold]})
+    groups = table("I9", read_suite(tmp_path)).query("series == 'SimCSE'")["group"].tolist()
+    assert groups == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_an_analysis_that_could_not_be_made_is_no_data(tmp_path):
+    write_everything(tmp_path, only=["S1", "I8"], seeds=(1,))
+    no_pair = {"STS-B": {"all": {"alignment": None, "uniformity": -2.0}}}
+    change_analyses(tmp_path, layers={"reason": "no transformer"}, alignment=no_pair)
+    suite = read_suite(tmp_path)
+    found = ids(figures(suite))
+    assert "S11" in found
+    assert not {"S1", "I8"} & {*found}
+
+
+def test_stand_ins_are_named_and_what_is_missing_is_said(tmp_path):
+    stand_ins = {"bert-base-uncased": "toy-bert"}
+    write_everything(tmp_path, depth=4, seeds=(1,), stand_ins=stand_ins, data="world")
+    rows = figures(read_suite(tmp_path))
+    assert ids(rows) == ["G5", "L1", "I8", "S1", "S6", "S7", "S10", "S11", "S12", "Z1"]
+    for found in rows:
+        points = pd.DataFrame(found.columns)
+        assert set(points.query("origin == @OURS")["measured_on"]) == {"toy-bert"}
+        # Nor are printed numbers of other backbones.
+        assert set(points["backbone"]) == {"bert-base-uncased"}
+    found = dict(zip(ids(rows), rows, strict=True))
+    assert found["S6"].remarks == ("Not in this suite: SSCL-SimCSE at 4, 5, 6, 7, 8, 9, 10, 11.",)
+    assert found["S1"].remarks == ("SSCL-SimCSE is sscl[layer=3], official here.",)
+    others = "bert-large-uncased, roberta-base, roberta-large"
+    assert found["I8"].remarks == (f"Not in this suite: SimCSE on {others}; IS-CSE on {others}.",)
+
+
+def test_the_first_run_of_several_is_taken_and_diverged_trainings_are_told(tmp_path):
+    names = ("sscl[stack=3]", "sscl[stack=1]", "sscl[layer=11]")
+    entries = [{"method": name, "seed": 1, "scores": 70.0} for name in names]
+    entries += [{"method": names[2], "seed": 2, "status": "diverged", "reason": "NaN"}]
+    for last, runs, remark in (
+        (4, [names[2], names[0]], "1 of 2 trainings of sscl[layer=11], official diverged."),
+        (2, [names[1], names[0]], "SSCL-SimCSE at 1 is sscl[stack=1], official here."),
+    ):
+        suite = read_suite(write_suite(tmp_path / str(last), entries[:last]))
+        drawn = table("S7", suite).query("origin == @OURS")["run"].tolist()
+        assert drawn == [f"{name}@official" for name in runs]
+        assert row("S7", suite).remarks[0] == remark
