@@ -68,14 +68,14 @@ def test_another_baseline_compares_the_whole_suite(folder, judged):
     [
         (("", ["simsce"]), "suite paper: 'simsce' is not planned; did you mean 'simcse'"),
         (("", ["simcse"]), "'simcse@official' would be compared with itself; pass another"),
-        (("", ["sscl"]), "'sscl@official' and 'simcse@official' are both planned on none of"),
-        (("", ["is-cse"], ["roberta-large"]), "are both planned on none of roberta-large"),
+        (("", ["sscl"]), "no scores of 'sscl' to compare with 'simcse@official' on"),
+        (("", ["is-cse"], ["roberta-large"]), "compare with 'simcse@official' on roberta-large"),
         (("", [], ["roberta-large"]), "compare with 'simcse@official' on roberta-large"),
         (
             ("", [], ["roberta-bas"]),
             "'roberta-bas' is not in suite paper; did you mean 'roberta-",
         ),
-        (("", ["dclr"]), "no scores to compare with 'simcse@official' on"),
+        (("", ["dclr"]), "no scores of 'dclr' to compare with 'simcse@official' on"),
     ],
 )
 def test_choices_that_cannot_be_compared_are_errors(judged, arguments, message):
