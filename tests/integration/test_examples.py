@@ -51,7 +51,8 @@ def test_the_set_is_drawn_from_the_embedded_world():
         read = sts.read(TASK, EXAMPLES / "short_sts", split)
         (subset,) = read.subsets
         expected = [next(drawn) for _ in range(size)]
-        assert [*zip(subset.first, subset.second, strict=True)] == [(*p.lower(),) for p in expected]
+        texts = ["\t".join(pair) for pair in zip(subset.first, subset.second, strict=True)]
+        assert texts == [pair.lower() for pair in expected]
         assert subset.gold == pytest.approx([pair.gold for pair in expected], abs=0.005)
 
 

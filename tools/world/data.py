@@ -19,9 +19,11 @@ from tools.world.language import (
     TOPICS,
     Clause,
     Meaning,
+    Register,
     Speaker,
     Tree,
     change,
+    draw_speaker,
     sample_clause,
     sample_meaning,
     similarity,
@@ -45,6 +47,12 @@ def stream(*name: str) -> random.Random:
 def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(row + end for row in rows).encode(encoding))
+
+
+def write_part(
+    out: Path, task: str, part: str, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8"
+) -> None:
+    write_lines(out / TASKS[task].file(part), rows, end, encoding)
 
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
@@ -94,8 +102,8 @@ class Pair(NamedTuple):
     def same(self) -> bool:
         return self.meanings[0] == self.meanings[1]
 
-    def lower(self) -> list[str]:
-        return [text.lower() for text in self.texts]
+    def lower(self) -> str:
+        return "\t".join(self.texts).lower()
 
 
 class Source(NamedTuple):
@@ -103,57 +111,55 @@ class Source(NamedTuple):
 
     name: str
     pairs: int
-    detail: float = 0.5  # chance of each optional role
-    padding: float = 0.6  # chance of a filler phrase
-    structures: tuple[str, ...] = STRUCTURES
-    registers: tuple[int, ...] = (0, 1, 2, 3)
+    detail: float  # chance of each optional role
+    padding: float  # chance of a filler phrase
+    structures: Sequence[str] = STRUCTURES
+    registers: Sequence[Register] = REGISTERS
     alike: float = 0.75  # chance that register, structure and opening phrase are shared
 
 
-_PLAIN = ("plain", "fronted")
+# Year, name, pairs, detail, padding, number of `STRUCTURES`, and numbers of registers.
+_SOURCES = """
+    STS12 MSRpar            70 0.9 0.7 4 0123
+    STS12 MSRvid            70 0.2 0.2 1 0123
+    STS12 SMTeuroparl       50 0.7 0.9 4 02
+    STS12 surprise.OnWN     60 0.3 0.6 4 0123
+    STS12 surprise.SMTnews  50 0.7 0.6 4 01
+    STS13 FNWN              40 0.6 0.9 4 03
+    STS13 headlines         90 0.5 0.0 2 0123
+    STS13 OnWN              70 0.3 0.6 4 0123
+    STS14 deft-forum        50 0.4 0.8 4 13
+    STS14 deft-news         40 0.8 0.6 4 01
+    STS14 headlines         60 0.5 0.0 2 0123
+    STS14 images            60 0.3 0.3 2 0123
+    STS14 OnWN              60 0.3 0.6 4 0123
+    STS14 tweet-news        60 0.6 0.4 4 01
+    STS15 answers-forums    60 0.5 0.8 4 13
+    STS15 answers-students  70 0.3 0.5 2 0123
+    STS15 belief            60 0.4 0.9 4 12
+    STS15 headlines         60 0.5 0.0 2 0123
+    STS15 images            60 0.4 0.3 2 0123
+    STS16 answer-answer     50 0.5 0.7 4 01
+    STS16 headlines         50 0.5 0.0 2 0123
+    STS16 plagiarism        50 0.7 0.6 4 0123
+    STS16 postediting       50 0.8 0.6 4 0123
+    STS16 question-question 60 0.4 0.7 4 31"""
 
-STS: dict[str, tuple[Source, ...]] = {
-    "STS12": (
-        Source("MSRpar", 70, 0.9, 0.7),
-        Source("MSRvid", 70, 0.2, 0.2, ("plain",)),
-        Source("SMTeuroparl", 50, 0.7, 0.9, registers=(0, 2)),
-        Source("surprise.OnWN", 60, 0.3),
-        Source("surprise.SMTnews", 50, 0.7, registers=(0, 1)),
-    ),
-    "STS13": (
-        Source("FNWN", 40, 0.6, 0.9, registers=(0, 3)),
-        Source("headlines", 90, 0.5, 0.0, _PLAIN),
-        Source("OnWN", 70, 0.3),
-    ),
-    "STS14": (
-        Source("deft-forum", 50, 0.4, 0.8, registers=(1, 3)),
-        Source("deft-news", 40, 0.8, registers=(0, 1)),
-        Source("headlines", 60, 0.5, 0.0, _PLAIN),
-        Source("images", 60, 0.3, 0.3, _PLAIN),
-        Source("OnWN", 60, 0.3),
-        Source("tweet-news", 60, 0.6, 0.4, registers=(0, 1)),
-    ),
-    "STS15": (
-        Source("answers-forums", 60, 0.5, 0.8, registers=(1, 3)),
-        Source("answers-students", 70, 0.3, 0.5, _PLAIN),
-        Source("belief", 60, 0.4, 0.9, registers=(1, 2)),
-        Source("headlines", 60, 0.5, 0.0, _PLAIN),
-        Source("images", 60, 0.4, 0.3, _PLAIN),
-    ),
-    "STS16": (
-        Source("answer-answer", 50, 0.5, 0.7, registers=(0, 1)),
-        Source("headlines", 50, 0.5, 0.0, _PLAIN),
-        Source("plagiarism", 50, 0.7, 0.6),
-        Source("postediting", 50, 0.8, 0.6),
-        Source("question-question", 60, 0.4, 0.7, registers=(3, 1)),
-    ),
-}
 
+def _read_source(line: str) -> tuple[str, Source]:
+    year, name, pairs, detail, padding, structures, registers = line.split()
+    return year, Source(
+        name, int(pairs), float(detail), float(padding), STRUCTURES[: int(structures)],
+        [REGISTERS[int(digit)] for digit in registers],
+    )  # fmt: skip
+
+
+SOURCES = [_read_source(line) for line in _SOURCES.strip().splitlines()]
 STSB = {"train": 300, "dev": 400, "test": 300}
-SICK = {"train": 200, "trial": 100, "test_annotated": 300}
+SICK = {"train": 200, "dev": 100, "test": 300}
 SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
 NLI = Source("NLI", 1000, 0.4, 0.3)  # of triples
-_MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
+_MIXED = [source for year, source in SOURCES if year in ("STS12", "STS14", "STS16")]
 
 # Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
 # and thing exchanged (or one change if they are not both persons), or a new meaning of the same or
@@ -165,11 +171,12 @@ _CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
 
 def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
     changes = rng.choice(_CHANGES)
-    if changes in (_SAME_TOPIC, _ANY_TOPIC):
-        topic = TOPIC[first.agent.family] if changes == _SAME_TOPIC else None
-        return sample_meaning(rng, source.detail, topic)
-    if changes == _EXCHANGED and (exchanged := change(first, "order", rng)) != first:
-        return exchanged
+    if changes == _SAME_TOPIC:
+        return sample_meaning(rng, source.detail, TOPIC[first.agent.family])
+    if changes == _ANY_TOPIC:
+        return sample_meaning(rng, source.detail)
+    if changes == _EXCHANGED and first.thing.kind == "agent":
+        return first._replace(agent=first.thing, thing=first.agent)
     meaning = first
     for _ in range(abs(changes)):
         meaning = change(meaning, rng.choice(_CHANGEABLE), rng)
@@ -185,8 +192,8 @@ def sample_pair(rng: random.Random, source: Source) -> Pair:
         structures, padding = (rng.choice(structures),), float(rng.random() < padding)
     else:
         right = rng.choice(source.registers)
-    one = Speaker(rng, REGISTERS[left]).say(first, structures, padding)
-    other = Speaker(rng, REGISTERS[right]).say(second, structures, padding)
+    one = Speaker(rng, left).say(first, structures, padding)
+    other = Speaker(rng, right).say(second, structures, padding)
     return Pair((one, other), (first, second), similarity(first, second))
 
 
@@ -207,7 +214,7 @@ def sample_triples(rng: random.Random, source: Source) -> list[tuple[str, ...]]:
         said = (meaning, meaning, change(meaning, "negative", rng))
         texts = []
         for one in said:
-            speaker = Speaker(rng, REGISTERS[rng.choice(source.registers)])
+            speaker = draw_speaker(rng, source.registers)
             texts.append(speaker.say(one, source.structures, source.padding))
         if len({*texts}) == len(texts):
             distinct.setdefault(tuple(texts))
@@ -227,19 +234,11 @@ TWO_CLASSES = {
     "MPQA": {"positive": 150, "negative": 250},
     "SUBJ": {"objective": 200, "subjective": 200},
 }
-_BLANKS = {"CR": {"positive": 1, "negative": 1}, "MPQA": {"positive": 1}}
-_FILES = {
-    "MR": "rt-polarity.{:.3}",  # the ending is the beginning of the class
-    "CR": "custrev.{:.3}",
-    "MPQA": "mpqa.{:.3}",
-    "SUBJ": "subj.{}",
-}
+_BLANKS = {"CR": ("positive", "negative"), "MPQA": ("positive",)}
 SST = {"train": 500, "dev": 100, "test": 200}
 SST_PHRASES = {"train": 200, "dev": 0, "test": 0}  # phrases among them; the others are sentences
-TREC = {
-    "train": {"ABBR": 20, "DESC": 82, "ENTY": 86, "HUM": 84, "LOC": 62, "NUM": 66},
-    "test": {"ABBR": 8, "DESC": 38, "ENTY": 30, "HUM": 22, "LOC": 24, "NUM": 28},
-}
+_TREC = {"train": (20, 82, 86, 84, 62, 66), "test": (8, 38, 30, 22, 24, 28)}  # by class
+TREC = {part: dict(zip(CLASSES, sizes, strict=True)) for part, sizes in _TREC.items()}
 MRPC = {"train": 300, "test": 150}
 MRPC_SOURCE = Source("MRPC", 0, 0.6, 0.3, ("plain", "fronted"), alike=0.8)
 MRPC_GOLD = 3.5  # highest gold score of a pair that is not a paraphrase
@@ -249,7 +248,7 @@ GOODS = [TOPIC[name] for name in ("market", "kitchen", "clinic", "farm")]  # of 
 
 
 def _lower(tree: Tree) -> str:
-    return " ".join(tree.words()).lower()
+    return tree.text().lower()
 
 
 def _judging(make: Callable[[random.Random, bool], Tree], *names: str) -> Draw:
@@ -264,16 +263,16 @@ def _judging(make: Callable[[random.Random, bool], Tree], *names: str) -> Draw:
 
 def _movie_review(rng: random.Random, good: bool) -> Tree:
     topic = rng.choice(ARTS)
-    return review(Speaker(rng, rng.choice(REGISTERS[:2])), good, topic, 0.2)
+    return review(draw_speaker(rng, REGISTERS[:2]), good, topic, 0.2)
 
 
 def _product_review(rng: random.Random, good: bool) -> Tree:
     topic = rng.choice(GOODS)
-    return review(Speaker(rng, rng.choice(REGISTERS[1:])), good, topic, 0.1)
+    return review(draw_speaker(rng, REGISTERS[1:]), good, topic, 0.1)
 
 
 def _statement(rng: random.Random) -> Sample:
-    speaker = Speaker(rng, rng.choice(REGISTERS))
+    speaker = draw_speaker(rng)
     if rng.random() < 0.5:
         return "objective", _lower(fact(speaker, rng.choice(TOPICS)))
     return "subjective", _lower(view(speaker))
@@ -299,41 +298,55 @@ _DRAWS: dict[str, Draw] = {
 }
 
 
-def write_transfer(folder: Path) -> Sizes:
-    """Write the seven transfer sets and return their sizes."""
-    for name, sizes in TWO_CLASSES.items():
-        rng = stream(name)
-        blanks = {label: _BLANKS.get(name, {}).get(label, 0) for label in sizes}
-        wanted = {label: size - blanks[label] for label, size in sizes.items()}
-        samples = collect(rng, _DRAWS[name], wanted, set())
-        for label in sizes:
-            lines = [f"{text} \n" for own, text in samples if own == label]
-            for _ in range(blanks[label]):
-                lines.insert(rng.randrange(1, len(lines)), "\n")
-            write_lines(folder / name / _FILES[name].format(label), lines, "", "latin-1")
+def _write_two_classes(out: Path, name: str, sizes: dict[str, int]) -> None:
+    rng = stream(name)
+    blanks = _BLANKS.get(name, ())
+    wanted = {label: size - (label in blanks) for label, size in sizes.items()}
+    samples = collect(rng, _DRAWS[name], wanted, set())
+    for label in sizes:
+        lines = [f"{text} \n" for own, text in samples if own == label]
+        if label in blanks:
+            lines.insert(rng.randrange(1, len(lines)), "\n")
+        write_part(out, name, label, lines, "", "latin-1")
 
+
+def _write_sst(out: Path) -> None:
     rng, seen = stream("SST"), set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
-    for split, size in SST.items():
-        rows = collect(rng, whole, evenly(("1", "0"), size - SST_PHRASES[split]), seen)
-        rows += collect(rng, short, evenly(("1", "0"), SST_PHRASES[split]), seen)
+    for part, size in SST.items():
+        phrases = SST_PHRASES[part]
+        rows = collect(rng, whole, evenly("10", size - phrases), seen)
+        rows += collect(rng, short, evenly("10", phrases), seen)
         rng.shuffle(rows)
-        lines = [f"{text} \t{label}" for label, text in rows]
-        write_lines(folder / "SST" / "binary" / f"sentiment-{split}", lines)
+        write_part(out, "SST2", part, [f"{text} \t{label}" for label, text in rows])
 
+
+def _write_trec(out: Path) -> None:
     rng, seen = stream("TREC"), set[str]()
-    for split, file in (("train", "train_5500.label"), ("test", "TREC_10.label")):
-        lines = [line for _, line in collect(rng, _question, TREC[split], seen)]
-        write_lines(folder / "TREC" / file, lines, encoding="latin-1")
+    for part, wanted in TREC.items():
+        lines = [line for _, line in collect(rng, _question, wanted, seen)]
+        write_part(out, "TREC", part, lines, encoding="latin-1")
 
+
+def _write_mrpc(out: Path) -> None:
     rng, seen = stream("MRPC"), set[str]()
-    for split, size in MRPC.items():
-        rows = collect(rng, _paraphrase, {"1": size * 2 // 3, "0": size - size * 2 // 3}, seen)
+    for part, size in MRPC.items():
+        same = size * 2 // 3
+        rows = collect(rng, _paraphrase, {"1": same, "0": size - same}, seen)
         lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
         for number, (label, texts) in enumerate(rows):
             lines.append(f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}")
-        write_lines(folder / "MRPC" / f"msr_paraphrase_{split}.txt", lines, encoding="utf-8-sig")
-    trec = {split: sum(wanted.values()) for split, wanted in TREC.items()}
+        write_part(out, "MRPC", part, lines, encoding="utf-8-sig")
+
+
+def write_transfer(out: Path) -> Sizes:
+    """Write the seven transfer sets and return their sizes."""
+    for name, sizes in TWO_CLASSES.items():
+        _write_two_classes(out, name, sizes)
+    _write_sst(out)
+    _write_trec(out)
+    _write_mrpc(out)
+    trec = {part: sum(wanted.values()) for part, wanted in TREC.items()}
     return {**TWO_CLASSES, "SST2": SST, "TREC": trec, "MRPC": MRPC}
 
 
@@ -348,7 +361,7 @@ _TOPS = (
     "S_. OPEN_S_. S_CLOSE_. OPEN_S_CLOSE_. PP_S_. TP_S_. OPEN_PP_S_. S_CC_S_. OPEN_S_CC_S_. "
     "PP_S_CC_S_."
 )
-TOPS = tuple(_TOPS.split())
+TOPS = _TOPS.split()
 # Target words: one thing of each of five topics, both synonyms.
 CONTENT = [word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words]
 HOMES = TOPICS[:4]  # topics of OddManOut's sentences; the odd word is of any other topic
@@ -356,19 +369,19 @@ NEAR = REGISTERS[:2]  # fewer function words, so that some hundred training sent
 
 
 def depth(tree: Tree) -> int:
-    return 1 + max((depth(child) for child in tree.children if isinstance(child, Tree)), default=0)
+    return 1 + max(map(depth, tree.parts()), default=0)
 
 
 def top_constituents(tree: Tree) -> str:
-    return "_".join([*(child.label for child in tree.children if isinstance(child, Tree)), "."])
+    return "_".join([*(part.label for part in tree.parts()), "."])
 
 
 def _tree(
     rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: float = 0.25
 ) -> Tree:
-    speaker = Speaker(rng, rng.choice(REGISTERS))
+    speaker = draw_speaker(rng)
     first = sample_clause(rng, 0.5)
-    second = None if rng.random() >= joined else _following(rng, first)
+    second = _following(rng, first) if rng.random() < joined else None
     return speaker.narrate(first, second, padding, nest)
 
 
@@ -400,7 +413,7 @@ def _top_constituents(rng: random.Random) -> Sample:
 
 def _bigram_shift(rng: random.Random) -> Sample | None:
     clause = sample_clause(rng, 0.0)
-    words = Speaker(rng, rng.choice(NEAR)).narrate(clause, padding=0.0, nest=0.0).words()
+    words = draw_speaker(rng, NEAR).narrate(clause, padding=0.0, nest=0.0).words()
     if rng.random() < 0.5:
         return "O", spell(words)
     first = rng.randrange(len(words) - 2)  # the stop mark is not moved
@@ -414,7 +427,7 @@ def _feature(name: str, *labels: str, detail: float = 0.3, padding: float = 0.1)
 
     def draw(rng: random.Random) -> Sample:
         clause = sample_clause(rng, detail)
-        tree = Speaker(rng, rng.choice(NEAR)).narrate(clause, padding=padding, nest=0.1)
+        tree = draw_speaker(rng, NEAR).narrate(clause, padding=padding, nest=0.1)
         return labels[getattr(clause, name)], tree.text()
 
     return draw
@@ -425,7 +438,7 @@ def _odd_man_out(rng: random.Random) -> Sample:
     changed = rng.random() < 0.5
     if changed:
         clause = clause._replace(meaning=_estrange(clause.meaning, rng))
-    speaker = Speaker(rng, rng.choice(REGISTERS))
+    speaker = draw_speaker(rng)
     return "C" if changed else "O", speaker.narrate(clause, padding=0.2, nest=0.0).text()
 
 
@@ -438,17 +451,15 @@ def _estrange(meaning: Meaning, rng: random.Random) -> Meaning:
 def _coordination_inversion(rng: random.Random) -> Sample:
     first = sample_clause(rng, 0.4)
     second = _following(rng, first)
-    tree = Speaker(rng, rng.choice(REGISTERS)).narrate(first, second, padding=0.2, front=0.0)
+    tree = draw_speaker(rng).narrate(first, second, padding=0.2, front=0.0)
     return ("O", tree.text()) if rng.random() < 0.5 else ("I", invert(tree).text())
 
 
 def invert(tree: Tree) -> Tree:
     """Exchange the two clauses of a coordinated sentence."""
-    first, second = (
-        child for child in tree.children if isinstance(child, Tree) and child.label == "S"
-    )
-    other = {id(first): second, id(second): first}
-    return Tree(tree.label, tuple(other.get(id(child), child) for child in tree.children))
+    first, second = (part for part in tree.parts() if part.label == "S")
+    others = {first: second, second: first}
+    return Tree(tree.label, *(others.get(child, child) for child in tree.children))
 
 
 # Labels, and sampling function.
@@ -466,16 +477,16 @@ PROBING: dict[str, tuple[Sequence[str], Draw]] = {
 }
 
 
-def write_probing(folder: Path) -> Sizes:
+def write_probing(out: Path) -> Sizes:
     """Write the ten probing sets, of balanced labels, and return their sizes."""
     for name, (labels, draw) in PROBING.items():
         rng, seen = stream(name), set[str]()
         lines = []
-        for split, size in SPLITS.items():
+        for part, size in SPLITS.items():
             rows = collect(rng, draw, evenly(labels, size), seen)
-            lines += [f"{_CODES[split]}\t{label}\t{text}" for label, text in rows]
-        write_lines(folder / Path(TASKS[name].path).name, lines)
-    return {name: dict(SPLITS) for name in PROBING}
+            lines += [f"{_CODES[part]}\t{label}\t{text}" for label, text in rows]
+        write_part(out, name, "", lines)
+    return dict.fromkeys(PROBING, SPLITS)
 
 
 VERSION = 3
@@ -494,65 +505,67 @@ def build(out: Path) -> None:
 
     The folder must be new. The bytes are equal on any machine.
     """
-    downstream = out / "downstream"
     _write_corpus(out)
-    _write_benchmark(downstream)
-    years = {name: _write_year(downstream / "STS", name) for name in STS}
-    sick = _write_sick(downstream / "SICK")
+    _write_benchmark(out)
+    _write_sick(out)
     _write_triples(out / "world-nli.csv")
     manifest = {
         "name": "world",
         "version": VERSION,
         "seed": 0,
-        "sts": {**years, "STS-B": STSB, "SICK-R": sick, "CNSD-STS-B": STSB},
+        "sts": {**write_years(out), "STS-B": STSB, "SICK-R": SICK, "CNSD-STS-B": STSB},
         "sts_files": {"CNSD-STS-B": CHINESE},
-        "transfer": write_transfer(downstream),
-        "probing": write_probing(out / "probing"),
+        "transfer": write_transfer(out),
+        "probing": write_probing(out),
     }
     write_lines(out / "manifest.json", [json.dumps(manifest, indent=1)])
     names = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
     write_lines(out / "SHA256SUMS", [f"{sha256_file(out / name)}  {name}" for name in names])
 
 
-def _write_year(folder: Path, name: str) -> dict[str, int]:
-    for source in STS[name]:
-        rng = stream(name, source.name)
+def write_years(out: Path) -> Sizes:
+    """Write the sets of the yearly tasks and return their sizes."""
+    written: Sizes = {}
+    for year, source in SOURCES:
+        rng = stream(year, source.name)
         pairs = sample_set(rng, source, source.pairs)
-        unscored = sample_set(rng, source, round(_UNSCORED.get(name, 0) * len(pairs)))
-        rows = [("\t".join(pair.lower()), f"{pair.gold:.{_DECIMALS[name]}f}") for pair in pairs]
-        rows += [("\t".join(pair.lower()), "") for pair in unscored]
+        unscored = sample_set(rng, source, round(_UNSCORED.get(year, 0) * len(pairs)))
+        rows = [(pair.lower(), f"{pair.gold:.{_DECIMALS[year]}f}") for pair in pairs]
+        rows += [(pair.lower(), "") for pair in unscored]
         rng.shuffle(rows)
-        for kind, column in zip(("input", "gs"), zip(*rows, strict=True), strict=True):
-            write_lines(folder / f"{name}-en-test" / f"STS.{kind}.{source.name}.txt", column)
-    return {source.name: source.pairs for source in STS[name]}
+        texts, gold = zip(*rows, strict=True)
+        write_part(out, year, source.name, texts)
+        path = TASKS[year].file(source.name).replace("input", "gs")
+        write_lines(out / path, gold)
+        written.setdefault(year, {})[source.name] = source.pairs
+    return written
 
 
-def _write_benchmark(folder: Path) -> None:
-    for split, size in STSB.items():
+def _write_benchmark(out: Path) -> None:
+    for part, size in STSB.items():
         rows = []
-        for number, (source, pair) in enumerate(sample_mixed(stream("STS-B", split), size)):
-            about = f"main-world\t{source.name}\t{split}\t{number:04d}\t{pair.gold:.3f}"
-            rows.append("\t".join((about, *pair.lower())))
-        write_lines(folder / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
+        for number, (source, pair) in enumerate(sample_mixed(stream("STS-B", part), size)):
+            about = f"main-world\t{source.name}\t{part}\t{number:04d}\t{pair.gold:.3f}"
+            rows.append(f"{about}\t{pair.lower()}")
+        write_part(out, "STS-B", part, rows)
         rows = []
-        for number, (_, pair) in enumerate(sample_mixed(stream("CNSD-STS-B", split), size)):
-            texts = map(in_chinese, pair.texts)
-            rows.append("||".join((f"world{split}-{number:04d}", *texts, f"{pair.gold:.0f}")))
-        write_lines(folder / "CNSD-STS-B" / f"cnsd-sts-{split}.txt", rows)
+        for number, (_, pair) in enumerate(sample_mixed(stream("CNSD-STS-B", part), size)):
+            texts = "||".join(map(in_chinese, pair.texts))
+            rows.append(f"world{part}-{number:04d}||{texts}||{pair.gold:.0f}")
+        write_part(out, "CNSD-STS-B", part, rows)
 
 
-def _write_sick(folder: Path) -> dict[str, int]:
+def _write_sick(out: Path) -> None:
     number = 0
-    for split, size in SICK.items():
+    for part, size in SICK.items():
         rows = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
-        for pair in sample_set(stream("SICK", split), SICK_SOURCE, size):
+        name = TASKS["SICK-R"].names.get(part, part)
+        for pair in sample_set(stream("SICK", name), SICK_SOURCE, size):
             number += 1
+            texts = "\t".join(pair.texts)
             # SICK's scale is 1 to 5, and its text is cased.
-            gold = f"{1 + pair.gold * 0.8:.2f}"
-            rows.append("\t".join((str(number), *pair.texts, gold, _entailment(pair))))
-        end = "\r\n" if split == "test_annotated" else "\n"
-        write_lines(folder / f"SICK_{split}.txt", rows, end)
-    return dict(zip(("train", "dev", "test"), SICK.values(), strict=True))
+            rows.append(f"{number}\t{texts}\t{1 + pair.gold * 0.8:.2f}\t{_entailment(pair)}")
+        write_part(out, "SICK-R", part, rows, "\r\n" if part == "test" else "\n")
 
 
 def _write_triples(path: Path) -> None:
