@@ -15,8 +15,8 @@ from functools import cache, partial
 from math import ceil, comb, sqrt
 from pathlib import Path
 from statistics import fmean
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from types import MappingProxyType, NoneType
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,12 +26,12 @@ from pydantic.fields import FieldInfo
 from bench.datasets.tasks import STS_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
-from bench.judge.statistics import known, mean_and_sd
+from bench.judge.statistics import expected_best, known
 from bench.judge.world import RUN, SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
-from bench.report.formats import score_text
+from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
@@ -257,7 +257,7 @@ def sweeps_table() -> pd.DataFrame:
         values = rows[~rows["variant"].isin(without)]["value"]
         (backbone,) = set(rows["backbone"])
         runs, count, width = public(backbone, task, split), len(values), np.ptp(values)
-        of_seeds = best_of(count, runs, runs) + best_of(count, -runs, -runs)
+        of_seeds = expected_best(runs, count) + expected_best(-runs, count)
         row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
         table.append(
             row | {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
@@ -290,48 +290,33 @@ def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
 
 def minus(pair: PairRow, verdicts: Mapping[str, str] = ARROWS) -> str:
     """The difference with its interval and verdict."""
-    width = "" if pair.half_width is None else f" ± {pair.half_width:.2f}"
-    return f"{pair.difference:+.2f}{width}{verdicts[pair.verdict]}"
+    return difference_text(pair.difference, pair.half_width) + verdicts[pair.verdict]
 
 
 def scored(board: str) -> list[SystemRow]:
     """The systems of a board that have scores on all planned tasks, best average first."""
-    tasks = wiki_mini().suite.board(board).planned.tasks
-    averages = {}
-    for system in wiki_mini().board_systems(board):
-        means = [system.score(task).mean for task in tasks]
-        if None not in means:
-            averages[system] = fmean(means)
-    return sorted(averages, key=averages.__getitem__, reverse=True)
+    systems = [system for system in wiki_mini().board_systems(board) if system.averages]
+    return sorted(systems, key=lambda system: fmean(system.averages), reverse=True)
 
 
 def scores_table(
-    names: Mapping[str, str] | None = None, verdicts: Mapping[str, str] = ARROWS
+    names: Mapping[str, str] = MappingProxyType({}), verdicts: Mapping[str, str] = ARROWS
 ) -> pd.DataFrame:
     """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
-    boards = {"STS": "sts", "transfer": "transfer"}
-    systems = {
-        (board, system.method, system.setting): system
-        for board in boards.values()
-        for system in scored(board)
-    }
-    table = []
-    for first in scored("sts"):
-        if names and first.method not in names:
-            continue
-        name = first.method, first.setting
-        n = first.score("Avg").n
-        row = {"method": names[first.method] if names else first.label, "seeds": str(n)}
-        for title, board in boards.items():
-            if (board, *name) in systems:
-                score = systems[board, *name].score("Avg")
-                if score.n != n:
-                    row["seeds"] += f" ({score.n})"
-                row[title] = score_text(score.mean, score.sd)
-                pair = compared("simcse").get((board, "Avg", *name))
-                row[f"{title} minus SimCSE"] = minus(pair, verdicts) if pair else "–"
-        table.append(row)
-    return pd.DataFrame(table)
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for title, board in (("STS", "sts"), ("transfer", "transfer")):
+        for system in scored(board):
+            if names and system.method not in names:
+                continue
+            name, score = (system.method, system.setting), system.score("Avg")
+            label = names.get(system.method, system.label)
+            row = rows.setdefault(name, {"method": label, "seeds": str(score.n)})
+            if row["seeds"] != str(score.n):
+                row["seeds"] += f" ({score.n})"
+            row[title] = score_text(score.mean, score.sd)
+            pair = compared("simcse").get((board, "Avg", *name))
+            row[f"{title} minus SimCSE"] = minus(pair, verdicts) if pair else "–"
+    return pd.DataFrame(rows.values())
 
 
 def front_table() -> pd.DataFrame:
@@ -359,32 +344,27 @@ def probing_table() -> pd.DataFrame:
 def pairs_table() -> pd.DataFrame:
     rows = []
     for board, method, baseline in PAIRS:
-        (pair,) = [
-            pair
-            for pair in stage.compared(wiki_mini(), baseline, [method])
-            if (pair.board, pair.task) == (board.lower(), "Avg")
-        ]
-        rows.append(
-            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
-        )
+        pairs = stage.compared(wiki_mini(), baseline, [method])
+        (pair,) = (pair for pair in pairs if (pair.board, pair.task) == (board.lower(), "Avg"))
+        row = {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
+    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index("metric")
     table = []
     for (run, backbone), rows in averages.groupby(RUN, sort=False):
-        scores = {metric: row.dropna().tolist() for (*_, metric), row in rows.iterrows()}
-        if "accuracy" not in scores:
+        if "accuracy" not in rows.index:
             continue
+        means, sds = rows[SEEDS].mean(axis=1), rows[SEEDS].std(axis=1)
         short = re.sub(r"\[.{50,}\]", "[...]", run)
         row = {"backbone": backbone, "run": f"`{short}`"}
         for title, metric in (("STS", "spearman"), ("transfer", "accuracy")):
-            mean, sd = mean_and_sd(scores[metric])
-            row[title] = score_text(known(mean), known(sd))
-        table.append((places.index(backbone), -fmean(scores["spearman"]), row))
+            row[title] = score_text(means[metric], known(sds[metric]))
+        table.append((places.index(backbone), -means["spearman"], row))
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 
 
@@ -436,36 +416,40 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
     """The description, with what the type and the marks of a hyper-parameter say."""
     text: str = field.description or ""
     marks: Any = field.json_schema_extra or {}
-    kinds = [field.annotation, *get_args(field.annotation)]
-    literals = [kind for kind in kinds if get_origin(kind) is Literal]
-    choices = [f"`{choice}`" for kind in literals for choice in get_args(kind)]
+    choices = [f"`{choice}`" for choice in re.findall("'(.+?)'", str(field.annotation))]
     # Poolers have a table of their own.
     if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
-        text += f": {listed(choices + ['none'] * (NoneType in kinds))}"
+        if NoneType in get_args(field.annotation):
+            choices.append("none")
+        text += f": {listed(choices)}"
     if "model" in marks:
-        names = ["hub id", "folder"] + ["run"] * (cls.trained and "language" not in marks)
-        names += ["`backbone`"] * ("language" in marks or "pooler" in marks)
+        names = ["hub id", "folder"]
+        if cls.trained and "language" not in marks:
+            names.append("run")
+        if "language" in marks or "pooler" in marks:
+            names.append("`backbone`")
         text += f"; {listed(names)}"
-    return text + "; set in the first part" * ("host" in marks)
+    return f"{text}; set in the first part" if "host" in marks else text
 
 
 def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
-    tables = {"paper": cls.paper} | ({} if cls.official is None else {"official": cls.official})
-    # Settings by value and backbones.
-    found: dict[tuple[Any, tuple[str, ...]], list[str]] = {}
-    for setting, table in tables.items():
-        rows = {name: table.get(name, table.get(BACKBONES[0], {})) for name in BACKBONES}
-        values = {
-            name: {key: default, **table.get("*", {}), **row}[key] for name, row in rows.items()
-        }
-        for value in dict.fromkeys(value for value in values.values() if value != default):
-            names = tuple(name for name in BACKBONES if values[name] == value)
-            found.setdefault((value, names), []).append(setting)
+    official = cls.paper if cls.official is None else cls.official
+    found: dict[tuple[Any, ...], list[str]] = {}  # settings by value and backbones
+    for setting, table in (("paper", cls.paper), ("official", official)):
+        backbones: dict[Any, list[str]] = {}
+        for name in BACKBONES:
+            row = table.get("*", {}) | table.get(name, table.get(BACKBONES[0], {}))
+            backbones.setdefault(row.get(key, default), []).append(name)
+        backbones.pop(default, None)
+        for value, names in backbones.items():
+            found.setdefault((value, *names), []).append(setting)
     texts = []
-    for (value, names), where in found.items():
+    for (value, *names), where in found.items():
         short = ", ".join(name.removesuffix("-uncased") for name in names)
-        words = [GROUPS.get(names, short), *(where if len(where) < len(tables) else ())]
+        words = [GROUPS.get((*names,), short)]
+        if len(where) == 1:
+            words += where
         texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words)) or 'always'}")
     return texts
 
@@ -483,18 +467,19 @@ def hyper_parameters_table() -> pd.DataFrame:
         classes.sort(key=lambda cls: cls.Hyper is not owner)
         names = ", ".join(f"`{cls.name}`" for cls in classes)
         first, field = classes[0], classes[0].Hyper.model_fields[key]
-        others: dict[str, list[str]] = {}
+        methods: dict[str, list[str]] = {}
         for cls in classes:
             for text in other_values(cls, key, field.default):
-                others.setdefault(text, []).append(cls.name)
+                methods.setdefault(text, []).append(cls.name)
+        others = []
+        for text, where in methods.items():
+            some = f" (`{'`, `'.join(where)}`)" if len(where) < len(classes) else ""
+            others.append(text + some)
         row = {
             "method": FORMULA if owner is Contrastive.Hyper else names,
             "key": f"`{key}`",
             "default": value_text(first, field.default),
-            "other values": "; ".join(
-                text + f" (`{'`, `'.join(where)}`)" * (len(where) < len(classes))
-                for text, where in others.items()
-            ),
+            "other values": "; ".join(others),
             "meaning": meaning(first, field),
         }
         place = [*first.Hyper.model_fields].index(key)
