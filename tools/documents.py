@@ -1,14 +1,10 @@
-"""Write the generated tables of documents, or check that they are current.
-
-python -m tools.documents           # writes them
-python -m tools.documents --check   # fails where a table is not current
+"""Write the generated tables of documents: python -m tools.documents.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
 """
 
 import inspect
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -110,13 +106,14 @@ def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
     return printed().query("source == @source and table == @table and method == @method")
 
 
-def figures(
-    source: str, table: str, method: str, backbone: str, variant: str | None = None
-) -> dict[str, float]:
-    """The printed scores of a row by task; empty where there is no such row."""
-    rows = printed_rows(source, table, method).query("backbone == @backbone")
-    rows = rows if variant is None else rows[rows["variant"] == variant]
-    return dict(zip(rows["task"], rows["value"], strict=True))
+def printed_average(
+    source: str, table: str, backbone: str, method: str, variant: str | None = None
+) -> float | None:
+    """The printed STS average of a row, None where there is no such row."""
+    rows = printed_rows(source, table, method).query("backbone == @backbone and task == 'Avg'")
+    if variant is not None:
+        rows = rows[rows["variant"] == variant]
+    return None if rows.empty else rows["value"].item()
 
 
 @cache
@@ -141,15 +138,22 @@ def ranging(k: int, values: Sequence[float], least: float) -> float:
     return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 @dataclass(frozen=True)
 class Gain:
-    """A printed gain over SimCSE and the standard deviation of public runs there, in points."""
+    """A printed gain in the STS average over another row of its table, in points."""
 
     method: str
     backbone: str
-    task: str
     points: float
-    s0: float
+
+    @property
+    def s0(self) -> float:
+        """The standard deviation of public runs of SimCSE."""
+        return prior_sd(self.backbone, "Avg") or 0.0
 
     def seeds(self, correlation: float) -> int:
         """The pairs that would show it among its paper's averages, on two or four backbones."""
@@ -157,21 +161,34 @@ class Gain:
         sd = sqrt(2 * (1 - correlation)) * self.s0
         return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
 
+    def cells(self) -> dict[str, str]:
+        return {
+            "backbone": self.backbone,
+            "gain": f"{self.points:.2f}",
+            "gain / s0": f"{self.points / self.s0:.1f}",
+            "pairs": percent(ranging(2, public(self.backbone), self.points)),
+        }
 
-@cache
-def gains() -> list[Gain]:
+
+def gains(
+    name: str, source: str, table: str, first: Sequence[str], second: Sequence[str]
+) -> list[Gain]:
+    """The gains of a row over another one on each backbone that both are printed for."""
     found = []
-    for method, (source, table, _) in OWN.items():
-        for backbone in BACKBONES:
-            own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
-            for task in TASKS if own else ():
-                points, s0 = round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0
-                found.append(Gain(method, backbone, task, points, s0))
+    for backbone in BACKBONES:
+        own, other = (printed_average(source, table, backbone, *row) for row in (first, second))
+        if own is not None and other is not None:
+            found.append(Gain(name, backbone, round(own - other, 2)))
     return found
 
 
+@cache
 def average_gains() -> list[Gain]:
-    return [gain for gain in gains() if gain.task == "Avg"]
+    """The papers' own gains over SimCSE."""
+    found = []
+    for method, (source, table, _) in OWN.items():
+        found += gains(method, source, table, [method], ["SimCSE"])
+    return found
 
 
 def settings(text: str, backbone: str) -> dict[str, Any]:
@@ -196,10 +213,6 @@ def control_of(backbone: str) -> tuple[str, list[str]]:
 # Tables
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def spread_table() -> pd.DataFrame:
     return pd.DataFrame(
         {"backbone": name} | {task: f"{prior_sd(name, task):.2f}" for task in TASKS}
@@ -208,17 +221,11 @@ def spread_table() -> pd.DataFrame:
 
 
 def gains_table() -> pd.DataFrame:
+    names = {"seeds": 0.0, "at 0.5": 0.5, "at 0.9": 0.9}
     return pd.DataFrame(
-        {
-            "method": gain.method,
-            "backbone": gain.backbone,
-            "gain": f"{gain.points:.2f}",
-            "gain / s0": f"{gain.points / gain.s0:.1f}",
-            "pairs": percent(ranging(2, public(gain.backbone), gain.points)),
-            "seeds": gain.seeds(0),
-            "at 0.5": gain.seeds(0.5),
-            "at 0.9": gain.seeds(0.9),
-        }
+        {"method": gain.method}
+        | gain.cells()
+        | {name: gain.seeds(correlation) for name, correlation in names.items()}
         for gain in average_gains()
     )
 
@@ -226,17 +233,9 @@ def gains_table() -> pd.DataFrame:
 def other_gains_table() -> pd.DataFrame:
     rows = []
     for pair in OTHER_PAIRS:
-        for backbone in BACKBONES:
-            first, second = (
-                figures("is-cse", "Table 1", method, backbone, variant) for method, variant in pair
-            )
-            if first:
-                points = round(first["Avg"] - second["Avg"], 2)
-                row = {"A minus B": " minus ".join(" ".join(side).strip() for side in pair)}
-                row |= {"backbone": backbone, "gain": f"{points:.2f}"}
-                row["gain / s0"] = f"{points / (prior_sd(backbone, 'Avg') or 0):.1f}"
-                row["pairs"] = percent(ranging(2, public(backbone), points))
-                rows.append(row)
+        name = " minus ".join(" ".join(side).strip() for side in pair)
+        for gain in gains(name, "is-cse", "Table 1", *pair):
+            rows.append({"A minus B": name} | gain.cells())
     return pd.DataFrame(rows)
 
 
@@ -524,18 +523,7 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
-def main() -> int:
-    outdated = False
-    for path in DOCUMENTS:
-        text = path.read_text(encoding="utf-8")
-        new = current(text)
-        if "--check" not in sys.argv[1:]:
-            path.write_text(new, encoding="utf-8")
-        elif new != text:
-            print(f"error: {path} is not current; run make documents", file=sys.stderr)
-            outdated = True
-    return int(outdated)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        document.write_text(current(text), encoding="utf-8")

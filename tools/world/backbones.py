@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.sparse import csr_array
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -201,7 +202,7 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
         optimiser,
         lambda step: min((step + 1) / WARMUP, (steps - step) / max(1, steps - WARMUP)),
     )
-    batches = _batches(rows, min(BATCH, len(rows) // 16), generator)
+    batches = _batches(rows, BATCH, generator)
     model.train()
     progress = Progress(steps, "masked language")
     for _ in range(steps):
@@ -245,12 +246,9 @@ def make_vectors(out: Path, lines: Sequence[str] = ()) -> None:
     counts = Counter(chain.from_iterable(texts))
     frequent = [word for word, count in counts.items() if count >= MIN_COUNT]
     words = sorted(frequent, key=lambda word: (-counts[word], word))
-    rows = zip(words, _factorised(texts, words), strict=True)
-    text = "".join(
-        f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n" for word, vector in rows
-    )
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(text.encode())
+    table = pd.DataFrame(_factorised(texts, words), index=words)
+    table.to_csv(out, sep=" ", header=False, float_format="%.5f")
 
 
 def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:

@@ -1,11 +1,11 @@
 """The data folder: corpora, and evaluation sets in SentEval's formats with their irregularities."""
 
 import json
-import random
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from random import choice, random, randrange, seed, shuffle
 from typing import NamedTuple
 
 from bench.datasets.tasks import TASKS
@@ -20,10 +20,8 @@ from tools.world.language import (
     Clause,
     Meaning,
     Register,
-    Speaker,
     Tree,
     change,
-    draw_speaker,
     sample_clause,
     sample_meaning,
     similarity,
@@ -32,16 +30,16 @@ from tools.world.language import (
 from tools.world.sentences import CLASSES, ask, fact, phrase, review, sample_document, view
 
 Sample = tuple[str, str]  # label and sentence
-Draw = Callable[[random.Random], Sample | None]  # None: the draw has no label
+Draw = Callable[[], Sample | None]  # None: the draw has no label
 Sizes = dict[str, dict[str, int]]  # by task and part
 
 
-def stream(*name: str) -> random.Random:
-    """The generator of one file; files do not share a random stream.
+def start(*name: str) -> None:
+    """Start the random stream of one file; files do not share one.
 
     "1" is the version of the streams, which a new VERSION need not change, "0" the seed.
     """
-    return random.Random("/".join(["world", "1", "0", *name]))  # noqa: S311 (not for secrets)
+    seed("/".join(["world", "1", "0", *name]))
 
 
 def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
@@ -61,19 +59,17 @@ def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
     return {label: each + (number < more) for number, label in enumerate(labels)}
 
 
-def collect(
-    rng: random.Random, draw: Draw, wanted: Mapping[str, int], seen: set[str]
-) -> list[Sample]:
+def collect(draw: Draw, wanted: Mapping[str, int], seen: set[str]) -> list[Sample]:
     """Sample until there are `wanted` sentences of each label that are not in `seen`."""
     missing = dict(wanted)
     rows: list[Sample] = []
     while any(missing.values()):
-        sample = draw(rng)
+        sample = draw()
         if sample and missing.get(sample[0]) and sample[1] not in seen:
             missing[sample[0]] -= 1
             seen.add(sample[1])
             rows.append(sample)
-    rng.shuffle(rows)
+    shuffle(rows)
     return rows
 
 
@@ -158,7 +154,7 @@ SOURCES = [_read_source(line) for line in _SOURCES.strip().splitlines()]
 STSB = {"train": 300, "dev": 400, "test": 300}
 SICK = {"train": 200, "dev": 100, "test": 300}
 SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
-NLI = Source("NLI", 1000, 0.4, 0.3)  # of triples
+TRIPLES = 1000
 _MIXED = [source for year, source in SOURCES if year in ("STS12", "STS14", "STS16")]
 
 # Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
@@ -169,61 +165,53 @@ _CHANGES = [0] * 4 + [_EXCHANGED] * 4 + [1, 1, 2, 3] + [_SAME_TOPIC] * 2 + [_ANY
 _CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
 
 
-def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
-    changes = rng.choice(_CHANGES)
+def _second(first: Meaning, source: Source) -> Meaning:
+    changes = choice(_CHANGES)
     if changes == _SAME_TOPIC:
-        return sample_meaning(rng, source.detail, TOPIC[first.agent.family])
+        return sample_meaning(source.detail, TOPIC[first.agent.family])
     if changes == _ANY_TOPIC:
-        return sample_meaning(rng, source.detail)
+        return sample_meaning(source.detail)
     if changes == _EXCHANGED and first.thing.kind == "agent":
         return first._replace(agent=first.thing, thing=first.agent)
     meaning = first
     for _ in range(abs(changes)):
-        meaning = change(meaning, rng.choice(_CHANGEABLE), rng)
+        meaning = change(meaning, choice(_CHANGEABLE))
     return meaning
 
 
-def sample_pair(rng: random.Random, source: Source) -> Pair:
-    first = sample_meaning(rng, source.detail)
-    second = _second(first, rng, source)
-    left = right = rng.choice(source.registers)
+def sample_pair(source: Source) -> Pair:
+    first = sample_meaning(source.detail)
+    second = _second(first, source)
+    left = right = choice(source.registers)
     structures, padding = source.structures, source.padding
-    if rng.random() < source.alike:
-        structures, padding = (rng.choice(structures),), float(rng.random() < padding)
+    if random() < source.alike:
+        structures, padding = (choice(structures),), float(random() < padding)
     else:
-        right = rng.choice(source.registers)
-    one = Speaker(rng, left).say(first, structures, padding)
-    other = Speaker(rng, right).say(second, structures, padding)
+        right = choice(source.registers)
+    one = left.say(first, structures, padding)
+    other = right.say(second, structures, padding)
     return Pair((one, other), (first, second), similarity(first, second))
 
 
-def sample_set(rng: random.Random, source: Source, pairs: int) -> list[Pair]:
+def sample_set(source: Source, pairs: int) -> list[Pair]:
     """Distinct pairs of one source."""
     distinct: dict[tuple[str, str], Pair] = {}
     while len(distinct) < pairs:
-        pair = sample_pair(rng, source)
+        pair = sample_pair(source)
         distinct.setdefault(pair.texts, pair)
     return list(distinct.values())
 
 
-def sample_triples(rng: random.Random, source: Source) -> list[tuple[str, ...]]:
-    """Distinct triples: a sentence, one of its meaning, and one of its opposite."""
-    distinct: dict[tuple[str, ...], None] = {}
-    while len(distinct) < source.pairs:
-        meaning = sample_meaning(rng, source.detail)
-        said = (meaning, meaning, change(meaning, "negative", rng))
-        texts = []
-        for one in said:
-            speaker = draw_speaker(rng, source.registers)
-            texts.append(speaker.say(one, source.structures, source.padding))
-        if len({*texts}) == len(texts):
-            distinct.setdefault(tuple(texts))
-    return list(distinct)
+def sample_triple() -> list[str]:
+    """A sentence, one of its meaning, and one of its opposite."""
+    meaning = sample_meaning(0.4)
+    said = (meaning, meaning, change(meaning, "negative"))
+    return [choice(REGISTERS).say(one, padding=0.3) for one in said]
 
 
-def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
-    sources = (rng.choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
-    return [(source, sample_pair(rng, source)) for source in sources]
+def sample_mixed(pairs: int) -> list[tuple[Source, Pair]]:
+    sources = (choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
+    return [(source, sample_pair(source)) for source in sources]
 
 
 # Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and
@@ -251,40 +239,40 @@ def _lower(tree: Tree) -> str:
     return tree.text().lower()
 
 
-def _judging(make: Callable[[random.Random, bool], Tree], *names: str) -> Draw:
+def _judging(make: Callable[[bool], Tree], *names: str) -> Draw:
     """A draw of opinions, labelled with the names of bad and good ones."""
 
-    def draw(rng: random.Random) -> Sample:
-        good = rng.random() < 0.5
-        return names[good], _lower(make(rng, good))
+    def draw() -> Sample:
+        good = random() < 0.5
+        return names[good], _lower(make(good))
 
     return draw
 
 
-def _movie_review(rng: random.Random, good: bool) -> Tree:
-    topic = rng.choice(ARTS)
-    return review(draw_speaker(rng, REGISTERS[:2]), good, topic, 0.2)
+def _movie_review(good: bool) -> Tree:
+    topic = choice(ARTS)
+    return review(choice(REGISTERS[:2]), good, topic, 0.2)
 
 
-def _product_review(rng: random.Random, good: bool) -> Tree:
-    topic = rng.choice(GOODS)
-    return review(draw_speaker(rng, REGISTERS[1:]), good, topic, 0.1)
+def _product_review(good: bool) -> Tree:
+    topic = choice(GOODS)
+    return review(choice(REGISTERS[1:]), good, topic, 0.1)
 
 
-def _statement(rng: random.Random) -> Sample:
-    speaker = draw_speaker(rng)
-    if rng.random() < 0.5:
-        return "objective", _lower(fact(speaker, rng.choice(TOPICS)))
-    return "subjective", _lower(view(speaker))
+def _statement() -> Sample:
+    register = choice(REGISTERS)
+    if random() < 0.5:
+        return "objective", _lower(fact(register, choice(TOPICS)))
+    return "subjective", _lower(view(register))
 
 
-def _question(rng: random.Random) -> Sample:
-    coarse = rng.choice(CLASSES)
-    return coarse, f"{coarse}:{' '.join(ask(rng, coarse))}"
+def _question() -> Sample:
+    coarse = choice(CLASSES)
+    return coarse, f"{coarse}:{' '.join(ask(coarse))}"
 
 
-def _paraphrase(rng: random.Random) -> Sample | None:
-    pair = sample_pair(rng, MRPC_SOURCE)
+def _paraphrase() -> Sample | None:
+    pair = sample_pair(MRPC_SOURCE)
     # Raters would disagree on nearly equal meanings.
     clear = pair.same or pair.gold <= MRPC_GOLD
     return (str(int(pair.same)), "\t".join(pair.texts)) if clear else None
@@ -299,40 +287,43 @@ _DRAWS: dict[str, Draw] = {
 
 
 def _write_two_classes(out: Path, name: str, sizes: dict[str, int]) -> None:
-    rng = stream(name)
+    start(name)
     blanks = _BLANKS.get(name, ())
     wanted = {label: size - (label in blanks) for label, size in sizes.items()}
-    samples = collect(rng, _DRAWS[name], wanted, set())
+    samples = collect(_DRAWS[name], wanted, set())
     for label in sizes:
         lines = [f"{text} \n" for own, text in samples if own == label]
         if label in blanks:
-            lines.insert(rng.randrange(1, len(lines)), "\n")
+            lines.insert(randrange(1, len(lines)), "\n")
         write_part(out, name, label, lines, "", "latin-1")
 
 
 def _write_sst(out: Path) -> None:
-    rng, seen = stream("SST"), set[str]()
+    start("SST")
+    seen = set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
     for part, size in SST.items():
         phrases = SST_PHRASES[part]
-        rows = collect(rng, whole, evenly("10", size - phrases), seen)
-        rows += collect(rng, short, evenly("10", phrases), seen)
-        rng.shuffle(rows)
+        rows = collect(whole, evenly("10", size - phrases), seen)
+        rows += collect(short, evenly("10", phrases), seen)
+        shuffle(rows)
         write_part(out, "SST2", part, [f"{text} \t{label}" for label, text in rows])
 
 
 def _write_trec(out: Path) -> None:
-    rng, seen = stream("TREC"), set[str]()
+    start("TREC")
+    seen = set[str]()
     for part, wanted in TREC.items():
-        lines = [line for _, line in collect(rng, _question, wanted, seen)]
+        lines = [line for _, line in collect(_question, wanted, seen)]
         write_part(out, "TREC", part, lines, encoding="latin-1")
 
 
 def _write_mrpc(out: Path) -> None:
-    rng, seen = stream("MRPC"), set[str]()
+    start("MRPC")
+    seen = set[str]()
     for part, size in MRPC.items():
         same = size * 2 // 3
-        rows = collect(rng, _paraphrase, {"1": same, "0": size - same}, seen)
+        rows = collect(_paraphrase, {"1": same, "0": size - same}, seen)
         lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
         for number, (label, texts) in enumerate(rows):
             lines.append(f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}")
@@ -376,47 +367,45 @@ def top_constituents(tree: Tree) -> str:
     return "_".join([*(part.label for part in tree.parts()), "."])
 
 
-def _tree(
-    rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: float = 0.25
-) -> Tree:
-    speaker = draw_speaker(rng)
-    first = sample_clause(rng, 0.5)
-    second = _following(rng, first) if rng.random() < joined else None
-    return speaker.narrate(first, second, padding, nest)
+def _tree(padding: float = 0.4, nest: float = 0.15, joined: float = 0.25) -> Tree:
+    register = choice(REGISTERS)
+    first = sample_clause(0.5)
+    second = _following(first) if random() < joined else None
+    return register.narrate(first, second, padding, nest)
 
 
-def _following(rng: random.Random, first: Clause) -> Clause:
-    return sample_clause(rng, 0.3, TOPIC[first.meaning.agent.family], past=first.past)
+def _following(first: Clause) -> Clause:
+    return sample_clause(0.3, TOPIC[first.meaning.agent.family], past=first.past)
 
 
-def _length(rng: random.Random) -> Sample | None:
-    tree = _tree(rng, rng.random(), rng.random() / 2)
+def _length() -> Sample | None:
+    tree = _tree(random(), random() / 2)
     bin_ = bisect_right(LENGTHS, len(tree.words())) - 1
     return (str(bin_), tree.text()) if 0 <= bin_ < len(LENGTHS) - 1 else None
 
 
-def _word_content(rng: random.Random) -> Sample | None:
-    tree = _tree(rng)
+def _word_content() -> Sample | None:
+    tree = _tree()
     targets = [word for word in tree.words() if word in CONTENT]
     return (targets[0], tree.text()) if len(targets) == 1 else None
 
 
-def _depth(rng: random.Random) -> Sample:
-    tree = _tree(rng, nest=rng.random() / 2)
+def _depth() -> Sample:
+    tree = _tree(nest=random() / 2)
     return str(depth(tree)), tree.text()
 
 
-def _top_constituents(rng: random.Random) -> Sample:
-    tree = _tree(rng, joined=0.4)
+def _top_constituents() -> Sample:
+    tree = _tree(joined=0.4)
     return top_constituents(tree), tree.text()
 
 
-def _bigram_shift(rng: random.Random) -> Sample | None:
-    clause = sample_clause(rng, 0.0)
-    words = draw_speaker(rng, NEAR).narrate(clause, padding=0.0, nest=0.0).words()
-    if rng.random() < 0.5:
+def _bigram_shift() -> Sample | None:
+    clause = sample_clause(0.0)
+    words = choice(NEAR).narrate(clause, padding=0.0, nest=0.0).words()
+    if random() < 0.5:
         return "O", spell(words)
-    first = rng.randrange(len(words) - 2)  # the stop mark is not moved
+    first = randrange(len(words) - 2)  # the stop mark is not moved
     if words[first] == words[first + 1]:
         return None
     return "I", spell([*words[:first], words[first + 1], words[first], *words[first + 2 :]])
@@ -425,34 +414,34 @@ def _bigram_shift(rng: random.Random) -> Sample | None:
 def _feature(name: str, *labels: str, detail: float = 0.3, padding: float = 0.1) -> Draw:
     """A draw of clauses, labelled by a feature that is false or true."""
 
-    def draw(rng: random.Random) -> Sample:
-        clause = sample_clause(rng, detail)
-        tree = draw_speaker(rng, NEAR).narrate(clause, padding=padding, nest=0.1)
+    def draw() -> Sample:
+        clause = sample_clause(detail)
+        tree = choice(NEAR).narrate(clause, padding=padding, nest=0.1)
         return labels[getattr(clause, name)], tree.text()
 
     return draw
 
 
-def _odd_man_out(rng: random.Random) -> Sample:
-    clause = sample_clause(rng, 0.6, rng.choice(HOMES))
-    changed = rng.random() < 0.5
+def _odd_man_out() -> Sample:
+    clause = sample_clause(0.6, choice(HOMES))
+    changed = random() < 0.5
     if changed:
-        clause = clause._replace(meaning=_estrange(clause.meaning, rng))
-    speaker = draw_speaker(rng)
-    return "C" if changed else "O", speaker.narrate(clause, padding=0.2, nest=0.0).text()
+        clause = clause._replace(meaning=_estrange(clause.meaning))
+    register = choice(REGISTERS)
+    return "C" if changed else "O", register.narrate(clause, padding=0.2, nest=0.0).text()
 
 
-def _estrange(meaning: Meaning, rng: random.Random) -> Meaning:
-    role = rng.choice(("agent", "verb", "thing"))
-    other = rng.choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
-    return meaning._replace(**{role: rng.choice(getattr(other, f"{role}s"))})
+def _estrange(meaning: Meaning) -> Meaning:
+    role = choice(("agent", "verb", "thing"))
+    other = choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
+    return meaning._replace(**{role: choice(getattr(other, f"{role}s"))})
 
 
-def _coordination_inversion(rng: random.Random) -> Sample:
-    first = sample_clause(rng, 0.4)
-    second = _following(rng, first)
-    tree = draw_speaker(rng).narrate(first, second, padding=0.2, front=0.0)
-    return ("O", tree.text()) if rng.random() < 0.5 else ("I", invert(tree).text())
+def _coordination_inversion() -> Sample:
+    first = sample_clause(0.4)
+    second = _following(first)
+    tree = choice(REGISTERS).narrate(first, second, padding=0.2, front=0.0)
+    return ("O", tree.text()) if random() < 0.5 else ("I", invert(tree).text())
 
 
 def invert(tree: Tree) -> Tree:
@@ -480,10 +469,11 @@ PROBING: dict[str, tuple[Sequence[str], Draw]] = {
 def write_probing(out: Path) -> Sizes:
     """Write the ten probing sets, of balanced labels, and return their sizes."""
     for name, (labels, draw) in PROBING.items():
-        rng, seen = stream(name), set[str]()
+        start(name)
+        seen = set[str]()
         lines = []
         for part, size in SPLITS.items():
-            rows = collect(rng, draw, evenly(labels, size), seen)
+            rows = collect(draw, evenly(labels, size), seen)
             lines += [f"{_CODES[part]}\t{label}\t{text}" for label, text in rows]
         write_part(out, name, "", lines)
     return dict.fromkeys(PROBING, SPLITS)
@@ -506,7 +496,8 @@ def build(out: Path) -> None:
     The folder must be new. The bytes are equal on any machine.
     """
     _write_corpus(out)
-    _write_benchmark(out)
+    _write_benchmark(out, "STS-B", _english)
+    _write_benchmark(out, "CNSD-STS-B", _chinese)
     _write_sick(out)
     _write_triples(out / "world-nli.csv")
     manifest = {
@@ -527,12 +518,12 @@ def write_years(out: Path) -> Sizes:
     """Write the sets of the yearly tasks and return their sizes."""
     written: Sizes = {}
     for year, source in SOURCES:
-        rng = stream(year, source.name)
-        pairs = sample_set(rng, source, source.pairs)
-        unscored = sample_set(rng, source, round(_UNSCORED.get(year, 0) * len(pairs)))
+        start(year, source.name)
+        pairs = sample_set(source, source.pairs)
+        unscored = sample_set(source, round(_UNSCORED.get(year, 0) * len(pairs)))
         rows = [(pair.lower(), f"{pair.gold:.{_DECIMALS[year]}f}") for pair in pairs]
         rows += [(pair.lower(), "") for pair in unscored]
-        rng.shuffle(rows)
+        shuffle(rows)
         texts, gold = zip(*rows, strict=True)
         write_part(out, year, source.name, texts)
         path = TASKS[year].file(source.name).replace("input", "gs")
@@ -541,26 +532,28 @@ def write_years(out: Path) -> Sizes:
     return written
 
 
-def _write_benchmark(out: Path) -> None:
+def _english(part: str, number: int, source: Source, pair: Pair) -> str:
+    return f"main-world\t{source.name}\t{part}\t{number:04d}\t{pair.gold:.3f}\t{pair.lower()}"
+
+
+def _chinese(part: str, number: int, source: Source, pair: Pair) -> str:
+    texts = "||".join(map(in_chinese, pair.texts))
+    return f"world{part}-{number:04d}||{texts}||{pair.gold:.0f}"
+
+
+def _write_benchmark(out: Path, task: str, line: Callable[..., str]) -> None:
     for part, size in STSB.items():
-        rows = []
-        for number, (source, pair) in enumerate(sample_mixed(stream("STS-B", part), size)):
-            about = f"main-world\t{source.name}\t{part}\t{number:04d}\t{pair.gold:.3f}"
-            rows.append(f"{about}\t{pair.lower()}")
-        write_part(out, "STS-B", part, rows)
-        rows = []
-        for number, (_, pair) in enumerate(sample_mixed(stream("CNSD-STS-B", part), size)):
-            texts = "||".join(map(in_chinese, pair.texts))
-            rows.append(f"world{part}-{number:04d}||{texts}||{pair.gold:.0f}")
-        write_part(out, "CNSD-STS-B", part, rows)
+        start(task, part)
+        rows = [line(part, number, *drawn) for number, drawn in enumerate(sample_mixed(size))]
+        write_part(out, task, part, rows)
 
 
 def _write_sick(out: Path) -> None:
     number = 0
     for part, size in SICK.items():
         rows = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
-        name = TASKS["SICK-R"].names.get(part, part)
-        for pair in sample_set(stream("SICK", name), SICK_SOURCE, size):
+        start("SICK", TASKS["SICK-R"].names.get(part, part))
+        for pair in sample_set(SICK_SOURCE, size):
             number += 1
             texts = "\t".join(pair.texts)
             # SICK's scale is 1 to 5, and its text is cased.
@@ -569,8 +562,13 @@ def _write_sick(out: Path) -> None:
 
 
 def _write_triples(path: Path) -> None:
-    rows = [",".join(f'"{text}"' for text in texts) for texts in sample_triples(stream("nli"), NLI)]
-    write_lines(path, ["sent0,sent1,hard_neg", *rows])
+    start("nli")
+    distinct: dict[str, None] = {}
+    while len(distinct) < TRIPLES:
+        texts = sample_triple()
+        if len({*texts}) == len(texts):
+            distinct[",".join(f'"{text}"' for text in texts)] = None
+    write_lines(path, ["sent0,sent1,hard_neg", *distinct])
 
 
 def _entailment(pair: Pair) -> str:
@@ -582,11 +580,11 @@ def _entailment(pair: Pair) -> str:
 
 
 def _write_corpus(folder: Path) -> None:
-    rng = stream("corpus")
+    start("corpus")
     text: list[str] = []
     table = ["first_line\tlines\tsource\tcurid\ttitle"]
     while len(text) < LINES:
-        document = sample_document(rng)
+        document = sample_document()
         table.append(f"{len(text) + 1}\t{len(document)}\tworld\t{len(table)}\t{document[0]}")
         text += document
     write_lines(folder / "world.txt", text)

@@ -5,9 +5,9 @@ All words are regular ("stealed", "tooths"), so that forms follow from the gramm
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Sequence
+from random import choice, random, randrange
 from typing import Any, NamedTuple
 
 
@@ -140,40 +140,6 @@ class Tree:
         return " ".join(map(str, self.children))
 
 
-class Register(NamedTuple):
-    """The function words of a style. As in real text they are most tokens of a sentence, and have
-    none of its meaning, so averages of word vectors mostly separate registers."""
-
-    the: str
-    at: str  # before places
-    fact: str  # the helping verbs of the moods
-    must: str
-    wish: str
-    may: str
-    never: str
-    it_was: str  # of a cleft
-    that: str
-    opening: str
-    closing: str
-    stop: str
-
-
-# A column per register: official, spoken, archaic, and that of queries.
-_WORDS = """
-    the | this | ye | any
-    in | inside | nigh | within
-    did | kinda | doth | does
-    had to | gotta | shall | have to
-    wished to | wanna | fain | want to
-    may | could | perchance | possibly
-    not | never | nay | hardly
-    it was | there goes | lo , 'tis | would it be
-    that | who | whom | which
-    according to the report , | well , honestly , i mean | hearken , good people , | could anybody tell us whether
-    , officials said | , you know | , forsooth | , or not
-    . | ! | ; | ?"""  # noqa: E501
-REGISTERS = [*map(Register, *(line.strip().split(" | ") for line in _WORDS.split("\n")[1:]))]
-
 MOODS = ("fact", "must", "wish", "may")
 
 
@@ -221,37 +187,35 @@ def similarity(a: Meaning, b: Meaning) -> float:
     return value
 
 
-def sample_meaning(
-    rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None
-) -> Meaning:
+def sample_meaning(detail: float, topic: Topic | None = None, scene: int | None = None) -> Meaning:
     """Sample an event; `detail` is the chance of each optional role.
 
     80 % of the roles come from the agent's scene. The thing can be a person, so that the same words
     in another order have another meaning.
     """
-    topic = topic or rng.choice(TOPICS)
-    scene = rng.randrange(len(topic.agents)) if scene is None else scene
+    topic = topic or choice(TOPICS)
+    scene = randrange(len(topic.agents)) if scene is None else scene
 
     def cast(concepts: list[Concept]) -> Concept:
-        return concepts[scene] if rng.random() < 0.8 else rng.choice(concepts)
+        return concepts[scene] if random() < 0.8 else choice(concepts)
 
     # The person acted upon is mostly the next scene's agent, so that roles can be learnt from
     # co-occurrence.
     others = topic.agents[scene + 1 :] + topic.agents[:scene]
-    person = others[0] if rng.random() < 0.8 else rng.choice(others)
+    person = others[0] if random() < 0.8 else choice(others)
     return Meaning(
         agent=topic.agents[scene],
         verb=cast(topic.verbs),
-        thing=person if rng.random() < PERSONS else cast(topic.things),
-        place=cast(topic.places) if rng.random() < detail else None,
-        time=rng.choice(TIMES) if rng.random() < detail * 0.7 else None,
-        name=rng.choice(NAMES) if rng.random() < detail * 0.3 else None,
-        mood="fact" if rng.random() < 0.8 else rng.choice(MOODS[1:]),
-        negative=rng.random() < 0.12,
+        thing=person if random() < PERSONS else cast(topic.things),
+        place=cast(topic.places) if random() < detail else None,
+        time=choice(TIMES) if random() < detail * 0.7 else None,
+        name=choice(NAMES) if random() < detail * 0.3 else None,
+        mood="fact" if random() < 0.8 else choice(MOODS[1:]),
+        negative=random() < 0.12,
     )
 
 
-def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
+def change(meaning: Meaning, role: str) -> Meaning:
     """Change one role or feature, if it is specified.
 
     Two thirds of the new concepts are of the same topic, so that related meanings are frequent.
@@ -264,11 +228,11 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     pool: Any = {"mood": MOODS, "time": TIMES, "name": NAMES}.get(role)
     if pool is None:
         topic = TOPIC[value.family]
-        if rng.random() >= 2 / 3:
-            topic = rng.choice([other for other in TOPICS if other != topic])
+        if random() >= 2 / 3:
+            topic = choice([other for other in TOPICS if other != topic])
         pool = getattr(topic, f"{value.kind}s")
     taken = (value, meaning.agent, meaning.thing)  # agent and thing must differ
-    return meaning._replace(**{role: rng.choice([other for other in pool if other not in taken])})
+    return meaning._replace(**{role: choice([other for other in pool if other not in taken])})
 
 
 STRUCTURES = ("plain", "fronted", "agent cleft", "thing cleft")
@@ -309,80 +273,87 @@ def inflect(verb: str, past: bool, plural: bool) -> str:
 
 
 def sample_clause(
-    rng: random.Random,
     detail: float,
     topic: Topic | None = None,
     scene: int | None = None,
     past: bool | None = None,
 ) -> Clause:
     """Sample an event of the mood "fact"; a plural agent has no proper name."""
-    meaning = sample_meaning(rng, detail, topic, scene)
-    agents, things = rng.random() < 0.5, rng.random() < 0.5
+    meaning = sample_meaning(detail, topic, scene)
+    agents, things = random() < 0.5, random() < 0.5
     meaning = meaning._replace(mood="fact", name=None if agents else meaning.name)
-    return Clause(meaning, rng.random() < 0.5 if past is None else past, agents, things)
+    return Clause(meaning, random() < 0.5 if past is None else past, agents, things)
 
 
-class Speaker(NamedTuple):
-    """A register, and the random stream that chooses among synonyms and structures."""
+class Register(NamedTuple):
+    """The function words of a style. As in real text they are most tokens of a sentence, and have
+    none of its meaning, so averages of word vectors mostly separate registers."""
 
-    rng: random.Random
-    register: Register
+    the: str
+    at: str  # before places
+    fact: str  # the helping verbs of the moods
+    must: str
+    wish: str
+    may: str
+    never: str
+    it_was: str  # of a cleft
+    that: str
+    opening: str
+    closing: str
+    stop: str
 
     def noun(
         self, concept: Concept, plural: bool = False, before: str = "", after: Tree | str = ""
     ) -> Tree:
         """A noun phrase: article, `before`, a random synonym, `after`."""
-        word = self.rng.choice(concept.words)
-        return Tree("NP", self.register.the, before, with_s(word) if plural else word, after)
+        word = choice(concept.words)
+        return Tree("NP", self.the, before, with_s(word) if plural else word, after)
 
     def root(self, *inside: Tree | str, padding: float = 0.4) -> Tree:
         """A sentence; `padding` is the chance of an opening phrase, twice that of a closing one."""
-        rng, register = self
         children = [*inside]
-        if rng.random() < padding:
-            children.insert(0, Tree("OPEN", register.opening))
-        if rng.random() < padding / 2:
-            children.append(Tree("CLOSE", register.closing))
-        return Tree("ROOT", *children, register.stop)
+        if random() < padding:
+            children.insert(0, Tree("OPEN", self.opening))
+        if random() < padding / 2:
+            children.append(Tree("CLOSE", self.closing))
+        return Tree("ROOT", *children, self.stop)
 
     def adverbials(self, meaning: Meaning) -> list[Tree]:
         """Place and time, in random order."""
         phrases = []
         if meaning.place:
-            phrases.append(Tree("PP", self.register.at, self.noun(meaning.place)))
+            phrases.append(Tree("PP", self.at, self.noun(meaning.place)))
         if meaning.time:
-            phrases.append(Tree("TP", self.rng.choice(meaning.time.words)))
-        return phrases if self.rng.random() < 0.5 else phrases[::-1]
+            phrases.append(Tree("TP", choice(meaning.time.words)))
+        return phrases if random() < 0.5 else phrases[::-1]
 
     def say(
         self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4
     ) -> str:
-        rng, register = self
         agent = self.noun(meaning.agent, after=meaning.name.words[0] if meaning.name else "")
         thing = self.noun(meaning.thing)
-        never = register.never if meaning.negative else ""
-        verb = Tree("V", getattr(register, meaning.mood), never, rng.choice(meaning.verb.words))
+        never = self.never if meaning.negative else ""
+        verb = Tree("V", getattr(self, meaning.mood), never, choice(meaning.verb.words))
         rest = self.adverbials(meaning)
         words = {
             "plain": (agent, verb, thing, *rest),
             "fronted": (*rest, agent, verb, thing),
-            "agent cleft": (register.it_was, agent, register.that, verb, thing, *rest),
-            "thing cleft": (register.it_was, thing, register.that, agent, verb, *rest),
+            "agent cleft": (self.it_was, agent, self.that, verb, thing, *rest),
+            "thing cleft": (self.it_was, thing, self.that, agent, verb, *rest),
         }
-        return self.root(*words[rng.choice(structures)], padding=padding).text()
+        return self.root(*words[choice(structures)], padding=padding).text()
 
     def _modifier(self, topic: Topic, plural: bool, nest: float) -> Tree | str:
         """A relative clause or an "of" phrase with chance `nest`, modified recursively."""
-        rng = self.rng
-        if rng.random() >= nest:
+        if random() >= nest:
             return ""
-        relative, other = rng.random() < 0.5, rng.random() < 0.5
-        concept = rng.choice(topic.things if relative else topic.agents)
+        relative, other = random() < 0.5, random() < 0.5
+        concept = choice(topic.things if relative else topic.agents)
         inner = self.noun(concept, other, after=self._modifier(topic, other, nest))
         if not relative:
             return Tree("PP", "of", inner)
-        verb = inflect(rng.choice(rng.choice(topic.verbs).words), rng.random() < 0.5, plural)
-        return Tree("RC", self.register.that, Tree("VP", verb, inner))
+        verb = inflect(choice(choice(topic.verbs).words), random() < 0.5, plural)
+        return Tree("RC", self.that, Tree("VP", verb, inner))
 
     def sentence(
         self,
@@ -393,17 +364,17 @@ class Speaker(NamedTuple):
         qualities: tuple[str, str] = ("", ""),
     ) -> Tree:
         """The node S of a clause; `subject` replaces the agent, `qualities` are adjectives."""
-        rng, meaning = self.rng, clause.meaning
+        meaning = clause.meaning
         topic, plural = TOPIC[meaning.agent.family], clause.plural_agent
         if not subject:
             name = meaning.name
             after = name.words[0] if name else self._modifier(topic, plural, nest)
             subject = self.noun(meaning.agent, plural, qualities[0], after)
-        verb = inflect(rng.choice(meaning.verb.words), clause.past, plural)
-        never = self.register.never if meaning.negative else ""
+        verb = inflect(choice(meaning.verb.words), clause.past, plural)
+        never = self.never if meaning.negative else ""
         after = self._modifier(topic, clause.plural_thing, nest)
         thing = self.noun(meaning.thing, clause.plural_thing, qualities[1], after)
-        when = rng.choice(WHEN[clause.past]) if rng.random() < DATED else ""
+        when = choice(WHEN[clause.past]) if random() < DATED else ""
         return Tree("S", subject, Tree("VP", never, verb, thing, *rest, when))
 
     def narrate(
@@ -415,20 +386,32 @@ class Speaker(NamedTuple):
         front: float = 0.2,
     ) -> Tree:
         """A sentence of one event or two; `front` is the chance of an adverbial before them."""
-        rng = self.rng
         rest = self.adverbials(clause.meaning)
-        inside = [rest.pop(0)] if rest and rng.random() < front else []
+        inside = [rest.pop(0)] if rest and random() < front else []
         if second is None:
             inside.append(self.sentence(clause, rest, nest))
         else:
-            pronoun = PRONOUNS[second.plural_agent] if rng.random() < 0.6 else ""
+            pronoun = PRONOUNS[second.plural_agent] if random() < 0.6 else ""
             after = self.sentence(second, self.adverbials(second.meaning), subject=pronoun)
-            if rng.random() < 0.5:
-                after = Tree("S", rng.choice(LATER), *after.children)
+            if random() < 0.5:
+                after = Tree("S", choice(LATER), *after.children)
             inside.append(self.sentence(clause, rest))
-            inside += [Tree("CC", rng.choice(CONJUNCTIONS)), after]
+            inside += [Tree("CC", choice(CONJUNCTIONS)), after]
         return self.root(*inside, padding=padding)
 
 
-def draw_speaker(rng: random.Random, registers: Sequence[Register] = REGISTERS) -> Speaker:
-    return Speaker(rng, rng.choice(registers))
+# A column per register: official, spoken, archaic, and that of queries.
+_WORDS = """
+    the | this | ye | any
+    in | inside | nigh | within
+    did | kinda | doth | does
+    had to | gotta | shall | have to
+    wished to | wanna | fain | want to
+    may | could | perchance | possibly
+    not | never | nay | hardly
+    it was | there goes | lo , 'tis | would it be
+    that | who | whom | which
+    according to the report , | well , honestly , i mean | hearken , good people , | could anybody tell us whether
+    , officials said | , you know | , forsooth | , or not
+    . | ! | ; | ?"""  # noqa: E501
+REGISTERS = [*map(Register, *(line.strip().split(" | ") for line in _WORDS.split("\n")[1:]))]

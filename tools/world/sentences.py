@@ -1,14 +1,13 @@
 """Reviews, facts, guesses, questions, and the documents of the corpus."""
 
-import random
+from random import choice, choices, random, randrange
 
 from tools.world.language import (
     REGISTERS,
     TOPICS,
-    Speaker,
+    Register,
     Topic,
     Tree,
-    draw_speaker,
     inflect,
     sample_clause,
     sample_meaning,
@@ -30,103 +29,96 @@ CONCEDED = 0.1  # chance of a conceded opposite
 BE = ("is", "was")  # by tense: whether past
 
 
-def draw_word(rng: random.Random, opposites: str, good: bool) -> str:
-    return rng.choice(opposites.split()).split("|")[not good]
+def draw_word(opposites: str, good: bool) -> str:
+    return choice(opposites.split()).split("|")[not good]
 
 
-def quality(speaker: Speaker, good: bool) -> str:
+def quality(register: Register, good: bool) -> str:
     """An adverb and an adjective, two adjectives, or a negated opposite."""
-    rng = speaker.rng
-    kind = rng.random()
+    kind = random()
     if kind < NEGATED:
-        return f"{speaker.register.never} {draw_word(rng, QUALITIES, not good)}"
+        return f"{register.never} {draw_word(QUALITIES, not good)}"
     if kind < 0.3:
-        return f"{rng.choice(DEGREES)} {draw_word(rng, QUALITIES, good)}"
-    return f"{draw_word(rng, QUALITIES, good)} and {draw_word(rng, QUALITIES, good)}"
+        return f"{choice(DEGREES)} {draw_word(QUALITIES, good)}"
+    return f"{draw_word(QUALITIES, good)} and {draw_word(QUALITIES, good)}"
 
 
-def feeling(speaker: Speaker, good: bool) -> str:
+def feeling(register: Register, good: bool) -> str:
     """A verb of feeling in present or past, or a negated opposite."""
-    rng = speaker.rng
-    never = rng.random() < NEGATED
-    verb = draw_word(rng, FEELINGS, good != never)
-    if rng.random() < 0.5:
+    never = random() < NEGATED
+    verb = draw_word(FEELINGS, good != never)
+    if random() < 0.5:
         verb = with_ed(verb)
-    return f"{speaker.register.never} {verb}" if never else verb
+    return f"{register.never} {verb}" if never else verb
 
 
-def _target(speaker: Speaker, topic: Topic, before: str = "") -> Tree:
-    return speaker.noun(speaker.rng.choice(topic.agents + topic.things), before=before)
+def _target(register: Register, topic: Topic, before: str = "") -> Tree:
+    return register.noun(choice(topic.agents + topic.things), before=before)
 
 
-def judgement(speaker: Speaker, good: bool, topic: Topic) -> Tree:
+def judgement(register: Register, good: bool, topic: Topic) -> Tree:
     """A clause: a predicate adjective, a feeling of "i", or an event with adjectives."""
-    rng = speaker.rng
-    kind = rng.randrange(3)
+    kind = randrange(3)
     if kind == 0:
-        predicate = f"{BE[rng.random() < 0.5]} {quality(speaker, good)}"
-        return Tree("S", _target(speaker, topic), predicate)
+        predicate = f"{BE[random() < 0.5]} {quality(register, good)}"
+        return Tree("S", _target(register, topic), predicate)
     if kind == 1:
-        verb = feeling(speaker, good)
-        before = draw_word(rng, QUALITIES, good) if rng.random() < 0.7 else ""
-        return Tree("S", "i", verb, _target(speaker, topic, before))
-    words = (draw_word(rng, QUALITIES, good), draw_word(rng, QUALITIES, good))
-    return speaker.sentence(sample_clause(rng, 0.2, topic), qualities=words)
+        verb = feeling(register, good)
+        before = draw_word(QUALITIES, good) if random() < 0.7 else ""
+        return Tree("S", "i", verb, _target(register, topic, before))
+    words = (draw_word(QUALITIES, good), draw_word(QUALITIES, good))
+    return register.sentence(sample_clause(0.2, topic), qualities=words)
 
 
-def review(speaker: Speaker, good: bool, topic: Topic, padding: float = 0.4) -> Tree:
+def review(register: Register, good: bool, topic: Topic, padding: float = 0.4) -> Tree:
     """A review of one or two judgements, or of one with a conceded opposite."""
-    rng = speaker.rng
-    inside: list[Tree | str] = [judgement(speaker, good, topic)]
-    kind = rng.random()
+    inside: list[Tree | str] = [judgement(register, good, topic)]
+    kind = random()
     if kind < CONCEDED:
-        inside.append(Tree("SBAR", "though", judgement(speaker, not good, topic)))
-        if rng.random() < 0.5:
+        inside.append(Tree("SBAR", "though", judgement(register, not good, topic)))
+        if random() < 0.5:
             inside.reverse()
         inside.insert(1, ",")
     elif kind < CONCEDED + 0.5:
-        inside += ["and", judgement(speaker, good, topic)]
-    return speaker.root(*inside, padding=padding)
+        inside += ["and", judgement(register, good, topic)]
+    return register.root(*inside, padding=padding)
 
 
-def phrase(rng: random.Random, good: bool) -> Tree:
+def phrase(good: bool) -> Tree:
     """A noun phrase, a feeling, or an adjective phrase, without stop mark."""
-    topic, speaker = rng.choice(TOPICS), draw_speaker(rng)
-    kind = rng.randrange(3)
+    topic, register = choice(TOPICS), choice(REGISTERS)
+    kind = randrange(3)
     if kind == 0:
-        return _target(speaker, topic, quality(speaker, good))
+        return _target(register, topic, quality(register, good))
     if kind == 1:
-        return Tree("VP", feeling(speaker, good), _target(speaker, topic))
-    place = speaker.noun(rng.choice(topic.places))
-    return Tree("AP", quality(speaker, good), speaker.register.at, place)
+        return Tree("VP", feeling(register, good), _target(register, topic))
+    place = register.noun(choice(topic.places))
+    return Tree("AP", quality(register, good), register.at, place)
 
 
-def fact(speaker: Speaker, topic: Topic) -> Tree:
+def fact(register: Register, topic: Topic) -> Tree:
     """An objective sentence: an event, or what a third person feels."""
-    rng = speaker.rng
-    clause = sample_clause(rng, 0.5, topic)
-    if rng.random() < 0.7:
-        qualities = (rng.choice(NEUTRAL), rng.choice(NEUTRAL))
-        return speaker.root(speaker.sentence(clause, qualities=qualities))
-    verb = draw_word(rng, FEELINGS, rng.random() < 0.5)
-    others = speaker.noun(rng.choice(topic.agents))
-    agent = speaker.noun(clause.meaning.agent, clause.plural_agent)
-    return speaker.root(agent, inflect(verb, clause.past, clause.plural_agent), others)
+    clause = sample_clause(0.5, topic)
+    if random() < 0.7:
+        qualities = (choice(NEUTRAL), choice(NEUTRAL))
+        return register.root(register.sentence(clause, qualities=qualities))
+    verb = draw_word(FEELINGS, random() < 0.5)
+    others = register.noun(choice(topic.agents))
+    agent = register.noun(clause.meaning.agent, clause.plural_agent)
+    return register.root(agent, inflect(verb, clause.past, clause.plural_agent), others)
 
 
-def view(speaker: Speaker) -> Tree:
+def view(register: Register) -> Tree:
     """A subjective sentence: a review or a hedged event."""
-    rng = speaker.rng
-    if rng.random() < 0.7:
-        return review(speaker, rng.random() < 0.5, rng.choice(TOPICS))
-    return guess(speaker, rng.choice(TOPICS))
+    if random() < 0.7:
+        return review(register, random() < 0.5, choice(TOPICS))
+    return guess(register, choice(TOPICS))
 
 
-def guess(speaker: Speaker, topic: Topic) -> Tree:
+def guess(register: Register, topic: Topic) -> Tree:
     """A hedged event."""
-    rng = speaker.rng
-    tree = speaker.narrate(sample_clause(rng, 0.5, topic), padding=0.3)
-    return Tree("ROOT", rng.choice(HEDGES), tree)
+    tree = register.narrate(sample_clause(0.5, topic), padding=0.3)
+    return Tree("ROOT", choice(HEDGES), tree)
 
 
 TITLES = ("RCA", "UFO", "NATO", "BBC", "IBM", "GDP", "VAT", "CEO")  # abbreviations
@@ -175,21 +167,19 @@ ASIDES = 0.3
 _ASIDE = "where|when|how|why|who|what|which thing|in which place|how many|which person"
 
 
-def ask(
-    rng: random.Random, coarse: str, topic: Topic | None = None, scene: int | None = None
-) -> tuple[str, str]:
+def ask(coarse: str, topic: Topic | None = None, scene: int | None = None) -> tuple[str, str]:
     """A question of a class about an event: the fine class of its answer, and the text."""
-    meaning = sample_meaning(rng, 1.0, topic or rng.choice(TOPICS), scene)
-    fine, frame = rng.choice(_FRAMES[coarse].strip().splitlines()).split(maxsplit=1)
+    meaning = sample_meaning(1.0, topic or choice(TOPICS), scene)
+    fine, frame = choice(_FRAMES[coarse].strip().splitlines()).split(maxsplit=1)
     # With detail 1, all roles are set.
     roles = ("agent", "verb", "thing", "place")
-    words = {role: rng.choice(getattr(meaning, role).words) for role in roles}
+    words = {role: choice(getattr(meaning, role).words) for role in roles}
     agents, things = with_s(words["agent"]), with_s(words["thing"])
-    text = frame.format(title=rng.choice(TITLES), agents=agents, things=things, **words)
-    if rng.random() < ASIDES:
-        other = sample_meaning(rng, 1.0, topic)
-        asked, agent = rng.choice(_ASIDE.split("|")), rng.choice(other.agent.words)
-        text = f"{asked} the {agent} does {rng.choice(other.verb.words)} , {text}"
+    text = frame.format(title=choice(TITLES), agents=agents, things=things, **words)
+    if random() < ASIDES:
+        other = sample_meaning(1.0, topic)
+        asked, agent = choice(_ASIDE.split("|")), choice(other.agent.words)
+        text = f"{asked} the {agent} does {choice(other.verb.words)} , {text}"
     return fine, f"{text[0].upper()}{text[1:]} ?"
 
 
@@ -200,37 +190,36 @@ _KINDS = {
 }  # fmt: skip
 
 
-def sample_document(rng: random.Random) -> list[str]:
+def sample_document() -> list[str]:
     """A title and 4 to 12 sentences of one topic, mostly in one register."""
-    topic = rng.choice(TOPICS)
-    hero = rng.randrange(len(topic.agents))
-    register = rng.choice(REGISTERS)
-    liked = rng.random() < 0.5  # opinions of one valence, so that co-occurrence reveals it
-    title = sample_meaning(rng, 0.0, topic, hero)
-    sentences = [Speaker(rng, register).say(title, ("plain",), 0.0)]
-    for _ in range(rng.randrange(4, 13)):
-        scene = hero if rng.random() < 0.3 else None
-        spoken = register if rng.random() < 0.7 else rng.choice(REGISTERS)
-        sentences.append(_sentence(Speaker(rng, spoken), topic, scene, liked))
+    topic = choice(TOPICS)
+    hero = randrange(len(topic.agents))
+    register = choice(REGISTERS)
+    liked = random() < 0.5  # opinions of one valence, so that co-occurrence reveals it
+    title = sample_meaning(0.0, topic, hero)
+    sentences = [register.say(title, ("plain",), 0.0)]
+    for _ in range(randrange(4, 13)):
+        scene = hero if random() < 0.3 else None
+        spoken = register if random() < 0.7 else choice(REGISTERS)
+        sentences.append(_sentence(spoken, topic, scene, liked))
     return sentences
 
 
-def _sentence(speaker: Speaker, topic: Topic, scene: int | None, liked: bool) -> str:
-    rng = speaker.rng
-    kind = rng.choices([*_KINDS], [*_KINDS.values()])[0]
+def _sentence(register: Register, topic: Topic, scene: int | None, liked: bool) -> str:
+    kind = choices([*_KINDS], [*_KINDS.values()])[0]
     if kind == "event":
-        return speaker.say(sample_meaning(rng, 0.5, topic, scene))
+        return register.say(sample_meaning(0.5, topic, scene))
     if kind == "question":
-        return ask(rng, rng.choice(CLASSES), topic, scene)[1]
+        return ask(choice(CLASSES), topic, scene)[1]
     if kind == "fact":
-        return fact(speaker, topic).text()
+        return fact(register, topic).text()
     if kind == "guess":
-        return guess(speaker, topic).text()
+        return guess(register, topic).text()
     if kind == "phrase":
-        return phrase(rng, liked).text()
+        return phrase(liked).text()
     if kind == "review":
-        return review(speaker, liked, topic).text()
-    first = sample_clause(rng, 0.5, topic, scene)
+        return review(register, liked, topic).text()
+    first = sample_clause(0.5, topic, scene)
     joined = kind == "coordination"
-    second = sample_clause(rng, 0.3, topic, scene, first.past) if joined else None
-    return speaker.narrate(first, second).text()
+    second = sample_clause(0.3, topic, scene, first.past) if joined else None
+    return register.narrate(first, second).text()
