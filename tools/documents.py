@@ -40,8 +40,13 @@ NAMES = ("README.md", "config/README.md", "docs/findings.md", "docs/world.md")
 DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 # Names of several of these; without a name for all.
-GROUPS = {BACKBONES: "", BACKBONES[:2]: "BERT", BACKBONES[2:]: "RoBERTa"}
-GROUPS |= {BACKBONES[::2]: "base", BACKBONES[1::2]: "large"}
+GROUPS = {
+    BACKBONES: "",
+    BACKBONES[:2]: "BERT",
+    BACKBONES[2:]: "RoBERTa",
+    BACKBONES[::2]: "base",
+    BACKBONES[1::2]: "large",
+}
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
@@ -191,23 +196,26 @@ def average_gains() -> list[Gain]:
     return found
 
 
-def settings(text: str, backbone: str) -> dict[str, Any]:
-    """Recipe and hyper-parameters of a run; dropout is 0.1 where it is the backbone's own."""
+def recipe_of(text: str, backbone: str) -> dict[str, Any]:
+    """The recipe of a run; dropout is 0.1 where it is the backbone's own."""
     run = resolve(
         text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
     )
-    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
+    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1}
 
 
 def control_of(backbone: str) -> tuple[str, list[str]]:
     """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
-    ours, theirs = (settings(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
-    changed = [key for key in Recipe.model_fields if ours[key] != theirs[key]]
-    differences = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
-    if "batch_size" in changed:
-        steps = (ceil(CORPUS_ROWS / each["batch_size"]) for each in (ours, theirs))
+    own, usual = (recipe_of(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
+    keys, differences = [], []
+    for key, value in own.items():
+        if value != usual[key]:
+            keys.append(f"{key}={value:g}")
+            differences.append(f"{key.replace('_', ' ')} {value:g}, not {usual[key]:g}")
+    steps = [ceil(CORPUS_ROWS / recipe["batch_size"]) for recipe in (own, usual)]
+    if steps[0] != steps[1]:
         differences.append("{:,} steps, not {:,}".format(*steps))
-    return f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]", differences
+    return f"simcse[{','.join(keys)}]", differences
 
 
 # Tables
@@ -353,17 +361,15 @@ def pairs_table() -> pd.DataFrame:
 def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
-    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index("metric")
+    averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
+    texts = {key: score_text(row.mean(), known(row.std())) for key, row in averages.iterrows()}
     table = []
-    for (run, backbone), rows in averages.groupby(RUN, sort=False):
-        if "accuracy" not in rows.index:
-            continue
-        means, sds = rows[SEEDS].mean(axis=1), rows[SEEDS].std(axis=1)
-        short = re.sub(r"\[.{50,}\]", "[...]", run)
-        row = {"backbone": backbone, "run": f"`{short}`"}
-        for title, metric in (("STS", "spearman"), ("transfer", "accuracy")):
-            row[title] = score_text(means[metric], known(sds[metric]))
-        table.append((places.index(backbone), -means["spearman"], row))
+    for (run, backbone, metric), mean in averages.mean(axis=1).items():
+        transfer = texts.get((run, backbone, "accuracy"))
+        if metric == "spearman" and transfer:
+            row = {"backbone": backbone, "run": re.sub(r"\[.{50,}\]", "[...]", f"`{run}`")}
+            row |= {"STS": texts[run, backbone, metric], "transfer": transfer}
+            table.append((places.index(backbone), -mean, row))
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 
 
@@ -453,6 +459,10 @@ def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     return texts
 
 
+def method_names(classes: Sequence[type[Method]]) -> str:
+    return ", ".join(f"`{cls.name}`" for cls in classes)
+
+
 def hyper_parameters_table() -> pd.DataFrame:
     """Each hyper-parameter once, with all methods that inherit it from the same class."""
     users: dict[tuple[type, str], list[type[Method]]] = {}
@@ -464,21 +474,20 @@ def hyper_parameters_table() -> pd.DataFrame:
     for (owner, key), classes in users.items():
         # The class that declares it, where that is a method.
         classes.sort(key=lambda cls: cls.Hyper is not owner)
-        names = ", ".join(f"`{cls.name}`" for cls in classes)
         first, field = classes[0], classes[0].Hyper.model_fields[key]
-        methods: dict[str, list[str]] = {}
+        others: dict[str, list[type[Method]]] = {}
         for cls in classes:
             for text in other_values(cls, key, field.default):
-                methods.setdefault(text, []).append(cls.name)
-        others = []
-        for text, where in methods.items():
-            some = f" (`{'`, `'.join(where)}`)" if len(where) < len(classes) else ""
-            others.append(text + some)
+                others.setdefault(text, []).append(cls)
+        texts = [
+            text if some == classes else f"{text} ({method_names(some)})"
+            for text, some in others.items()
+        ]
         row = {
-            "method": FORMULA if owner is Contrastive.Hyper else names,
+            "method": FORMULA if owner is Contrastive.Hyper else method_names(classes),
             "key": f"`{key}`",
             "default": value_text(first, field.default),
-            "other values": "; ".join(others),
+            "other values": "; ".join(texts),
             "meaning": meaning(first, field),
         }
         place = [*first.Hyper.model_fields].index(key)

@@ -194,7 +194,7 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     generator = torch.Generator().manual_seed(seed)
     pad = model.config.pad_token_id
     mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
-    body, head = model.base_model, model.cls if hasattr(model, "cls") else model.lm_head
+    body, head = model.base_model, getattr(model, "cls", None) or model.lm_head
     optimiser = torch.optim.AdamW(
         model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
@@ -235,27 +235,28 @@ WINDOW = 10
 MIN_COUNT = 5  # of a word with a vector, as in GloVe's program
 
 
-def make_vectors(out: Path, lines: Sequence[str] = ()) -> None:
-    """Write word vectors of the corpus in GloVe's text format.
+def make_vectors(out: Path) -> None:
+    """Write word vectors of the world's corpus in GloVe's text format.
 
     They are the leading singular vectors of the positive pointwise mutual information within a
     window of a sentence, each scaled by the root of its singular value (Levy, Goldberg and Dagan
     2015). Words are lower-cased, as in the glove.6B tables.
     """
-    texts = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in lines or sentences()]
-    counts = Counter(chain.from_iterable(texts))
+    texts = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in sentences()]
+    running = [*chain.from_iterable(texts)]
+    counts = Counter(running)
     frequent = [word for word, count in counts.items() if count >= MIN_COUNT]
     words = sorted(frequent, key=lambda word: (-counts[word], word))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    table = pd.DataFrame(_factorised(texts, words), index=words)
-    table.to_csv(out, sep=" ", header=False, float_format="%.5f")
-
-
-def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:
     ids = {word: number for number, word in enumerate(words)}
-    text = np.array([ids.get(word, -1) for word in chain.from_iterable(sentences)])
-    place = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
-    together = np.zeros((len(words), len(words)))
+    place = np.repeat(np.arange(len(texts)), [*map(len, texts)])
+    vectors = _factorised(np.array([ids.get(word, -1) for word in running]), place, len(words))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(vectors, words).to_csv(out, sep=" ", header=False, float_format="%.5f")
+
+
+def _factorised(text: np.ndarray, place: np.ndarray, words: int) -> np.ndarray:
+    """Vectors of the words, from their numbers in running text (-1: none) and its sentences."""
+    together = np.zeros((words, words))
     for distance in range(1, WINDOW + 1):
         left, right = text[:-distance], text[distance:]
         valid = (place[:-distance] == place[distance:]) & (left >= 0) & (right >= 0)
