@@ -6,7 +6,6 @@ back.
 """
 
 import ast
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -14,17 +13,9 @@ from pathlib import Path
 
 from jinja2 import Environment, nodes
 
+FILES = ("bench/**/*.py", "methods/*.py", "sentbench.py", "tools/**/*.py", "tests/**/*.py")
 # Load and Store, and signs such as `+` and `not`: each belongs to a node that is counted.
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
-
-
-def tracked(*patterns: str) -> list[Path]:
-    """The files of the project that match patterns of git."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return [Path(name) for name in listed.stdout.split("\0") if name and Path(name).is_file()]
 
 
 def python_nodes(node: ast.AST) -> int:
@@ -53,10 +44,11 @@ def package_of(path: Path) -> str:
 def sizes() -> Counter[str]:
     """The nodes of each package, of the templates, and of the whole product."""
     found: Counter[str] = Counter()
-    for path in tracked("bench/*.py", "methods/*.py", "sentbench.py", "tools/*.py", "tests/*.py"):
-        found[package_of(path)] += python_nodes(ast.parse(path.read_text(encoding="utf-8")))
+    for pattern in FILES:
+        for path in Path().glob(pattern):
+            found[package_of(path)] += python_nodes(ast.parse(path.read_text(encoding="utf-8")))
     found["product"] = found.total() - found["tools"] - found["tests"]
-    for path in tracked("bench/report/templates/*"):
+    for path in Path("bench/report/templates").iterdir():
         found["templates"] += template_nodes(path.read_text(encoding="utf-8"))
     return found
 

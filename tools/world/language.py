@@ -286,8 +286,11 @@ def sample_clause(
 
 
 class Register(NamedTuple):
-    """The function words of a style. As in real text they are most tokens of a sentence, and have
-    none of its meaning, so averages of word vectors mostly separate registers."""
+    """The function words of a style, and the sentences that are spoken with them.
+
+    As in real text they are most tokens of a sentence, and have none of its meaning, so averages of
+    word vectors mostly separate registers. Synonyms and structures are drawn from `random`.
+    """
 
     the: str
     at: str  # before places
