@@ -25,6 +25,7 @@ rule all:
     default_target: True
     input:
         f"{RESULTS}/report/index.html",
+        JUDGED,
 
 
 # A job gets the ids of its runs and reads the rest here, and so do `status` and `render` while runs are made. No rule

@@ -1,22 +1,18 @@
-"""Write the generated tables of documents, or check that they are current.
-
-python -m tools.documents           # writes them
-python -m tools.documents --check   # fails where a table is not current
+"""Write the generated tables of documents: python -m tools.documents.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; NAME is a key of `TABLES`.
 """
 
 import inspect
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, comb, sqrt
 from pathlib import Path
 from statistics import fmean
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from types import MappingProxyType, NoneType
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,12 +22,12 @@ from pydantic.fields import FieldInfo
 from bench.datasets.tasks import STS_TASKS
 from bench.judge import stage
 from bench.judge.pairs import seeds_to_show
-from bench.judge.statistics import known, mean_and_sd
+from bench.judge.statistics import expected_best, known
 from bench.judge.world import RUN, SCORES, SEEDS
 from bench.judged.rows import Judged, PairRow, SystemRow
 from bench.judged.words import LEVEL
 from bench.registry.methods import format_value, method_classes
-from bench.report.formats import score_text
+from bench.report.formats import difference_text, score_text
 from bench.reported import FOLDER, prior_sd
 from bench.reported.number import numbers
 from bench.runs.config import EncoderEntry, MethodEntry, Suite
@@ -44,8 +40,13 @@ NAMES = ("README.md", "config/README.md", "docs/findings.md", "docs/world.md")
 DOCUMENTS = [ROOT / name for name in NAMES]
 BACKBONES = ("bert-base-uncased", "bert-large-uncased", "roberta-base", "roberta-large")
 # Names of several of these; without a name for all.
-GROUPS = {BACKBONES: "", BACKBONES[:2]: "BERT", BACKBONES[2:]: "RoBERTa"}
-GROUPS |= {BACKBONES[::2]: "base", BACKBONES[1::2]: "large"}
+GROUPS = {
+    BACKBONES: "",
+    BACKBONES[:2]: "BERT",
+    BACKBONES[2:]: "RoBERTa",
+    BACKBONES[::2]: "base",
+    BACKBONES[1::2]: "large",
+}
 TASKS = (*STS_TASKS, "Avg")
 ARROWS = {"better": " ↑", "worse": " ↓", "undecided": ""}
 WORDS = {"better": ", **better**", "worse": ", **worse**", "undecided": ", undecided"}
@@ -110,13 +111,14 @@ def printed_rows(source: str, table: str, method: str) -> pd.DataFrame:
     return printed().query("source == @source and table == @table and method == @method")
 
 
-def figures(
-    source: str, table: str, method: str, backbone: str, variant: str | None = None
-) -> dict[str, float]:
-    """The printed scores of a row by task; empty where there is no such row."""
-    rows = printed_rows(source, table, method).query("backbone == @backbone")
-    rows = rows if variant is None else rows[rows["variant"] == variant]
-    return dict(zip(rows["task"], rows["value"], strict=True))
+def printed_average(
+    source: str, table: str, backbone: str, method: str, variant: str | None = None
+) -> float | None:
+    """The printed STS average of a row, None where there is no such row."""
+    rows = printed_rows(source, table, method).query("backbone == @backbone and task == 'Avg'")
+    if variant is not None:
+        rows = rows[rows["variant"] == variant]
+    return None if rows.empty else rows["value"].item()
 
 
 @cache
@@ -141,15 +143,22 @@ def ranging(k: int, values: Sequence[float], least: float) -> float:
     return 1 - sum(comb(int(count), k - 1) for count in nearer) / comb(len(ordered), k)
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 @dataclass(frozen=True)
 class Gain:
-    """A printed gain over SimCSE and the standard deviation of public runs there, in points."""
+    """A printed gain in the STS average over another row of its table, in points."""
 
     method: str
     backbone: str
-    task: str
     points: float
-    s0: float
+
+    @property
+    def s0(self) -> float:
+        """The standard deviation of public runs of SimCSE."""
+        return prior_sd(self.backbone, "Avg") or 0.0
 
     def seeds(self, correlation: float) -> int:
         """The pairs that would show it among its paper's averages, on two or four backbones."""
@@ -157,47 +166,59 @@ class Gain:
         sd = sqrt(2 * (1 - correlation)) * self.s0
         return seeds_to_show(self.points, sd, LEVEL / family) or 10**9
 
+    def cells(self) -> dict[str, str]:
+        return {
+            "backbone": self.backbone,
+            "gain": f"{self.points:.2f}",
+            "gain / s0": f"{self.points / self.s0:.1f}",
+            "pairs": percent(ranging(2, public(self.backbone), self.points)),
+        }
 
-@cache
-def gains() -> list[Gain]:
+
+def gains(
+    name: str, source: str, table: str, first: Sequence[str], second: Sequence[str]
+) -> list[Gain]:
+    """The gains of a row over another one on each backbone that both are printed for."""
     found = []
-    for method, (source, table, _) in OWN.items():
-        for backbone in BACKBONES:
-            own, base = (figures(source, table, name, backbone) for name in (method, "SimCSE"))
-            for task in TASKS if own else ():
-                points, s0 = round(own[task] - base[task], 2), prior_sd(backbone, task) or 0.0
-                found.append(Gain(method, backbone, task, points, s0))
+    for backbone in BACKBONES:
+        own, other = (printed_average(source, table, backbone, *row) for row in (first, second))
+        if own is not None and other is not None:
+            found.append(Gain(name, backbone, round(own - other, 2)))
     return found
 
 
+@cache
 def average_gains() -> list[Gain]:
-    return [gain for gain in gains() if gain.task == "Avg"]
+    """The papers' own gains over SimCSE."""
+    found = []
+    for method, (source, table, _) in OWN.items():
+        found += gains(method, source, table, [method], ["SimCSE"])
+    return found
 
 
-def settings(text: str, backbone: str) -> dict[str, Any]:
-    """Recipe and hyper-parameters of a run; dropout is 0.1 where it is the backbone's own."""
+def recipe_of(text: str, backbone: str) -> dict[str, Any]:
+    """The recipe of a run; dropout is 0.1 where it is the backbone's own."""
     run = resolve(
         text, backbone_name=backbone, corpus="wiki1m", data="senteval", seed=42, recipe={}
     )
-    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1} | run.parts[0][2]
+    return run.recipe.model_dump() | {"dropout": run.recipe.dropout or 0.1}
 
 
 def control_of(backbone: str) -> tuple[str, list[str]]:
     """SimCSE with the recipe of GS-InfoNCE's released run, and what differs from SimCSE's own."""
-    ours, theirs = (settings(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
-    changed = [key for key in Recipe.model_fields if ours[key] != theirs[key]]
-    differences = [f"{key.replace('_', ' ')} {ours[key]:g}, not {theirs[key]:g}" for key in changed]
-    if "batch_size" in changed:
-        steps = (ceil(CORPUS_ROWS / each["batch_size"]) for each in (ours, theirs))
+    own, usual = (recipe_of(f"{text}@official", backbone) for text in ("gs-infonce", "simcse"))
+    keys, differences = [], []
+    for key, value in own.items():
+        if value != usual[key]:
+            keys.append(f"{key}={value:g}")
+            differences.append(f"{key.replace('_', ' ')} {value:g}, not {usual[key]:g}")
+    steps = [ceil(CORPUS_ROWS / recipe["batch_size"]) for recipe in (own, usual)]
+    if steps[0] != steps[1]:
         differences.append("{:,} steps, not {:,}".format(*steps))
-    return f"simcse[{','.join(f'{key}={ours[key]:g}' for key in changed)}]", differences
+    return f"simcse[{','.join(keys)}]", differences
 
 
 # Tables
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def spread_table() -> pd.DataFrame:
@@ -208,17 +229,11 @@ def spread_table() -> pd.DataFrame:
 
 
 def gains_table() -> pd.DataFrame:
+    names = {"seeds": 0.0, "at 0.5": 0.5, "at 0.9": 0.9}
     return pd.DataFrame(
-        {
-            "method": gain.method,
-            "backbone": gain.backbone,
-            "gain": f"{gain.points:.2f}",
-            "gain / s0": f"{gain.points / gain.s0:.1f}",
-            "pairs": percent(ranging(2, public(gain.backbone), gain.points)),
-            "seeds": gain.seeds(0),
-            "at 0.5": gain.seeds(0.5),
-            "at 0.9": gain.seeds(0.9),
-        }
+        {"method": gain.method}
+        | gain.cells()
+        | {name: gain.seeds(correlation) for name, correlation in names.items()}
         for gain in average_gains()
     )
 
@@ -226,17 +241,9 @@ def gains_table() -> pd.DataFrame:
 def other_gains_table() -> pd.DataFrame:
     rows = []
     for pair in OTHER_PAIRS:
-        for backbone in BACKBONES:
-            first, second = (
-                figures("is-cse", "Table 1", method, backbone, variant) for method, variant in pair
-            )
-            if first:
-                points = round(first["Avg"] - second["Avg"], 2)
-                row = {"A minus B": " minus ".join(" ".join(side).strip() for side in pair)}
-                row |= {"backbone": backbone, "gain": f"{points:.2f}"}
-                row["gain / s0"] = f"{points / (prior_sd(backbone, 'Avg') or 0):.1f}"
-                row["pairs"] = percent(ranging(2, public(backbone), points))
-                rows.append(row)
+        name = " minus ".join(" ".join(side).strip() for side in pair)
+        for gain in gains(name, "is-cse", "Table 1", *pair):
+            rows.append({"A minus B": name} | gain.cells())
     return pd.DataFrame(rows)
 
 
@@ -257,7 +264,7 @@ def sweeps_table() -> pd.DataFrame:
         values = rows[~rows["variant"].isin(without)]["value"]
         (backbone,) = set(rows["backbone"])
         runs, count, width = public(backbone, task, split), len(values), np.ptp(values)
-        of_seeds = best_of(count, runs, runs) + best_of(count, -runs, -runs)
+        of_seeds = expected_best(runs, count) + expected_best(-runs, count)
         row = {"sweep": name, "backbone": backbone, "settings": count, "range": f"{width:.2f}"}
         table.append(
             row | {"of seeds": f"{of_seeds:.2f}", "share": percent(ranging(count, runs, width))}
@@ -290,48 +297,33 @@ def compared(baseline: str) -> dict[tuple[str, ...], PairRow]:
 
 def minus(pair: PairRow, verdicts: Mapping[str, str] = ARROWS) -> str:
     """The difference with its interval and verdict."""
-    width = "" if pair.half_width is None else f" ± {pair.half_width:.2f}"
-    return f"{pair.difference:+.2f}{width}{verdicts[pair.verdict]}"
+    return difference_text(pair.difference, pair.half_width) + verdicts[pair.verdict]
 
 
 def scored(board: str) -> list[SystemRow]:
     """The systems of a board that have scores on all planned tasks, best average first."""
-    tasks = wiki_mini().suite.board(board).planned.tasks
-    averages = {}
-    for system in wiki_mini().board_systems(board):
-        means = [system.score(task).mean for task in tasks]
-        if None not in means:
-            averages[system] = fmean(means)
-    return sorted(averages, key=averages.__getitem__, reverse=True)
+    systems = [system for system in wiki_mini().board_systems(board) if system.averages]
+    return sorted(systems, key=lambda system: fmean(system.averages), reverse=True)
 
 
 def scores_table(
-    names: Mapping[str, str] | None = None, verdicts: Mapping[str, str] = ARROWS
+    names: Mapping[str, str] = MappingProxyType({}), verdicts: Mapping[str, str] = ARROWS
 ) -> pd.DataFrame:
     """STS and transfer averages of systems, by default all, and their differences to SimCSE."""
-    boards = {"STS": "sts", "transfer": "transfer"}
-    systems = {
-        (board, system.method, system.setting): system
-        for board in boards.values()
-        for system in scored(board)
-    }
-    table = []
-    for first in scored("sts"):
-        if names and first.method not in names:
-            continue
-        name = first.method, first.setting
-        n = first.score("Avg").n
-        row = {"method": names[first.method] if names else first.label, "seeds": str(n)}
-        for title, board in boards.items():
-            if (board, *name) in systems:
-                score = systems[board, *name].score("Avg")
-                if score.n != n:
-                    row["seeds"] += f" ({score.n})"
-                row[title] = score_text(score.mean, score.sd)
-                pair = compared("simcse").get((board, "Avg", *name))
-                row[f"{title} minus SimCSE"] = minus(pair, verdicts) if pair else "–"
-        table.append(row)
-    return pd.DataFrame(table)
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for title, board in (("STS", "sts"), ("transfer", "transfer")):
+        for system in scored(board):
+            if names and system.method not in names:
+                continue
+            name, score = (system.method, system.setting), system.score("Avg")
+            label = names.get(system.method, system.label)
+            row = rows.setdefault(name, {"method": label, "seeds": str(score.n)})
+            if row["seeds"] != str(score.n):
+                row["seeds"] += f" ({score.n})"
+            row[title] = score_text(score.mean, score.sd)
+            pair = compared("simcse").get((board, "Avg", *name))
+            row[f"{title} minus SimCSE"] = minus(pair, verdicts) if pair else "–"
+    return pd.DataFrame(rows.values())
 
 
 def front_table() -> pd.DataFrame:
@@ -359,14 +351,10 @@ def probing_table() -> pd.DataFrame:
 def pairs_table() -> pd.DataFrame:
     rows = []
     for board, method, baseline in PAIRS:
-        (pair,) = [
-            pair
-            for pair in stage.compared(wiki_mini(), baseline, [method])
-            if (pair.board, pair.task) == (board.lower(), "Avg")
-        ]
-        rows.append(
-            {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
-        )
+        pairs = stage.compared(wiki_mini(), baseline, [method])
+        (pair,) = (pair for pair in pairs if (pair.board, pair.task) == (board.lower(), "Avg"))
+        row = {"A": f"`{method}`", "B": f"`{baseline}`", "tasks": board, "A - B": minus(pair)}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -374,17 +362,14 @@ def world_table() -> pd.DataFrame:
     """The world's numbers: averages of the runs with both, best first on each backbone."""
     places = ["none", "toy-glove", "toy-bert", "toy-roberta", "toy-chinese"]
     averages = pd.read_csv(SCORES).query("task == 'Avg'").set_index([*RUN, "metric"])[SEEDS]
+    texts = {key: score_text(row.mean(), known(row.std())) for key, row in averages.iterrows()}
     table = []
-    for (run, backbone), rows in averages.groupby(RUN, sort=False):
-        scores = {metric: row.dropna().tolist() for (*_, metric), row in rows.iterrows()}
-        if "accuracy" not in scores:
-            continue
-        short = re.sub(r"\[.{50,}\]", "[...]", run)
-        row = {"backbone": backbone, "run": f"`{short}`"}
-        for title, metric in (("STS", "spearman"), ("transfer", "accuracy")):
-            mean, sd = mean_and_sd(scores[metric])
-            row[title] = score_text(known(mean), known(sd))
-        table.append((places.index(backbone), -fmean(scores["spearman"]), row))
+    for (run, backbone, metric), mean in averages.mean(axis=1).items():
+        transfer = texts.get((run, backbone, "accuracy"))
+        if metric == "spearman" and transfer:
+            row = {"backbone": backbone, "run": re.sub(r"\[.{50,}\]", "[...]", f"`{run}`")}
+            row |= {"STS": texts[run, backbone, metric], "transfer": transfer}
+            table.append((places.index(backbone), -mean, row))
     return pd.DataFrame(row for *_, row in sorted(table, key=lambda entry: entry[:2]))
 
 
@@ -436,38 +421,46 @@ def meaning(cls: type[Method], field: FieldInfo) -> str:
     """The description, with what the type and the marks of a hyper-parameter say."""
     text: str = field.description or ""
     marks: Any = field.json_schema_extra or {}
-    kinds = [field.annotation, *get_args(field.annotation)]
-    literals = [kind for kind in kinds if get_origin(kind) is Literal]
-    choices = [f"`{choice}`" for kind in literals for choice in get_args(kind)]
+    choices = [f"`{choice}`" for choice in re.findall("'(.+?)'", str(field.annotation))]
     # Poolers have a table of their own.
     if 1 < len(choices) < 6 and not all(choice in text for choice in choices):
-        text += f": {listed(choices + ['none'] * (NoneType in kinds))}"
+        if NoneType in get_args(field.annotation):
+            choices.append("none")
+        text += f": {listed(choices)}"
     if "model" in marks:
-        names = ["hub id", "folder"] + ["run"] * (cls.trained and "language" not in marks)
-        names += ["`backbone`"] * ("language" in marks or "pooler" in marks)
+        names = ["hub id", "folder"]
+        if cls.trained and "language" not in marks:
+            names.append("run")
+        if "language" in marks or "pooler" in marks:
+            names.append("`backbone`")
         text += f"; {listed(names)}"
-    return text + "; set in the first part" * ("host" in marks)
+    return f"{text}; set in the first part" if "host" in marks else text
 
 
 def other_values(cls: type[Method], key: str, default: Any) -> list[str]:
     """Values in the method's tables that differ from a default: `1.5: roberta-large official`."""
-    tables = {"paper": cls.paper} | ({} if cls.official is None else {"official": cls.official})
-    # Settings by value and backbones.
-    found: dict[tuple[Any, tuple[str, ...]], list[str]] = {}
-    for setting, table in tables.items():
-        rows = {name: table.get(name, table.get(BACKBONES[0], {})) for name in BACKBONES}
-        values = {
-            name: {key: default, **table.get("*", {}), **row}[key] for name, row in rows.items()
-        }
-        for value in dict.fromkeys(value for value in values.values() if value != default):
-            names = tuple(name for name in BACKBONES if values[name] == value)
-            found.setdefault((value, names), []).append(setting)
+    official = cls.paper if cls.official is None else cls.official
+    found: dict[tuple[Any, ...], list[str]] = {}  # settings by value and backbones
+    for setting, table in (("paper", cls.paper), ("official", official)):
+        backbones: dict[Any, list[str]] = {}
+        for name in BACKBONES:
+            row = table.get("*", {}) | table.get(name, table.get(BACKBONES[0], {}))
+            backbones.setdefault(row.get(key, default), []).append(name)
+        backbones.pop(default, None)
+        for value, names in backbones.items():
+            found.setdefault((value, *names), []).append(setting)
     texts = []
-    for (value, names), where in found.items():
+    for (value, *names), where in found.items():
         short = ", ".join(name.removesuffix("-uncased") for name in names)
-        words = [GROUPS.get(names, short), *(where if len(where) < len(tables) else ())]
+        words = [GROUPS.get((*names,), short)]
+        if len(where) == 1:
+            words += where
         texts.append(f"{value_text(cls, value)}: {' '.join(filter(None, words)) or 'always'}")
     return texts
+
+
+def method_names(classes: Sequence[type[Method]]) -> str:
+    return ", ".join(f"`{cls.name}`" for cls in classes)
 
 
 def hyper_parameters_table() -> pd.DataFrame:
@@ -481,20 +474,20 @@ def hyper_parameters_table() -> pd.DataFrame:
     for (owner, key), classes in users.items():
         # The class that declares it, where that is a method.
         classes.sort(key=lambda cls: cls.Hyper is not owner)
-        names = ", ".join(f"`{cls.name}`" for cls in classes)
         first, field = classes[0], classes[0].Hyper.model_fields[key]
-        others: dict[str, list[str]] = {}
+        others: dict[str, list[type[Method]]] = {}
         for cls in classes:
             for text in other_values(cls, key, field.default):
-                others.setdefault(text, []).append(cls.name)
+                others.setdefault(text, []).append(cls)
+        texts = [
+            text if some == classes else f"{text} ({method_names(some)})"
+            for text, some in others.items()
+        ]
         row = {
-            "method": FORMULA if owner is Contrastive.Hyper else names,
+            "method": FORMULA if owner is Contrastive.Hyper else method_names(classes),
             "key": f"`{key}`",
             "default": value_text(first, field.default),
-            "other values": "; ".join(
-                text + f" (`{'`, `'.join(where)}`)" * (len(where) < len(classes))
-                for text, where in others.items()
-            ),
+            "other values": "; ".join(texts),
             "meaning": meaning(first, field),
         }
         place = [*first.Hyper.model_fields].index(key)
@@ -539,18 +532,7 @@ def current(text: str) -> str:
     return re.sub(pattern, table, text, flags=re.DOTALL)
 
 
-def main() -> int:
-    outdated = False
-    for path in DOCUMENTS:
-        text = path.read_text(encoding="utf-8")
-        new = current(text)
-        if "--check" not in sys.argv[1:]:
-            path.write_text(new, encoding="utf-8")
-        elif new != text:
-            print(f"error: {path} is not current; run make documents", file=sys.stderr)
-            outdated = True
-    return int(outdated)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        document.write_text(current(text), encoding="utf-8")

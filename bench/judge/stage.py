@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bench.judged import store
 from bench.judged.rows import Judged, PairRow
-from bench.utils.errors import UserError, did_you_mean, listed
+from bench.utils.errors import UserError, did_you_mean, errors_of, listed
 
 if TYPE_CHECKING:
     from bench.runs.plan import Plan
@@ -25,9 +25,9 @@ def read_suite(suite_dir: Path | str) -> Judged:
 
 def _judged(folder: Path) -> Judged:
     from bench.judge.judge import judge
-    from bench.results.suite_results import read_suite as read_results
+    from bench.results import suite_results
 
-    return judge(read_results(folder)).model_copy(update={"folder": folder})
+    return judge(suite_results.read_suite(folder)).model_copy(update={"folder": folder})
 
 
 def write_rows(suite_dir: Path) -> None:
@@ -61,44 +61,52 @@ def compared(
 ) -> list[PairRow]:
     """The comparisons of a suite with its baseline or another one, of some methods on some
     backbones; by default of all. The family of Holm's correction is all of them in any case."""
-    from bench.judge.pairs import against, find
-    from bench.results.suite_results import read_suite as read_results
-
-    heading = judged.suite
-    baseline = baseline or heading.baseline
-    if not baseline:
+    heading, pairs = judged.suite, judged.pairs
+    if not (baseline or heading.baseline):
         raise UserError(f"suite {heading.suite} has no baseline; name one with --baseline")
-    assert judged.folder is not None
-    results = read_results(judged.folder)
-    side_b = find(results, baseline)
-    pairs = list(judged.pairs)
-    if not pairs or pairs[0].baseline != side_b.text:
-        pairs = against(results, baseline)
+    if baseline not in ("", heading.baseline):
+        pairs = _against(judged, baseline)
+    elif not pairs:
+        raise UserError(heading.uncompared)
     planned = list(dict.fromkeys(run.backbone for run in judged.runs))
     for name in backbones:
         if name not in planned:
             hint = did_you_mean(name, planned)
             raise UserError(f"backbone '{name}' is not in suite {heading.suite}{hint}")
-    names = list(backbones) or planned
-    sides = {}
+    shown = [pair for pair in pairs if pair.backbone in (backbones or planned)]
+    side_b, where = pairs[0].baseline, ", ".join(backbones or planned)
+    problem = f"to compare with '{side_b}' on {where}; run its missing runs first, or pass others"
+    if not shown:
+        raise UserError(f"suite {heading.suite} has no scores {problem}")
+    chosen: set[tuple[str, str]] = set()
     for text in methods:
-        side_a = find(results, text)
-        if side_a.text == side_b.text:
-            raise UserError(f"'{side_a.text}' would be compared with itself; pass another baseline")
-        if not any(side_a.on(name) and side_b.on(name) for name in names):
-            raise UserError(
-                f"'{side_a.text}' and '{side_b.text}' are both planned on none of "
-                f"{', '.join(names)}; pass others"
-            )
-        sides[side_a.method, side_a.setting] = side_a
-    chosen = [
-        pair
-        for pair in pairs
-        if pair.backbone in names and (not sides or (pair.method, pair.setting) in sides)
-    ]
-    if not chosen:
-        raise UserError(
-            f"suite {heading.suite} has no scores to compare with '{side_b.text}' on "
-            f"{', '.join(names)}; run its missing runs first, or pass others"
-        )
-    return chosen
+        method = _method(judged, text)
+        if side_b == "@".join(method):
+            raise UserError(f"'{side_b}' would be compared with itself; pass another baseline")
+        if method not in {(pair.method, pair.setting) for pair in shown}:
+            raise UserError(f"suite {heading.suite} has no scores of '{text}' {problem}")
+        chosen.add(method)
+    return [pair for pair in shown if not chosen or (pair.method, pair.setting) in chosen]
+
+
+def _against(judged: Judged, baseline: str) -> tuple[PairRow, ...]:
+    from bench.judge.pairs import against
+    from bench.results.suite_results import read_suite as read_results
+
+    assert judged.folder is not None
+    return tuple(against(read_results(judged.folder), baseline))
+
+
+def _method(judged: Judged, text: str) -> tuple[str, str]:
+    """Method and setting that a text names, the official one if it does not say which."""
+    names = {
+        (row.method, row.setting)
+        for row in judged.systems
+        if text in (f"{row.method}@{row.setting}", row.method)
+        or (row.outside and text == row.label)
+    }
+    if not names:  # not as in the plan
+        assert judged.folder is not None
+        with errors_of(f"suite {judged.suite.suite}"):
+            names = planned_names(judged.folder, text)
+    return min(names, key=lambda name: name[1] != "official")

@@ -8,15 +8,30 @@ writes it.
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from bench.judged.rows import FILES, Judged
-from bench.utils.files import files_together, read_json, sha256_file, sha256_text, write_json
+from bench.utils.errors import UserError
+from bench.utils.files import files_together, sha256_file, sha256_text, write_json
+from bench.utils.validation import Model, explain, read_document
 
 _BENCH = Path(__file__).parents[1]
 # The packages and modules on which rows depend, printed numbers among them.
-_RULE = ("judge", "judged", "reported", "results", "datasets/tasks.py", "datasets/metrics.py")
+# The values of methods stand beside printed hyper-parameters.
+_RULE = (
+    "judge", "judged", "reported", "results", "runs", "registry", "../methods",
+    "datasets/tasks.py", "datasets/metrics.py",
+)  # fmt: skip
 _RESULTS = ("plan.json", "scores/*.json", "items/*.npz", "analyses/*.json")
 FAILURES = "runs/*/failure.json"  # of these only the place counts
+REMEDY = "remove it, and the suite is judged again"
+
+
+class _File(Model):
+    key: str
+    rows: Any
 
 
 @cache
@@ -56,8 +71,12 @@ def read(suite_dir: Path, key: str) -> Judged | None:
         path = folder / f"{name}.json"
         if not path.is_file():
             return None
-        content = read_json(path)
-        if content["key"] != key:
+        file = read_document(path, _File, "a file of rows", REMEDY)
+        if file.key != key:
             return None
-        rows[name] = content["rows"]
-    return Judged(**rows, folder=suite_dir)
+        rows[name] = file.rows
+    try:
+        return Judged(**rows, folder=suite_dir)
+    except ValidationError as error:
+        damaged = folder / f"{error.errors()[0]['loc'][0]}.json"
+        raise UserError(f"{damaged} has no valid rows ({explain(error)}); {REMEDY}") from None

@@ -143,9 +143,10 @@ def _board(judged: Judged, board: BoardRow, entries: list[Json]) -> Json:
     """One of the suite's own tables, with the column that sums it up before the others."""
     suite, rows = judged.suite, judged.board_systems(board.name)
     shown = leaderboard.shown_leaderboard(suite, board, rows)
-    first = [board.overall, leaderboard.difference_title(board)]
-    others = [task for task in board.columns if task not in first]
-    columns = [name for name in [*first, *others] if name in shown.columns]
+    first = (board.overall, leaderboard.difference_title(board))
+    elsewhere = ("Backbone", "Method", "n", "Remark")
+    columns = [name for name in shown.columns if name not in elsewhere]
+    columns.sort(key=lambda name: first.index(name) if name in first else len(first))
     lines = []
     for row, texts in zip(rows, shown.rows, strict=True):
         scores = {name: texts[name] for name in columns}

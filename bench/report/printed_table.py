@@ -70,7 +70,8 @@ class ShownTable:
 
 def printed_tables(numbers: Sequence[NumberRow]) -> dict[str, ShownTable]:
     """The printed tables of a suite, by the stem of their file names."""
-    tables = map(shown_table, grouped(numbers, lambda number: (number.source, number.table)))
+    groups = grouped(numbers, lambda number: (number.source, number.table))
+    tables = [shown_table(group) for group in groups]
     return {f"{table.source}_{stem(table.name)}": table for table in tables}
 
 

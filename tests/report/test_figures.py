@@ -262,6 +262,11 @@ def test_the_figure_of_a_comparison_shows_its_numbers():
             ["Avg"],
             "is-cse, official, minus SimCSE, official, seed by seed",
         ),
+        (
+            [pair("untrained", [-20.0, -21.0], kind="one-sample")],
+            ["Avg"],
+            "untrained, official, minus SimCSE, official, seed by seed",
+        ),
         # Of several methods the trained ones alone are drawn, if there are any.
         (
             [

@@ -16,9 +16,8 @@ from scipy.stats import gaussian_kde
 from bench.judge.stage import read_suite
 from bench.judged.words import LOG, OURS, PRINT
 from bench.report.figures.lines import common_mean
-from bench.report.figures.papers import _density, draw
+from bench.report.figures.papers import _density, draw, table_of
 from bench.report.figures.style import INK, SERIES, STYLE, looks
-from bench.report.figures.texts import table_of
 from bench.reported.figures import FigureKind, load_figures
 from tests.support.figure_rows import figure, point
 from tests.support.figure_rows import points as made_up

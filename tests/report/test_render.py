@@ -7,7 +7,7 @@ import pytest
 from bench.cli import main
 from bench.judge.stage import read_suite
 from bench.report.figures.compared import figure_stems
-from bench.report.figures.texts import table_of
+from bench.report.figures.papers import table_of
 from bench.report.render import render
 from bench.utils.errors import UserError
 from bench.utils.files import read_json, write_json, write_text

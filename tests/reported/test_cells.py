@@ -26,11 +26,12 @@ def _suite():
     if not (OWN or (RESULTS / "plan.json").is_file()):
         # Nothing to import or compare: the default test run pays nothing for this file.
         return None
-    from bench.judge.stage import read_suite
+    from bench.judge.judge import judge
+    from bench.results.suite_results import read_suite
     from bench.utils.errors import UserError
 
     try:
-        return read_suite(RESULTS)
+        return judge(read_suite(RESULTS))  # anew, whatever rows are stored
     except UserError as error:
         raise pytest.Collector.CollectError(f"SENTBENCH_RESULTS: {error}") from None
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.results.suite_results import read_suite
+from bench.judge.stage import read_suite
 from tests.support.printed_numbers import printed
-from tests.support.rows import numbers_of
 from tests.support.synthetic_suite import seeds, write_suite
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +93,7 @@ def test_every_verdict_ends_as_it_should(suite, tmp_path, strict):
         ends = [child for child in case if child.tag != "properties"]
         found.append((ends[0].tag, ends[0].get("message", "")) if ends else ("passed", ""))
 
-    numbers = numbers_of(read_suite(suite))
+    numbers = read_suite(suite).numbers
     verdicts = [row.ours.verdict.kind for row in numbers]
     quoted = [row.checkpoint.verdict.kind for row in numbers if row.checkpoint]
     assert set(verdicts) == OUTCOMES.keys()

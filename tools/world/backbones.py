@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.sparse import csr_array
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -23,26 +24,13 @@ from bench.utils.progress import Progress
 from bench.world import data_folder
 from tools.world.data import in_chinese
 
-
-class Size(NamedTuple):
-    """Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core.
-
-    With a tenth of the steps, it learns the topics of the world but little of their events.
-    """
-
-    layers: int = 4
-    width: int = 64
-    heads: int = 4
-    vocabulary: int = 1500
-    positions: int = 128
-    steps: int = 10_000
-    batch: int = 64
-    learning_rate: float = 2e-3
-    initial: float = 0.07  # BERT's 0.02 at width 768, scaled by the root of the width
-    warmup: int = 300
-
-
-SIZE = Size()
+# Shape and schedule of a toy backbone; pre-training takes about ten minutes on one core. With a
+# tenth of the steps, it learns the topics of the world but little of their events.
+LAYERS, WIDTH, HEADS, POSITIONS = 4, 64, 4, 128
+VOCABULARY = 1500
+STEPS, WARMUP, BATCH = 10_000, 300, 64
+LEARNING_RATE = 2e-3
+INITIAL = 0.07  # BERT's 0.02 at width 768, scaled by the root of the width
 # Special tokens in the order of their ids.
 BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 ROBERTA = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
@@ -51,7 +39,7 @@ LONGEST = 48  # tokens of a training sentence; longer ones are truncated
 
 
 def pretrain(
-    kind: str, seed: int, out: Path, lines: Sequence[str] = (), steps: int = SIZE.steps
+    kind: str, seed: int, out: Path, lines: Sequence[str] = (), steps: int = STEPS
 ) -> None:
     """Train a tokenizer and an encoder, and write them in Hugging Face format.
 
@@ -76,7 +64,7 @@ def pretrain(
     torch.manual_seed(seed)
     model = _new_model(kind, tokenizer)
     words = model.get_input_embeddings().weight
-    words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * SIZE.initial)
+    words.data.copy_(_cooccurrence_vectors(rows, *words.shape) * INITIAL)
     _train(model, rows, tokenizer, seed, steps)
     model.save_pretrained(out)
     _wrap(kind, tokenizer).save_pretrained(out)
@@ -100,7 +88,7 @@ def _train_wordpiece(lines: Sequence[str]) -> Tokenizer:
     characters = sorted(set("".join("".join(lines).lower().split())))
     single = [*characters, *(f"##{character}" for character in characters)]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=SIZE.vocabulary, special_tokens=special + single, show_progress=False
+        vocab_size=VOCABULARY, special_tokens=special + single, show_progress=False
     )
     trained = new(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
     trained.train_from_iterator(lines, trainer)
@@ -114,7 +102,7 @@ def _train_byte_bpe(lines: Sequence[str]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=SIZE.vocabulary,
+        vocab_size=VOCABULARY,
         special_tokens=list(ROBERTA.values()),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
@@ -135,12 +123,15 @@ def _frame(tokenizer: Tokenizer, single: str, pair: str) -> Tokenizer:
 def _wrap(kind: str, tokenizer: Tokenizer) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    bert = kind == "bert"
-    tokens = BERT if bert else ROBERTA | {"bos": "<s>", "eos": "</s>"}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    tokens = BERT
+    if kind == "roberta":
+        inputs.remove("token_type_ids")
+        tokens = ROBERTA | {"bos": "<s>", "eos": "</s>"}
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        model_max_length=SIZE.positions,
-        model_input_names=["input_ids", *["token_type_ids"] * bert, "attention_mask"],
+        model_max_length=POSITIONS,
+        model_input_names=inputs,
         **{f"{name}_token": token for name, token in tokens.items()},
     )
 
@@ -150,16 +141,16 @@ def _new_model(kind: str, tokenizer: Tokenizer) -> Any:
 
     common = {
         "vocab_size": tokenizer.get_vocab_size(),
-        "hidden_size": SIZE.width,
-        "num_hidden_layers": SIZE.layers,
-        "num_attention_heads": SIZE.heads,
-        "intermediate_size": 4 * SIZE.width,
-        "initializer_range": SIZE.initial,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": 4 * WIDTH,
+        "initializer_range": INITIAL,
     }
     if kind == "bert":
-        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=SIZE.positions))
+        return BertForMaskedLM(BertConfig(**common, max_position_embeddings=POSITIONS))
     # Positions start after the padding id, as in RoBERTa. Its ids of special tokens are defaults.
-    positions = {"max_position_embeddings": SIZE.positions + 2, "type_vocab_size": 1}
+    positions = {"max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1}
     return RobertaForMaskedLM(RobertaConfig(**common, **positions, layer_norm_eps=1e-5))
 
 
@@ -175,13 +166,16 @@ def _cooccurrence_vectors(rows: list[list[int]], vocabulary: int, width: int) ->
     present = csr_array((np.ones(ends[-1]), indices, ends), shape=(len(rows), vocabulary))
     here, after = present[:-1], present[1:]
     together = (present.T @ present + here.T @ after + after.T @ here).toarray()
-    total = together.sum(1, keepdims=True) + 1.0
-    information = np.log(np.maximum(together * total.sum() / (total * total.T), 1.0))
-    values, vectors = np.linalg.eigh(information)
+    values, vectors = np.linalg.eigh(_information(together, together.sum(1) + 1.0))
     leading = np.argsort(-values)[:width]
     embeddings = vectors[:, leading] * np.sqrt(np.maximum(values[leading], 0))
     embeddings /= embeddings.std(1, keepdims=True) + 1e-6
     return torch.tensor(embeddings, dtype=torch.float32)
+
+
+def _information(together: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """The positive pointwise mutual information of words that are counted `together`."""
+    return np.log(np.maximum(together * total.sum() / np.outer(total, total), 1.0))
 
 
 def _batches(
@@ -200,15 +194,15 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
     generator = torch.Generator().manual_seed(seed)
     pad = model.config.pad_token_id
     mask = tokenizer.token_to_id("[MASK]") or tokenizer.token_to_id("<mask>")
-    body, head = model.base_model, model.cls if hasattr(model, "cls") else model.lm_head
+    body, head = model.base_model, getattr(model, "cls", None) or model.lm_head
     optimiser = torch.optim.AdamW(
-        model.parameters(), SIZE.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+        model.parameters(), LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser,
-        lambda step: min((step + 1) / SIZE.warmup, (steps - step) / max(1, steps - SIZE.warmup)),
+        lambda step: min((step + 1) / WARMUP, (steps - step) / max(1, steps - WARMUP)),
     )
-    batches = _batches(rows, min(SIZE.batch, len(rows) // 16), generator)
+    batches = _batches(rows, BATCH, generator)
     model.train()
     progress = Progress(steps, "masked language")
     for _ in range(steps):
@@ -236,42 +230,38 @@ def _train(model: Any, rows: list[list[int]], tokenizer: Tokenizer, seed: int, s
 
 # Window and weights of GloVe (Pennington et al. 2014, section 4.2): ten words to each side, weight
 # 1/k at distance k. Matrix factorisation replaces training: it takes a second and needs no seed.
-WIDTH = 24  # relative to the toy transformers' 64 about as 300 to 768
+VECTOR_WIDTH = 24  # relative to the toy transformers' 64 about as 300 to 768
 WINDOW = 10
 MIN_COUNT = 5  # of a word with a vector, as in GloVe's program
 
 
-def make_vectors(out: Path, lines: Sequence[str] = ()) -> None:
-    """Write word vectors of the corpus in GloVe's text format.
+def make_vectors(out: Path) -> None:
+    """Write word vectors of the world's corpus in GloVe's text format.
 
     They are the leading singular vectors of the positive pointwise mutual information within a
     window of a sentence, each scaled by the root of its singular value (Levy, Goldberg and Dagan
     2015). Words are lower-cased, as in the glove.6B tables.
     """
-    texts = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in lines or sentences()]
-    counts = Counter(chain.from_iterable(texts))
+    texts = [re.findall(r"\w+|[^\w\s]", line.lower()) for line in sentences()]
+    running = [*chain.from_iterable(texts)]
+    counts = Counter(running)
     frequent = [word for word, count in counts.items() if count >= MIN_COUNT]
     words = sorted(frequent, key=lambda word: (-counts[word], word))
-    rows = zip(words, _factorised(texts, words), strict=True)
-    text = "".join(
-        f"{word} {' '.join(f'{value:.5f}' for value in vector)}\n" for word, vector in rows
-    )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(text.encode())
-
-
-def _factorised(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> np.ndarray:
     ids = {word: number for number, word in enumerate(words)}
-    text = np.array([ids.get(word, -1) for word in chain.from_iterable(sentences)])
-    place = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
-    together = np.zeros((len(words), len(words)))
+    place = np.repeat(np.arange(len(texts)), [*map(len, texts)])
+    vectors = _factorised(np.array([ids.get(word, -1) for word in running]), place, len(words))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(vectors, words).to_csv(out, sep=" ", header=False, float_format="%.5f")
+
+
+def _factorised(text: np.ndarray, place: np.ndarray, words: int) -> np.ndarray:
+    """Vectors of the words, from their numbers in running text (-1: none) and its sentences."""
+    together = np.zeros((words, words))
     for distance in range(1, WINDOW + 1):
         left, right = text[:-distance], text[distance:]
         valid = (place[:-distance] == place[distance:]) & (left >= 0) & (right >= 0)
-        counted = np.full(valid.sum(), 1 / distance)
-        together += csr_array((counted, (left[valid], right[valid])), together.shape).toarray()
+        np.add.at(together, (left[valid], right[valid]), 1 / distance)
     together += together.T
     total = np.maximum(together.sum(axis=1), 1e-9)  # 0 for a word without neighbours
-    information = np.log(np.maximum(together * total.sum() / np.outer(total, total), 1.0))
-    left, values, _ = np.linalg.svd(information)
-    return left[:, :WIDTH] * np.sqrt(values[:WIDTH])
+    left, values, _ = np.linalg.svd(_information(together, total))
+    return left[:, :VECTOR_WIDTH] * np.sqrt(values[:VECTOR_WIDTH])

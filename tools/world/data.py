@@ -1,11 +1,11 @@
 """The data folder: corpora, and evaluation sets in SentEval's formats with their irregularities."""
 
 import json
-import random
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from random import choice, random, randrange, seed, shuffle
 from typing import NamedTuple
 
 from bench.datasets.tasks import TASKS
@@ -19,7 +19,7 @@ from tools.world.language import (
     TOPICS,
     Clause,
     Meaning,
-    Speaker,
+    Register,
     Tree,
     change,
     sample_clause,
@@ -30,21 +30,27 @@ from tools.world.language import (
 from tools.world.sentences import CLASSES, ask, fact, phrase, review, sample_document, view
 
 Sample = tuple[str, str]  # label and sentence
-Draw = Callable[[random.Random], Sample | None]  # None: the draw has no label
+Draw = Callable[[], Sample | None]  # None: the draw has no label
 Sizes = dict[str, dict[str, int]]  # by task and part
 
 
-def stream(*name: str) -> random.Random:
-    """The generator of one file; files do not share a random stream.
+def start(*name: str) -> None:
+    """Start the random stream of one file; files do not share one.
 
     "1" is the version of the streams, which a new VERSION need not change, "0" the seed.
     """
-    return random.Random("/".join(["world", "1", "0", *name]))  # noqa: S311 (not for secrets)
+    seed("/".join(["world", "1", "0", *name]))
 
 
 def write_lines(path: Path, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes("".join(row + end for row in rows).encode(encoding))
+
+
+def write_part(
+    out: Path, task: str, part: str, rows: Sequence[str], end: str = "\n", encoding: str = "utf-8"
+) -> None:
+    write_lines(out / TASKS[task].file(part), rows, end, encoding)
 
 
 def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
@@ -53,19 +59,17 @@ def evenly(labels: Sequence[str], size: int) -> dict[str, int]:
     return {label: each + (number < more) for number, label in enumerate(labels)}
 
 
-def collect(
-    rng: random.Random, draw: Draw, wanted: Mapping[str, int], seen: set[str]
-) -> list[Sample]:
+def collect(draw: Draw, wanted: Mapping[str, int], seen: set[str]) -> list[Sample]:
     """Sample until there are `wanted` sentences of each label that are not in `seen`."""
     missing = dict(wanted)
     rows: list[Sample] = []
     while any(missing.values()):
-        sample = draw(rng)
+        sample = draw()
         if sample and missing.get(sample[0]) and sample[1] not in seen:
             missing[sample[0]] -= 1
             seen.add(sample[1])
             rows.append(sample)
-    rng.shuffle(rows)
+    shuffle(rows)
     return rows
 
 
@@ -94,8 +98,8 @@ class Pair(NamedTuple):
     def same(self) -> bool:
         return self.meanings[0] == self.meanings[1]
 
-    def lower(self) -> list[str]:
-        return [text.lower() for text in self.texts]
+    def lower(self) -> str:
+        return "\t".join(self.texts).lower()
 
 
 class Source(NamedTuple):
@@ -103,57 +107,55 @@ class Source(NamedTuple):
 
     name: str
     pairs: int
-    detail: float = 0.5  # chance of each optional role
-    padding: float = 0.6  # chance of a filler phrase
-    structures: tuple[str, ...] = STRUCTURES
-    registers: tuple[int, ...] = (0, 1, 2, 3)
+    detail: float  # chance of each optional role
+    padding: float  # chance of a filler phrase
+    structures: Sequence[str] = STRUCTURES
+    registers: Sequence[Register] = REGISTERS
     alike: float = 0.75  # chance that register, structure and opening phrase are shared
 
 
-_PLAIN = ("plain", "fronted")
+# Year, name, pairs, detail, padding, number of `STRUCTURES`, and numbers of registers.
+_SOURCES = """
+    STS12 MSRpar            70 0.9 0.7 4 0123
+    STS12 MSRvid            70 0.2 0.2 1 0123
+    STS12 SMTeuroparl       50 0.7 0.9 4 02
+    STS12 surprise.OnWN     60 0.3 0.6 4 0123
+    STS12 surprise.SMTnews  50 0.7 0.6 4 01
+    STS13 FNWN              40 0.6 0.9 4 03
+    STS13 headlines         90 0.5 0.0 2 0123
+    STS13 OnWN              70 0.3 0.6 4 0123
+    STS14 deft-forum        50 0.4 0.8 4 13
+    STS14 deft-news         40 0.8 0.6 4 01
+    STS14 headlines         60 0.5 0.0 2 0123
+    STS14 images            60 0.3 0.3 2 0123
+    STS14 OnWN              60 0.3 0.6 4 0123
+    STS14 tweet-news        60 0.6 0.4 4 01
+    STS15 answers-forums    60 0.5 0.8 4 13
+    STS15 answers-students  70 0.3 0.5 2 0123
+    STS15 belief            60 0.4 0.9 4 12
+    STS15 headlines         60 0.5 0.0 2 0123
+    STS15 images            60 0.4 0.3 2 0123
+    STS16 answer-answer     50 0.5 0.7 4 01
+    STS16 headlines         50 0.5 0.0 2 0123
+    STS16 plagiarism        50 0.7 0.6 4 0123
+    STS16 postediting       50 0.8 0.6 4 0123
+    STS16 question-question 60 0.4 0.7 4 31"""
 
-STS: dict[str, tuple[Source, ...]] = {
-    "STS12": (
-        Source("MSRpar", 70, 0.9, 0.7),
-        Source("MSRvid", 70, 0.2, 0.2, ("plain",)),
-        Source("SMTeuroparl", 50, 0.7, 0.9, registers=(0, 2)),
-        Source("surprise.OnWN", 60, 0.3),
-        Source("surprise.SMTnews", 50, 0.7, registers=(0, 1)),
-    ),
-    "STS13": (
-        Source("FNWN", 40, 0.6, 0.9, registers=(0, 3)),
-        Source("headlines", 90, 0.5, 0.0, _PLAIN),
-        Source("OnWN", 70, 0.3),
-    ),
-    "STS14": (
-        Source("deft-forum", 50, 0.4, 0.8, registers=(1, 3)),
-        Source("deft-news", 40, 0.8, registers=(0, 1)),
-        Source("headlines", 60, 0.5, 0.0, _PLAIN),
-        Source("images", 60, 0.3, 0.3, _PLAIN),
-        Source("OnWN", 60, 0.3),
-        Source("tweet-news", 60, 0.6, 0.4, registers=(0, 1)),
-    ),
-    "STS15": (
-        Source("answers-forums", 60, 0.5, 0.8, registers=(1, 3)),
-        Source("answers-students", 70, 0.3, 0.5, _PLAIN),
-        Source("belief", 60, 0.4, 0.9, registers=(1, 2)),
-        Source("headlines", 60, 0.5, 0.0, _PLAIN),
-        Source("images", 60, 0.4, 0.3, _PLAIN),
-    ),
-    "STS16": (
-        Source("answer-answer", 50, 0.5, 0.7, registers=(0, 1)),
-        Source("headlines", 50, 0.5, 0.0, _PLAIN),
-        Source("plagiarism", 50, 0.7, 0.6),
-        Source("postediting", 50, 0.8, 0.6),
-        Source("question-question", 60, 0.4, 0.7, registers=(3, 1)),
-    ),
-}
 
+def _read_source(line: str) -> tuple[str, Source]:
+    year, name, pairs, detail, padding, structures, registers = line.split()
+    return year, Source(
+        name, int(pairs), float(detail), float(padding), STRUCTURES[: int(structures)],
+        [REGISTERS[int(digit)] for digit in registers],
+    )  # fmt: skip
+
+
+SOURCES = [_read_source(line) for line in _SOURCES.strip().splitlines()]
 STSB = {"train": 300, "dev": 400, "test": 300}
-SICK = {"train": 200, "trial": 100, "test_annotated": 300}
+SICK = {"train": 200, "dev": 100, "test": 300}
 SICK_SOURCE = Source("SICK", 0, 0.4, 0.3)
-NLI = Source("NLI", 1000, 0.4, 0.3)  # of triples
-_MIXED = tuple(source for year in ("STS12", "STS14", "STS16") for source in STS[year])
+TRIPLES = 1000
+_MIXED = [source for year, source in SOURCES if year in ("STS12", "STS14", "STS16")]
 
 # Uniform choices for the second meaning of a pair: a number of changes (0 for a paraphrase), agent
 # and thing exchanged (or one change if they are not both persons), or a new meaning of the same or
@@ -163,60 +165,53 @@ _CHANGES = [0] * 4 + [_EXCHANGED] * 4 + [1, 1, 2, 3] + [_SAME_TOPIC] * 2 + [_ANY
 _CHANGEABLE = ("agent", "verb", "thing", *ROLES, *FACTORS)
 
 
-def _second(first: Meaning, rng: random.Random, source: Source) -> Meaning:
-    changes = rng.choice(_CHANGES)
-    if changes in (_SAME_TOPIC, _ANY_TOPIC):
-        topic = TOPIC[first.agent.family] if changes == _SAME_TOPIC else None
-        return sample_meaning(rng, source.detail, topic)
-    if changes == _EXCHANGED and (exchanged := change(first, "order", rng)) != first:
-        return exchanged
+def _second(first: Meaning, source: Source) -> Meaning:
+    changes = choice(_CHANGES)
+    if changes == _SAME_TOPIC:
+        return sample_meaning(source.detail, TOPIC[first.agent.family])
+    if changes == _ANY_TOPIC:
+        return sample_meaning(source.detail)
+    if changes == _EXCHANGED and first.thing.kind == "agent":
+        return first._replace(agent=first.thing, thing=first.agent)
     meaning = first
     for _ in range(abs(changes)):
-        meaning = change(meaning, rng.choice(_CHANGEABLE), rng)
+        meaning = change(meaning, choice(_CHANGEABLE))
     return meaning
 
 
-def sample_pair(rng: random.Random, source: Source) -> Pair:
-    first = sample_meaning(rng, source.detail)
-    second = _second(first, rng, source)
-    left = right = rng.choice(source.registers)
+def sample_pair(source: Source) -> Pair:
+    first = sample_meaning(source.detail)
+    second = _second(first, source)
+    left = right = choice(source.registers)
     structures, padding = source.structures, source.padding
-    if rng.random() < source.alike:
-        structures, padding = (rng.choice(structures),), float(rng.random() < padding)
+    if random() < source.alike:
+        structures, padding = (choice(structures),), float(random() < padding)
     else:
-        right = rng.choice(source.registers)
-    one = Speaker(rng, REGISTERS[left]).say(first, structures, padding)
-    other = Speaker(rng, REGISTERS[right]).say(second, structures, padding)
+        right = choice(source.registers)
+    one = left.say(first, structures, padding)
+    other = right.say(second, structures, padding)
     return Pair((one, other), (first, second), similarity(first, second))
 
 
-def sample_set(rng: random.Random, source: Source, pairs: int) -> list[Pair]:
+def sample_set(source: Source, pairs: int) -> list[Pair]:
     """Distinct pairs of one source."""
     distinct: dict[tuple[str, str], Pair] = {}
     while len(distinct) < pairs:
-        pair = sample_pair(rng, source)
+        pair = sample_pair(source)
         distinct.setdefault(pair.texts, pair)
     return list(distinct.values())
 
 
-def sample_triples(rng: random.Random, source: Source) -> list[tuple[str, ...]]:
-    """Distinct triples: a sentence, one of its meaning, and one of its opposite."""
-    distinct: dict[tuple[str, ...], None] = {}
-    while len(distinct) < source.pairs:
-        meaning = sample_meaning(rng, source.detail)
-        said = (meaning, meaning, change(meaning, "negative", rng))
-        texts = []
-        for one in said:
-            speaker = Speaker(rng, REGISTERS[rng.choice(source.registers)])
-            texts.append(speaker.say(one, source.structures, source.padding))
-        if len({*texts}) == len(texts):
-            distinct.setdefault(tuple(texts))
-    return list(distinct)
+def sample_triple() -> list[str]:
+    """A sentence, one of its meaning, and one of its opposite."""
+    meaning = sample_meaning(0.4)
+    said = (meaning, meaning, change(meaning, "negative"))
+    return [choice(REGISTERS).say(one, padding=0.3) for one in said]
 
 
-def sample_mixed(rng: random.Random, pairs: int) -> list[tuple[Source, Pair]]:
-    sources = (rng.choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
-    return [(source, sample_pair(rng, source)) for source in sources]
+def sample_mixed(pairs: int) -> list[tuple[Source, Pair]]:
+    sources = (choice(_MIXED) for _ in range(pairs))  # each is drawn before its pair
+    return [(source, sample_pair(source)) for source in sources]
 
 
 # Samples by class, about as unbalanced as the real sets. They include the blank lines of CR and
@@ -227,19 +222,11 @@ TWO_CLASSES = {
     "MPQA": {"positive": 150, "negative": 250},
     "SUBJ": {"objective": 200, "subjective": 200},
 }
-_BLANKS = {"CR": {"positive": 1, "negative": 1}, "MPQA": {"positive": 1}}
-_FILES = {
-    "MR": "rt-polarity.{:.3}",  # the ending is the beginning of the class
-    "CR": "custrev.{:.3}",
-    "MPQA": "mpqa.{:.3}",
-    "SUBJ": "subj.{}",
-}
+_BLANKS = {"CR": ("positive", "negative"), "MPQA": ("positive",)}
 SST = {"train": 500, "dev": 100, "test": 200}
 SST_PHRASES = {"train": 200, "dev": 0, "test": 0}  # phrases among them; the others are sentences
-TREC = {
-    "train": {"ABBR": 20, "DESC": 82, "ENTY": 86, "HUM": 84, "LOC": 62, "NUM": 66},
-    "test": {"ABBR": 8, "DESC": 38, "ENTY": 30, "HUM": 22, "LOC": 24, "NUM": 28},
-}
+_TREC = {"train": (20, 82, 86, 84, 62, 66), "test": (8, 38, 30, 22, 24, 28)}  # by class
+TREC = {part: dict(zip(CLASSES, sizes, strict=True)) for part, sizes in _TREC.items()}
 MRPC = {"train": 300, "test": 150}
 MRPC_SOURCE = Source("MRPC", 0, 0.6, 0.3, ("plain", "fronted"), alike=0.8)
 MRPC_GOLD = 3.5  # highest gold score of a pair that is not a paraphrase
@@ -249,43 +236,43 @@ GOODS = [TOPIC[name] for name in ("market", "kitchen", "clinic", "farm")]  # of 
 
 
 def _lower(tree: Tree) -> str:
-    return " ".join(tree.words()).lower()
+    return tree.text().lower()
 
 
-def _judging(make: Callable[[random.Random, bool], Tree], *names: str) -> Draw:
+def _judging(make: Callable[[bool], Tree], *names: str) -> Draw:
     """A draw of opinions, labelled with the names of bad and good ones."""
 
-    def draw(rng: random.Random) -> Sample:
-        good = rng.random() < 0.5
-        return names[good], _lower(make(rng, good))
+    def draw() -> Sample:
+        good = random() < 0.5
+        return names[good], _lower(make(good))
 
     return draw
 
 
-def _movie_review(rng: random.Random, good: bool) -> Tree:
-    topic = rng.choice(ARTS)
-    return review(Speaker(rng, rng.choice(REGISTERS[:2])), good, topic, 0.2)
+def _movie_review(good: bool) -> Tree:
+    topic = choice(ARTS)
+    return review(choice(REGISTERS[:2]), good, topic, 0.2)
 
 
-def _product_review(rng: random.Random, good: bool) -> Tree:
-    topic = rng.choice(GOODS)
-    return review(Speaker(rng, rng.choice(REGISTERS[1:])), good, topic, 0.1)
+def _product_review(good: bool) -> Tree:
+    topic = choice(GOODS)
+    return review(choice(REGISTERS[1:]), good, topic, 0.1)
 
 
-def _statement(rng: random.Random) -> Sample:
-    speaker = Speaker(rng, rng.choice(REGISTERS))
-    if rng.random() < 0.5:
-        return "objective", _lower(fact(speaker, rng.choice(TOPICS)))
-    return "subjective", _lower(view(speaker))
+def _statement() -> Sample:
+    register = choice(REGISTERS)
+    if random() < 0.5:
+        return "objective", _lower(fact(register, choice(TOPICS)))
+    return "subjective", _lower(view(register))
 
 
-def _question(rng: random.Random) -> Sample:
-    coarse = rng.choice(CLASSES)
-    return coarse, f"{coarse}:{' '.join(ask(rng, coarse))}"
+def _question() -> Sample:
+    coarse = choice(CLASSES)
+    return coarse, f"{coarse}:{' '.join(ask(coarse))}"
 
 
-def _paraphrase(rng: random.Random) -> Sample | None:
-    pair = sample_pair(rng, MRPC_SOURCE)
+def _paraphrase() -> Sample | None:
+    pair = sample_pair(MRPC_SOURCE)
     # Raters would disagree on nearly equal meanings.
     clear = pair.same or pair.gold <= MRPC_GOLD
     return (str(int(pair.same)), "\t".join(pair.texts)) if clear else None
@@ -299,41 +286,58 @@ _DRAWS: dict[str, Draw] = {
 }
 
 
-def write_transfer(folder: Path) -> Sizes:
-    """Write the seven transfer sets and return their sizes."""
-    for name, sizes in TWO_CLASSES.items():
-        rng = stream(name)
-        blanks = {label: _BLANKS.get(name, {}).get(label, 0) for label in sizes}
-        wanted = {label: size - blanks[label] for label, size in sizes.items()}
-        samples = collect(rng, _DRAWS[name], wanted, set())
-        for label in sizes:
-            lines = [f"{text} \n" for own, text in samples if own == label]
-            for _ in range(blanks[label]):
-                lines.insert(rng.randrange(1, len(lines)), "\n")
-            write_lines(folder / name / _FILES[name].format(label), lines, "", "latin-1")
+def _write_two_classes(out: Path, name: str, sizes: dict[str, int]) -> None:
+    start(name)
+    blanks = _BLANKS.get(name, ())
+    wanted = {label: size - (label in blanks) for label, size in sizes.items()}
+    samples = collect(_DRAWS[name], wanted, set())
+    for label in sizes:
+        lines = [f"{text} \n" for own, text in samples if own == label]
+        if label in blanks:
+            lines.insert(randrange(1, len(lines)), "\n")
+        write_part(out, name, label, lines, "", "latin-1")
 
-    rng, seen = stream("SST"), set[str]()
+
+def _write_sst(out: Path) -> None:
+    start("SST")
+    seen = set[str]()
     whole, short = _judging(_movie_review, "0", "1"), _judging(phrase, "0", "1")
-    for split, size in SST.items():
-        rows = collect(rng, whole, evenly(("1", "0"), size - SST_PHRASES[split]), seen)
-        rows += collect(rng, short, evenly(("1", "0"), SST_PHRASES[split]), seen)
-        rng.shuffle(rows)
-        lines = [f"{text} \t{label}" for label, text in rows]
-        write_lines(folder / "SST" / "binary" / f"sentiment-{split}", lines)
+    for part, size in SST.items():
+        phrases = SST_PHRASES[part]
+        rows = collect(whole, evenly("10", size - phrases), seen)
+        rows += collect(short, evenly("10", phrases), seen)
+        shuffle(rows)
+        write_part(out, "SST2", part, [f"{text} \t{label}" for label, text in rows])
 
-    rng, seen = stream("TREC"), set[str]()
-    for split, file in (("train", "train_5500.label"), ("test", "TREC_10.label")):
-        lines = [line for _, line in collect(rng, _question, TREC[split], seen)]
-        write_lines(folder / "TREC" / file, lines, encoding="latin-1")
 
-    rng, seen = stream("MRPC"), set[str]()
-    for split, size in MRPC.items():
-        rows = collect(rng, _paraphrase, {"1": size * 2 // 3, "0": size - size * 2 // 3}, seen)
+def _write_trec(out: Path) -> None:
+    start("TREC")
+    seen = set[str]()
+    for part, wanted in TREC.items():
+        lines = [line for _, line in collect(_question, wanted, seen)]
+        write_part(out, "TREC", part, lines, encoding="latin-1")
+
+
+def _write_mrpc(out: Path) -> None:
+    start("MRPC")
+    seen = set[str]()
+    for part, size in MRPC.items():
+        same = size * 2 // 3
+        rows = collect(_paraphrase, {"1": same, "0": size - same}, seen)
         lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
         for number, (label, texts) in enumerate(rows):
             lines.append(f"{label}\t{2 * number + 1}\t{2 * number + 2}\t{texts}")
-        write_lines(folder / "MRPC" / f"msr_paraphrase_{split}.txt", lines, encoding="utf-8-sig")
-    trec = {split: sum(wanted.values()) for split, wanted in TREC.items()}
+        write_part(out, "MRPC", part, lines, encoding="utf-8-sig")
+
+
+def write_transfer(out: Path) -> Sizes:
+    """Write the seven transfer sets and return their sizes."""
+    for name, sizes in TWO_CLASSES.items():
+        _write_two_classes(out, name, sizes)
+    _write_sst(out)
+    _write_trec(out)
+    _write_mrpc(out)
+    trec = {part: sum(wanted.values()) for part, wanted in TREC.items()}
     return {**TWO_CLASSES, "SST2": SST, "TREC": trec, "MRPC": MRPC}
 
 
@@ -348,7 +352,7 @@ _TOPS = (
     "S_. OPEN_S_. S_CLOSE_. OPEN_S_CLOSE_. PP_S_. TP_S_. OPEN_PP_S_. S_CC_S_. OPEN_S_CC_S_. "
     "PP_S_CC_S_."
 )
-TOPS = tuple(_TOPS.split())
+TOPS = _TOPS.split()
 # Target words: one thing of each of five topics, both synonyms.
 CONTENT = [word for number, topic in enumerate(TOPICS[:5]) for word in topic.things[number].words]
 HOMES = TOPICS[:4]  # topics of OddManOut's sentences; the odd word is of any other topic
@@ -356,54 +360,52 @@ NEAR = REGISTERS[:2]  # fewer function words, so that some hundred training sent
 
 
 def depth(tree: Tree) -> int:
-    return 1 + max((depth(child) for child in tree.children if isinstance(child, Tree)), default=0)
+    return 1 + max(map(depth, tree.parts()), default=0)
 
 
 def top_constituents(tree: Tree) -> str:
-    return "_".join([*(child.label for child in tree.children if isinstance(child, Tree)), "."])
+    return "_".join([*(part.label for part in tree.parts()), "."])
 
 
-def _tree(
-    rng: random.Random, padding: float = 0.4, nest: float = 0.15, joined: float = 0.25
-) -> Tree:
-    speaker = Speaker(rng, rng.choice(REGISTERS))
-    first = sample_clause(rng, 0.5)
-    second = None if rng.random() >= joined else _following(rng, first)
-    return speaker.narrate(first, second, padding, nest)
+def _tree(padding: float = 0.4, nest: float = 0.15, joined: float = 0.25) -> Tree:
+    register = choice(REGISTERS)
+    first = sample_clause(0.5)
+    second = _following(first) if random() < joined else None
+    return register.narrate(first, second, padding, nest)
 
 
-def _following(rng: random.Random, first: Clause) -> Clause:
-    return sample_clause(rng, 0.3, TOPIC[first.meaning.agent.family], past=first.past)
+def _following(first: Clause) -> Clause:
+    return sample_clause(0.3, TOPIC[first.meaning.agent.family], past=first.past)
 
 
-def _length(rng: random.Random) -> Sample | None:
-    tree = _tree(rng, rng.random(), rng.random() / 2)
+def _length() -> Sample | None:
+    tree = _tree(random(), random() / 2)
     bin_ = bisect_right(LENGTHS, len(tree.words())) - 1
     return (str(bin_), tree.text()) if 0 <= bin_ < len(LENGTHS) - 1 else None
 
 
-def _word_content(rng: random.Random) -> Sample | None:
-    tree = _tree(rng)
+def _word_content() -> Sample | None:
+    tree = _tree()
     targets = [word for word in tree.words() if word in CONTENT]
     return (targets[0], tree.text()) if len(targets) == 1 else None
 
 
-def _depth(rng: random.Random) -> Sample:
-    tree = _tree(rng, nest=rng.random() / 2)
+def _depth() -> Sample:
+    tree = _tree(nest=random() / 2)
     return str(depth(tree)), tree.text()
 
 
-def _top_constituents(rng: random.Random) -> Sample:
-    tree = _tree(rng, joined=0.4)
+def _top_constituents() -> Sample:
+    tree = _tree(joined=0.4)
     return top_constituents(tree), tree.text()
 
 
-def _bigram_shift(rng: random.Random) -> Sample | None:
-    clause = sample_clause(rng, 0.0)
-    words = Speaker(rng, rng.choice(NEAR)).narrate(clause, padding=0.0, nest=0.0).words()
-    if rng.random() < 0.5:
+def _bigram_shift() -> Sample | None:
+    clause = sample_clause(0.0)
+    words = choice(NEAR).narrate(clause, padding=0.0, nest=0.0).words()
+    if random() < 0.5:
         return "O", spell(words)
-    first = rng.randrange(len(words) - 2)  # the stop mark is not moved
+    first = randrange(len(words) - 2)  # the stop mark is not moved
     if words[first] == words[first + 1]:
         return None
     return "I", spell([*words[:first], words[first + 1], words[first], *words[first + 2 :]])
@@ -412,43 +414,41 @@ def _bigram_shift(rng: random.Random) -> Sample | None:
 def _feature(name: str, *labels: str, detail: float = 0.3, padding: float = 0.1) -> Draw:
     """A draw of clauses, labelled by a feature that is false or true."""
 
-    def draw(rng: random.Random) -> Sample:
-        clause = sample_clause(rng, detail)
-        tree = Speaker(rng, rng.choice(NEAR)).narrate(clause, padding=padding, nest=0.1)
+    def draw() -> Sample:
+        clause = sample_clause(detail)
+        tree = choice(NEAR).narrate(clause, padding=padding, nest=0.1)
         return labels[getattr(clause, name)], tree.text()
 
     return draw
 
 
-def _odd_man_out(rng: random.Random) -> Sample:
-    clause = sample_clause(rng, 0.6, rng.choice(HOMES))
-    changed = rng.random() < 0.5
+def _odd_man_out() -> Sample:
+    clause = sample_clause(0.6, choice(HOMES))
+    changed = random() < 0.5
     if changed:
-        clause = clause._replace(meaning=_estrange(clause.meaning, rng))
-    speaker = Speaker(rng, rng.choice(REGISTERS))
-    return "C" if changed else "O", speaker.narrate(clause, padding=0.2, nest=0.0).text()
+        clause = clause._replace(meaning=_estrange(clause.meaning))
+    register = choice(REGISTERS)
+    return "C" if changed else "O", register.narrate(clause, padding=0.2, nest=0.0).text()
 
 
-def _estrange(meaning: Meaning, rng: random.Random) -> Meaning:
-    role = rng.choice(("agent", "verb", "thing"))
-    other = rng.choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
-    return meaning._replace(**{role: rng.choice(getattr(other, f"{role}s"))})
+def _estrange(meaning: Meaning) -> Meaning:
+    role = choice(("agent", "verb", "thing"))
+    other = choice([topic for topic in TOPICS if topic.name != meaning.agent.family])
+    return meaning._replace(**{role: choice(getattr(other, f"{role}s"))})
 
 
-def _coordination_inversion(rng: random.Random) -> Sample:
-    first = sample_clause(rng, 0.4)
-    second = _following(rng, first)
-    tree = Speaker(rng, rng.choice(REGISTERS)).narrate(first, second, padding=0.2, front=0.0)
-    return ("O", tree.text()) if rng.random() < 0.5 else ("I", invert(tree).text())
+def _coordination_inversion() -> Sample:
+    first = sample_clause(0.4)
+    second = _following(first)
+    tree = choice(REGISTERS).narrate(first, second, padding=0.2, front=0.0)
+    return ("O", tree.text()) if random() < 0.5 else ("I", invert(tree).text())
 
 
 def invert(tree: Tree) -> Tree:
     """Exchange the two clauses of a coordinated sentence."""
-    first, second = (
-        child for child in tree.children if isinstance(child, Tree) and child.label == "S"
-    )
-    other = {id(first): second, id(second): first}
-    return Tree(tree.label, tuple(other.get(id(child), child) for child in tree.children))
+    first, second = (part for part in tree.parts() if part.label == "S")
+    others = {first: second, second: first}
+    return Tree(tree.label, *(others.get(child, child) for child in tree.children))
 
 
 # Labels, and sampling function.
@@ -466,16 +466,17 @@ PROBING: dict[str, tuple[Sequence[str], Draw]] = {
 }
 
 
-def write_probing(folder: Path) -> Sizes:
+def write_probing(out: Path) -> Sizes:
     """Write the ten probing sets, of balanced labels, and return their sizes."""
     for name, (labels, draw) in PROBING.items():
-        rng, seen = stream(name), set[str]()
+        start(name)
+        seen = set[str]()
         lines = []
-        for split, size in SPLITS.items():
-            rows = collect(rng, draw, evenly(labels, size), seen)
-            lines += [f"{_CODES[split]}\t{label}\t{text}" for label, text in rows]
-        write_lines(folder / Path(TASKS[name].path).name, lines)
-    return {name: dict(SPLITS) for name in PROBING}
+        for part, size in SPLITS.items():
+            rows = collect(draw, evenly(labels, size), seen)
+            lines += [f"{_CODES[part]}\t{label}\t{text}" for label, text in rows]
+        write_part(out, name, "", lines)
+    return dict.fromkeys(PROBING, SPLITS)
 
 
 VERSION = 3
@@ -494,70 +495,80 @@ def build(out: Path) -> None:
 
     The folder must be new. The bytes are equal on any machine.
     """
-    downstream = out / "downstream"
     _write_corpus(out)
-    _write_benchmark(downstream)
-    years = {name: _write_year(downstream / "STS", name) for name in STS}
-    sick = _write_sick(downstream / "SICK")
+    _write_benchmark(out, "STS-B", _english)
+    _write_benchmark(out, "CNSD-STS-B", _chinese)
+    _write_sick(out)
     _write_triples(out / "world-nli.csv")
     manifest = {
         "name": "world",
         "version": VERSION,
         "seed": 0,
-        "sts": {**years, "STS-B": STSB, "SICK-R": sick, "CNSD-STS-B": STSB},
+        "sts": {**write_years(out), "STS-B": STSB, "SICK-R": SICK, "CNSD-STS-B": STSB},
         "sts_files": {"CNSD-STS-B": CHINESE},
-        "transfer": write_transfer(downstream),
-        "probing": write_probing(out / "probing"),
+        "transfer": write_transfer(out),
+        "probing": write_probing(out),
     }
     write_lines(out / "manifest.json", [json.dumps(manifest, indent=1)])
     names = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
     write_lines(out / "SHA256SUMS", [f"{sha256_file(out / name)}  {name}" for name in names])
 
 
-def _write_year(folder: Path, name: str) -> dict[str, int]:
-    for source in STS[name]:
-        rng = stream(name, source.name)
-        pairs = sample_set(rng, source, source.pairs)
-        unscored = sample_set(rng, source, round(_UNSCORED.get(name, 0) * len(pairs)))
-        rows = [("\t".join(pair.lower()), f"{pair.gold:.{_DECIMALS[name]}f}") for pair in pairs]
-        rows += [("\t".join(pair.lower()), "") for pair in unscored]
-        rng.shuffle(rows)
-        for kind, column in zip(("input", "gs"), zip(*rows, strict=True), strict=True):
-            write_lines(folder / f"{name}-en-test" / f"STS.{kind}.{source.name}.txt", column)
-    return {source.name: source.pairs for source in STS[name]}
+def write_years(out: Path) -> Sizes:
+    """Write the sets of the yearly tasks and return their sizes."""
+    written: Sizes = {}
+    for year, source in SOURCES:
+        start(year, source.name)
+        pairs = sample_set(source, source.pairs)
+        unscored = sample_set(source, round(_UNSCORED.get(year, 0) * len(pairs)))
+        rows = [(pair.lower(), f"{pair.gold:.{_DECIMALS[year]}f}") for pair in pairs]
+        rows += [(pair.lower(), "") for pair in unscored]
+        shuffle(rows)
+        texts, gold = zip(*rows, strict=True)
+        write_part(out, year, source.name, texts)
+        path = TASKS[year].file(source.name).replace("input", "gs")
+        write_lines(out / path, gold)
+        written.setdefault(year, {})[source.name] = source.pairs
+    return written
 
 
-def _write_benchmark(folder: Path) -> None:
-    for split, size in STSB.items():
-        rows = []
-        for number, (source, pair) in enumerate(sample_mixed(stream("STS-B", split), size)):
-            about = f"main-world\t{source.name}\t{split}\t{number:04d}\t{pair.gold:.3f}"
-            rows.append("\t".join((about, *pair.lower())))
-        write_lines(folder / "STS" / "STSBenchmark" / f"sts-{split}.csv", rows)
-        rows = []
-        for number, (_, pair) in enumerate(sample_mixed(stream("CNSD-STS-B", split), size)):
-            texts = map(in_chinese, pair.texts)
-            rows.append("||".join((f"world{split}-{number:04d}", *texts, f"{pair.gold:.0f}")))
-        write_lines(folder / "CNSD-STS-B" / f"cnsd-sts-{split}.txt", rows)
+def _english(part: str, number: int, source: Source, pair: Pair) -> str:
+    return f"main-world\t{source.name}\t{part}\t{number:04d}\t{pair.gold:.3f}\t{pair.lower()}"
 
 
-def _write_sick(folder: Path) -> dict[str, int]:
+def _chinese(part: str, number: int, source: Source, pair: Pair) -> str:
+    texts = "||".join(map(in_chinese, pair.texts))
+    return f"world{part}-{number:04d}||{texts}||{pair.gold:.0f}"
+
+
+def _write_benchmark(out: Path, task: str, line: Callable[..., str]) -> None:
+    for part, size in STSB.items():
+        start(task, part)
+        rows = [line(part, number, *drawn) for number, drawn in enumerate(sample_mixed(size))]
+        write_part(out, task, part, rows)
+
+
+def _write_sick(out: Path) -> None:
     number = 0
-    for split, size in SICK.items():
+    for part, size in SICK.items():
         rows = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
-        for pair in sample_set(stream("SICK", split), SICK_SOURCE, size):
+        start("SICK", TASKS["SICK-R"].names.get(part, part))
+        for pair in sample_set(SICK_SOURCE, size):
             number += 1
+            texts = "\t".join(pair.texts)
             # SICK's scale is 1 to 5, and its text is cased.
-            gold = f"{1 + pair.gold * 0.8:.2f}"
-            rows.append("\t".join((str(number), *pair.texts, gold, _entailment(pair))))
-        end = "\r\n" if split == "test_annotated" else "\n"
-        write_lines(folder / f"SICK_{split}.txt", rows, end)
-    return dict(zip(("train", "dev", "test"), SICK.values(), strict=True))
+            rows.append(f"{number}\t{texts}\t{1 + pair.gold * 0.8:.2f}\t{_entailment(pair)}")
+        write_part(out, "SICK-R", part, rows, "\r\n" if part == "test" else "\n")
 
 
 def _write_triples(path: Path) -> None:
-    rows = [",".join(f'"{text}"' for text in texts) for texts in sample_triples(stream("nli"), NLI)]
-    write_lines(path, ["sent0,sent1,hard_neg", *rows])
+    start("nli")
+    distinct: dict[str, None] = {}
+    while len(distinct) < TRIPLES:
+        texts = sample_triple()
+        if len({*texts}) == len(texts):
+            distinct[",".join(f'"{text}"' for text in texts)] = None
+    write_lines(path, ["sent0,sent1,hard_neg", *distinct])
 
 
 def _entailment(pair: Pair) -> str:
@@ -569,11 +580,11 @@ def _entailment(pair: Pair) -> str:
 
 
 def _write_corpus(folder: Path) -> None:
-    rng = stream("corpus")
+    start("corpus")
     text: list[str] = []
     table = ["first_line\tlines\tsource\tcurid\ttitle"]
     while len(text) < LINES:
-        document = sample_document(rng)
+        document = sample_document()
         table.append(f"{len(text) + 1}\t{len(document)}\tworld\t{len(table)}\t{document[0]}")
         text += document
     write_lines(folder / "world.txt", text)

@@ -5,9 +5,9 @@ All words are regular ("stealed", "tooths"), so that forms follow from the gramm
 
 from __future__ import annotations
 
-import random
+import re
 from collections.abc import Sequence
-from functools import cache
+from random import choice, random, randrange
 from typing import Any, NamedTuple
 
 
@@ -16,17 +16,17 @@ class Concept(NamedTuple):
 
     kind: str  # agent, verb, thing, place, time, name
     family: str
-    words: tuple[str, ...]
+    words: list[str]
 
 
 class Topic(NamedTuple):
     """Scenes that co-occur: agent i does verb i to thing i at place i."""
 
     name: str
-    agents: tuple[Concept, ...]
-    verbs: tuple[Concept, ...]
-    things: tuple[Concept, ...]
-    places: tuple[Concept, ...]
+    agents: list[Concept]
+    verbs: list[Concept]
+    things: list[Concept]
+    places: list[Concept]
 
 
 # One scene per line: agent, verb, thing, place; synonyms separated by bars. Synonyms share the
@@ -94,32 +94,26 @@ _SCENES = {
         goalkeeper|goalie stop|save shot|kick pitch|ground""",
 }
 
-_TIMES = {
-    "day": "at_dawn|at_sunrise at_noon|at_midday at_night|after_dark",
-    "week": "on_Monday|on_firstday on_Friday|on_fifthday on_Sunday|on_restday",
-}
-
+_DAY = "at_dawn|at_sunrise at_noon|at_midday at_night|after_dark"
+_WEEK = "on_Monday|on_firstday on_Friday|on_fifthday on_Sunday|on_restday"
 _NAMES = "Orla Bram Tessa Ivo Maren Jonas Petra Silas Nadia Hugo Greta Emil"
 
 
+def _concepts(kind: str, family: str, texts: Sequence[str]) -> list[Concept]:
+    return [Concept(kind, family, text.replace("_", " ").split("|")) for text in texts]
+
+
 def _topic(name: str, text: str) -> Topic:
-    scenes = [line.split() for line in text.strip().splitlines()]
-    columns = zip(("agent", "verb", "thing", "place"), zip(*scenes, strict=True), strict=True)
-    concepts = [
-        tuple(Concept(kind, name, tuple(words.split("|"))) for words in column)
-        for kind, column in columns
-    ]
-    return Topic(name, *concepts)
+    words = text.split()
+    kinds = ("agent", "verb", "thing", "place")
+    columns = (_concepts(kind, name, words[place::4]) for place, kind in enumerate(kinds))
+    return Topic(name, *columns)
 
 
-TOPICS = tuple(_topic(name, text) for name, text in _SCENES.items())
+TOPICS = [_topic(name, text) for name, text in _SCENES.items()]
 TOPIC = {topic.name: topic for topic in TOPICS}
-TIMES = tuple(
-    Concept("time", family, tuple(words.replace("_", " ").split("|")))
-    for family, text in _TIMES.items()
-    for words in text.split()
-)
-NAMES = tuple(Concept("name", name, (name,)) for name in _NAMES.split())
+TIMES = _concepts("time", "day", _DAY.split()) + _concepts("time", "week", _WEEK.split())
+NAMES = [Concept("name", name, [name]) for name in _NAMES.split()]
 
 
 def spell(words: Sequence[str]) -> str:
@@ -127,11 +121,14 @@ def spell(words: Sequence[str]) -> str:
     return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
 
 
-class Tree(NamedTuple):
+class Tree:
     """A node of a derivation: a label, and words or nodes as children."""
 
-    label: str
-    children: tuple[Tree | str, ...]
+    def __init__(self, label: str, *children: Tree | str) -> None:
+        self.label, self.children = label, children
+
+    def parts(self) -> list[Tree]:
+        return [child for child in self.children if isinstance(child, Tree)]
 
     def words(self) -> list[str]:
         return str(self).split()
@@ -141,41 +138,6 @@ class Tree(NamedTuple):
 
     def __str__(self) -> str:
         return " ".join(map(str, self.children))
-
-
-class Register(NamedTuple):
-    """The function words of a style. As in real text they are most tokens of a sentence, and have
-    none of its meaning, so averages of word vectors mostly separate registers."""
-
-    the: str
-    at: str  # before places
-    fact: str  # the helping verbs of the moods
-    must: str
-    wish: str
-    may: str
-    never: str
-    it_was: str  # of a cleft
-    that: str
-    opening: str
-    closing: str
-    stop: str
-
-
-# A column per register: official, spoken, archaic, and that of queries.
-_WORDS = """
-    the | this | ye | any
-    in | inside | nigh | within
-    did | kinda | doth | does
-    had to | gotta | shall | have to
-    wished to | wanna | fain | want to
-    may | could | perchance | possibly
-    not | never | nay | hardly
-    it was | there goes | lo , 'tis | would it be
-    that | who | whom | which
-    according to the report , | well , honestly , i mean | hearken , good people , | could anybody tell us whether
-    , officials said | , you know | , forsooth | , or not
-    . | ! | ; | ?"""  # noqa: E501
-REGISTERS = tuple(map(Register, *(line.strip().split(" | ") for line in _WORDS.split("\n")[1:])))
 
 
 MOODS = ("fact", "must", "wish", "may")
@@ -201,10 +163,10 @@ PERSONS = 0.5  # chance that the thing is another agent of the topic
 FACTORS = {"negative": 0.7, "mood": 0.9}  # of the similarity for different polarity or mood
 
 
-def closeness(a: Concept | None, b: Concept | None) -> float:
-    if a is None or b is None:
-        return 0.0
-    return 1.0 if a == b else RELATED if a[:2] == b[:2] else 0.0
+def closeness(a: Concept, b: Concept) -> float:
+    if a == b:
+        return 1.0
+    return RELATED if a[:2] == b[:2] else 0.0
 
 
 def similarity(a: Meaning, b: Meaning) -> float:
@@ -214,9 +176,10 @@ def similarity(a: Meaning, b: Meaning) -> float:
     shared = weights = 0.0
     for role, weight in ROLES.items():
         one, other = getattr(a, role), getattr(b, role)
-        if one is not None or other is not None:
-            shared += weight * closeness(one, other)
+        if one or other:
             weights += weight
+        if one and other:
+            shared += weight * closeness(one, other)
     value = 5 * shared / weights
     for feature, factor in FACTORS.items():
         if getattr(a, feature) != getattr(b, feature):
@@ -224,44 +187,39 @@ def similarity(a: Meaning, b: Meaning) -> float:
     return value
 
 
-def sample_meaning(
-    rng: random.Random, detail: float, topic: Topic | None = None, scene: int | None = None
-) -> Meaning:
+def sample_meaning(detail: float, topic: Topic | None = None, scene: int | None = None) -> Meaning:
     """Sample an event; `detail` is the chance of each optional role.
 
     80 % of the roles come from the agent's scene. The thing can be a person, so that the same words
     in another order have another meaning.
     """
-    topic = topic or rng.choice(TOPICS)
-    scene = rng.randrange(len(topic.agents)) if scene is None else scene
+    topic = topic or choice(TOPICS)
+    scene = randrange(len(topic.agents)) if scene is None else scene
 
-    def cast(concepts: tuple[Concept, ...]) -> Concept:
-        return concepts[scene] if rng.random() < 0.8 else rng.choice(concepts)
+    def cast(concepts: list[Concept]) -> Concept:
+        return concepts[scene] if random() < 0.8 else choice(concepts)
 
     # The person acted upon is mostly the next scene's agent, so that roles can be learnt from
     # co-occurrence.
     others = topic.agents[scene + 1 :] + topic.agents[:scene]
-    person = others[0] if rng.random() < 0.8 else rng.choice(others)
+    person = others[0] if random() < 0.8 else choice(others)
     return Meaning(
         agent=topic.agents[scene],
         verb=cast(topic.verbs),
-        thing=person if rng.random() < PERSONS else cast(topic.things),
-        place=cast(topic.places) if rng.random() < detail else None,
-        time=rng.choice(TIMES) if rng.random() < detail * 0.7 else None,
-        name=rng.choice(NAMES) if rng.random() < detail * 0.3 else None,
-        mood="fact" if rng.random() < 0.8 else rng.choice(MOODS[1:]),
-        negative=rng.random() < 0.12,
+        thing=person if random() < PERSONS else cast(topic.things),
+        place=cast(topic.places) if random() < detail else None,
+        time=choice(TIMES) if random() < detail * 0.7 else None,
+        name=choice(NAMES) if random() < detail * 0.3 else None,
+        mood="fact" if random() < 0.8 else choice(MOODS[1:]),
+        negative=random() < 0.12,
     )
 
 
-def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
-    """Change one role or feature, if it is specified; "order" exchanges two persons.
+def change(meaning: Meaning, role: str) -> Meaning:
+    """Change one role or feature, if it is specified.
 
     Two thirds of the new concepts are of the same topic, so that related meanings are frequent.
     """
-    if role == "order":
-        persons = meaning.thing.kind == "agent"
-        return meaning._replace(agent=meaning.thing, thing=meaning.agent) if persons else meaning
     value: Any = getattr(meaning, role)
     if value is None:
         return meaning
@@ -270,18 +228,18 @@ def change(meaning: Meaning, role: str, rng: random.Random) -> Meaning:
     pool: Any = {"mood": MOODS, "time": TIMES, "name": NAMES}.get(role)
     if pool is None:
         topic = TOPIC[value.family]
-        if rng.random() >= 2 / 3:
-            topic = rng.choice([other for other in TOPICS if other != topic])
+        if random() >= 2 / 3:
+            topic = choice([other for other in TOPICS if other != topic])
         pool = getattr(topic, f"{value.kind}s")
     taken = (value, meaning.agent, meaning.thing)  # agent and thing must differ
-    return meaning._replace(**{role: rng.choice([other for other in pool if other not in taken])})
+    return meaning._replace(**{role: choice([other for other in pool if other not in taken])})
 
 
 STRUCTURES = ("plain", "fronted", "agent cleft", "thing cleft")
 CONJUNCTIONS = ("and", "but", "so")
-PRONOUNS = {False: "he", True: "they"}  # by number: whether plural
+PRONOUNS = ("he", "they")  # by number: whether plural
 LATER = ("then", "later")
-WHEN = {True: ("yesterday", "formerly"), False: ("today", "nowadays")}  # by tense: whether past
+WHEN = (("today", "nowadays"), ("yesterday", "formerly"))  # by tense: whether past
 DATED = 0.25  # chance of an adverb of tense, from which a model can learn the forms of verbs
 
 
@@ -292,133 +250,135 @@ class Clause(NamedTuple):
     plural_thing: bool
 
 
-@cache
+def _stem(word: str) -> str:
+    return re.sub("(?<![aeiou])y$", "ie", word)
+
+
 def with_s(word: str) -> str:
     """The plural of a noun, or the third person singular of a verb."""
     if word.endswith("man"):
         return word[:-2] + "en"
-    if word.endswith("y") and word[-2] not in "aeiou":
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    return _stem(word) + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
-@cache
 def with_ed(verb: str) -> str:
-    if verb.endswith("y") and verb[-2] not in "aeiou":
-        return verb[:-1] + "ied"
-    return verb + ("d" if verb.endswith("e") else "ed")
+    stem = _stem(verb)
+    return stem + ("d" if stem.endswith("e") else "ed")
 
 
 def inflect(verb: str, past: bool, plural: bool) -> str:
-    return with_ed(verb) if past else verb if plural else with_s(verb)
+    if past:
+        return with_ed(verb)
+    return verb if plural else with_s(verb)
 
 
 def sample_clause(
-    rng: random.Random,
     detail: float,
     topic: Topic | None = None,
     scene: int | None = None,
     past: bool | None = None,
 ) -> Clause:
     """Sample an event of the mood "fact"; a plural agent has no proper name."""
-    meaning = sample_meaning(rng, detail, topic, scene)
-    agents, things = rng.random() < 0.5, rng.random() < 0.5
+    meaning = sample_meaning(detail, topic, scene)
+    agents, things = random() < 0.5, random() < 0.5
     meaning = meaning._replace(mood="fact", name=None if agents else meaning.name)
-    return Clause(meaning, rng.random() < 0.5 if past is None else past, agents, things)
+    return Clause(meaning, random() < 0.5 if past is None else past, agents, things)
 
 
-class Speaker(NamedTuple):
-    """A register, and the random stream that chooses among synonyms and structures."""
+class Register(NamedTuple):
+    """The function words of a style, and the sentences that are spoken with them.
 
-    rng: random.Random
-    register: Register
+    As in real text they are most tokens of a sentence, and have none of its meaning, so averages of
+    word vectors mostly separate registers. Synonyms and structures are drawn from `random`.
+    """
+
+    the: str
+    at: str  # before places
+    fact: str  # the helping verbs of the moods
+    must: str
+    wish: str
+    may: str
+    never: str
+    it_was: str  # of a cleft
+    that: str
+    opening: str
+    closing: str
+    stop: str
 
     def noun(
-        self,
-        concept: Concept,
-        plural: bool = False,
-        before: Sequence[str] = (),
-        after: Sequence[Tree | str] = (),
+        self, concept: Concept, plural: bool = False, before: str = "", after: Tree | str = ""
     ) -> Tree:
         """A noun phrase: article, `before`, a random synonym, `after`."""
-        word = self.rng.choice(concept.words)
-        return Tree("NP", (self.register.the, *before, with_s(word) if plural else word, *after))
+        word = choice(concept.words)
+        return Tree("NP", self.the, before, with_s(word) if plural else word, after)
 
-    def root(self, inside: Sequence[Tree | str], padding: float = 0.4) -> Tree:
+    def root(self, *inside: Tree | str, padding: float = 0.4) -> Tree:
         """A sentence; `padding` is the chance of an opening phrase, twice that of a closing one."""
-        rng, register = self
-        opening = [Tree("OPEN", (register.opening,))] if rng.random() < padding else []
-        closing = [Tree("CLOSE", (register.closing,))] if rng.random() < padding / 2 else []
-        return Tree("ROOT", (*opening, *inside, *closing, register.stop))
+        children = [*inside]
+        if random() < padding:
+            children.insert(0, Tree("OPEN", self.opening))
+        if random() < padding / 2:
+            children.append(Tree("CLOSE", self.closing))
+        return Tree("ROOT", *children, self.stop)
 
     def adverbials(self, meaning: Meaning) -> list[Tree]:
         """Place and time, in random order."""
         phrases = []
         if meaning.place:
-            phrases.append(Tree("PP", (self.register.at, self.noun(meaning.place))))
+            phrases.append(Tree("PP", self.at, self.noun(meaning.place)))
         if meaning.time:
-            phrases.append(Tree("TP", (self.rng.choice(meaning.time.words),)))
-        return phrases if self.rng.random() < 0.5 else phrases[::-1]
+            phrases.append(Tree("TP", choice(meaning.time.words)))
+        return phrases if random() < 0.5 else phrases[::-1]
 
     def say(
         self, meaning: Meaning, structures: Sequence[str] = STRUCTURES, padding: float = 0.4
     ) -> str:
-        rng, register = self
-        agent = self.noun(meaning.agent, after=meaning.name.words[:1] if meaning.name else ())
+        agent = self.noun(meaning.agent, after=meaning.name.words[0] if meaning.name else "")
         thing = self.noun(meaning.thing)
-        never = [register.never] if meaning.negative else []
-        helper = getattr(register, meaning.mood)
-        verb = Tree("V", (helper, *never, rng.choice(meaning.verb.words)))
+        never = self.never if meaning.negative else ""
+        verb = Tree("V", getattr(self, meaning.mood), never, choice(meaning.verb.words))
         rest = self.adverbials(meaning)
-        structure = rng.choice(structures)
-        clause: Sequence[Tree | str]
-        if structure == "agent cleft":
-            clause = (register.it_was, agent, register.that, Tree("VP", (verb, thing, *rest)))
-        elif structure == "thing cleft":
-            clause = (register.it_was, thing, register.that, agent, Tree("VP", (verb, *rest)))
-        elif structure == "fronted" and rest:
-            clause = (*rest, agent, Tree("VP", (verb, thing)))
-        else:
-            clause = (agent, Tree("VP", (verb, thing, *rest)))
-        return self.root(clause, padding).text()
+        words = {
+            "plain": (agent, verb, thing, *rest),
+            "fronted": (*rest, agent, verb, thing),
+            "agent cleft": (self.it_was, agent, self.that, verb, thing, *rest),
+            "thing cleft": (self.it_was, thing, self.that, agent, verb, *rest),
+        }
+        return self.root(*words[choice(structures)], padding=padding).text()
 
-    def _modifier(self, topic: Topic, plural: bool, nest: float) -> list[Tree]:
+    def _modifier(self, topic: Topic, plural: bool, nest: float) -> Tree | str:
         """A relative clause or an "of" phrase with chance `nest`, modified recursively."""
-        rng = self.rng
-        if rng.random() >= nest:
-            return []
-        relative, other = rng.random() < 0.5, rng.random() < 0.5
-        concept = rng.choice(topic.things if relative else topic.agents)
+        if random() >= nest:
+            return ""
+        relative, other = random() < 0.5, random() < 0.5
+        concept = choice(topic.things if relative else topic.agents)
         inner = self.noun(concept, other, after=self._modifier(topic, other, nest))
         if not relative:
-            return [Tree("PP", ("of", inner))]
-        verb = inflect(rng.choice(rng.choice(topic.verbs).words), rng.random() < 0.5, plural)
-        return [Tree("RC", (self.register.that, Tree("VP", (Tree("V", (verb,)), inner))))]
+            return Tree("PP", "of", inner)
+        verb = inflect(choice(choice(topic.verbs).words), random() < 0.5, plural)
+        return Tree("RC", self.that, Tree("VP", verb, inner))
 
     def sentence(
         self,
         clause: Clause,
         rest: Sequence[Tree] = (),
         nest: float = 0.0,
-        subject: Tree | None = None,
+        subject: Tree | str = "",
         qualities: tuple[str, str] = ("", ""),
     ) -> Tree:
         """The node S of a clause; `subject` replaces the agent, `qualities` are adjectives."""
-        rng, meaning = self.rng, clause.meaning
-
-        def phrase(
-            concept: Concept, plural: bool, quality: str, name: Concept | None = None
-        ) -> Tree:
-            topic = TOPIC[meaning.agent.family]
-            after = name.words[:1] if name else self._modifier(topic, plural, nest)
-            return self.noun(concept, plural, [quality], after)
-
-        agent = subject or phrase(meaning.agent, clause.plural_agent, qualities[0], meaning.name)
-        verb = inflect(rng.choice(meaning.verb.words), clause.past, clause.plural_agent)
-        never = [self.register.never] if meaning.negative else []
-        thing = phrase(meaning.thing, clause.plural_thing, qualities[1])
-        when = [Tree("AP", (rng.choice(WHEN[clause.past]),))] if rng.random() < DATED else []
-        return Tree("S", (agent, Tree("VP", (Tree("V", (*never, verb)), thing, *rest, *when))))
+        meaning = clause.meaning
+        topic, plural = TOPIC[meaning.agent.family], clause.plural_agent
+        if not subject:
+            name = meaning.name
+            after = name.words[0] if name else self._modifier(topic, plural, nest)
+            subject = self.noun(meaning.agent, plural, qualities[0], after)
+        verb = inflect(choice(meaning.verb.words), clause.past, plural)
+        never = self.never if meaning.negative else ""
+        after = self._modifier(topic, clause.plural_thing, nest)
+        thing = self.noun(meaning.thing, clause.plural_thing, qualities[1], after)
+        when = choice(WHEN[clause.past]) if random() < DATED else ""
+        return Tree("S", subject, Tree("VP", never, verb, thing, *rest, when))
 
     def narrate(
         self,
@@ -429,15 +389,32 @@ class Speaker(NamedTuple):
         front: float = 0.2,
     ) -> Tree:
         """A sentence of one event or two; `front` is the chance of an adverbial before them."""
-        rng = self.rng
         rest = self.adverbials(clause.meaning)
-        fronted = [rest.pop(0)] if rest and rng.random() < front else []
+        inside = [rest.pop(0)] if rest and random() < front else []
         if second is None:
-            return self.root([*fronted, self.sentence(clause, rest, nest)], padding)
-        pronoun = Tree("NP", (PRONOUNS[second.plural_agent],)) if rng.random() < 0.6 else None
-        after = self.sentence(second, self.adverbials(second.meaning), subject=pronoun)
-        if rng.random() < 0.5:
-            after = Tree("S", (Tree("AP", (rng.choice(LATER),)), *after.children))
-        before = self.sentence(clause, rest)
-        conjunction = Tree("CC", (rng.choice(CONJUNCTIONS),))
-        return self.root([*fronted, before, conjunction, after], padding)
+            inside.append(self.sentence(clause, rest, nest))
+        else:
+            pronoun = PRONOUNS[second.plural_agent] if random() < 0.6 else ""
+            after = self.sentence(second, self.adverbials(second.meaning), subject=pronoun)
+            if random() < 0.5:
+                after = Tree("S", choice(LATER), *after.children)
+            inside.append(self.sentence(clause, rest))
+            inside += [Tree("CC", choice(CONJUNCTIONS)), after]
+        return self.root(*inside, padding=padding)
+
+
+# A column per register: official, spoken, archaic, and that of queries.
+_WORDS = """
+    the | this | ye | any
+    in | inside | nigh | within
+    did | kinda | doth | does
+    had to | gotta | shall | have to
+    wished to | wanna | fain | want to
+    may | could | perchance | possibly
+    not | never | nay | hardly
+    it was | there goes | lo , 'tis | would it be
+    that | who | whom | which
+    according to the report , | well , honestly , i mean | hearken , good people , | could anybody tell us whether
+    , officials said | , you know | , forsooth | , or not
+    . | ! | ; | ?"""  # noqa: E501
+REGISTERS = [*map(Register, *(line.strip().split(" | ") for line in _WORDS.split("\n")[1:]))]

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from bench.judged.rows import Judged
 from bench.report.figures.compared import board_figure, comparison, figure_stems
-from bench.report.figures.papers import draw
+from bench.report.figures.papers import draw, table_of
 from bench.report.figures.style import drawing, save
-from bench.report.figures.texts import table_of
 from bench.report.formats import board_stem
 from bench.report.leaderboard import boards, frame
 from bench.report.tables import number_frame

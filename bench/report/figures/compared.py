@@ -5,7 +5,6 @@ and printed gains."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
-from math import inf
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
@@ -67,7 +66,7 @@ class Strip:
 def figure_of_rows(
     strips: Sequence[Strip],
     title: str,
-    note: str,
+    notes: Sequence[str],
     scale: str,
     band: str = "",
     always: Sequence[float] | None = None,
@@ -77,7 +76,7 @@ def figure_of_rows(
 
     Args:
         strips: all have the same height, which the longest name needs.
-        title, note: texts above and below the panels.
+        title, notes: texts above and below the panels.
         scale: label of the axis that all panels share.
         band: legend entry of the shaded ranges.
         always: if given, the axis shows the marks that lie together, and these scores.
@@ -89,7 +88,7 @@ def figure_of_rows(
         parts = [part[:most] for part in parts]
         strips = list(chain(*parts))
     if len(strips) < count:
-        note = f"The first {len(strips)} of {count} rows; the table has all. {note}"
+        notes = [f"The first {len(strips)} of {count} rows; the table has all.", *notes]
     names = {strip.name: style.wrapped(strip.name, NAME_WIDTH) for strip in strips}
     height = max([ROW, *(NAME * (name.count("\n") + 1) + SPACE for name in names.values())])
     whole = len(strips) * height + len(parts) * PANEL + BELOW
@@ -99,7 +98,7 @@ def figure_of_rows(
             handles.setdefault(look["label"], Line2D([], [], **look | {"ms": min(9, look["ms"])}))
     if any(strip.band for strip in strips):
         handles[band] = Patch(**BAND, label=band)
-    figure = style.sheet(title, note, list(handles.values()), whole)
+    figure = style.sheet(title, notes, list(handles.values()), whole)
     if not strips:  # the suite has no data
         return figure
     ratios = list(map(len, parts))
@@ -153,16 +152,15 @@ def _zoom(figure: Figure, parts: Sequence[Sequence[Strip]], always: Sequence[flo
     margin = MARGIN * ((high - low) or 1.0)
     low, high = low - margin, high + margin
     figure.axes[0].set_xlim(low, high)
-    # Sides of the axis: marker, and where it is.
-    edges = [((-inf, low), "<", 0.012), ((high, inf), ">", 0.988)]
+    # Sides of the axis: marker, where it is, and whether a score is beyond.
+    edges = [("<", 0.012, lambda x: x < low), (">", 0.988, lambda x: x > high)]
     for panel, part in zip(figure.axes, parts, strict=True):
         across = panel.get_yaxis_transform()
-        for (y, strip), (ends, marker, at) in product(enumerate(part), edges):
-            for scores, _, look in strip.marks:
-                if any(ends[0] < score < ends[1] for score in scores):
-                    color = look["color"]
-                    panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
-                    break
+        for (y, strip), (marker, at, is_beyond) in product(enumerate(part), edges):
+            looks = [look for scores, _, look in strip.marks if any(map(is_beyond, scores))]
+            for look in looks[:1]:
+                color = look["color"]
+                panel.plot([at], [y], marker=marker, ms=5, color=color, ls="", transform=across)
 
 
 # --- Printed and measured ---
@@ -204,7 +202,7 @@ def _strip(number: NumberRow, panel: str) -> Strip:
     if verdict.within is False:
         intervals.append((verdict.half_width, ONE_RUN))
     for half_width, look in intervals:
-        if ours.mean is not None and verdict.half_width is not None and half_width is not None:
+        if ours.mean is not None and half_width is not None:
             ends = (ours.mean - half_width, ours.mean + half_width)
             marks.append((ends, -shift, look | {"color": _look(ours)["color"]}))
     marks += [
@@ -240,7 +238,7 @@ def comparison(heading: Heading, numbers: Sequence[NumberRow]) -> Figure:
     return figure_of_rows(
         strips,
         f"{first.paper}, {first.table}: printed and measured",
-        " ".join(filter(None, notes)),
+        notes,
         first.our_metric.axis,
         "printed ± tolerance",
     )
@@ -267,7 +265,7 @@ def board_figure(heading: Heading, board: BoardRow, rows: Sequence[SystemRow]) -
     return figure_of_rows(
         strips,
         f"Suite {heading.suite}: every seed of every method, {about.title}",
-        heading.remark_on(row.backbone for row in rows),
+        [heading.remark_on(row.backbone for row in rows)],
         f"average {about.title}" if about.overall == "Avg" else about.title,
         always=sorted(chain(*(row.averages for row in rows)))[-1:],
     )
@@ -311,7 +309,7 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
     first = pairs[0]
     ours, drawn = f"{first.name},", pairs
     several = len({(pair.method, pair.setting) for pair in pairs}) > 1
-    with_task = not several or len({pair.task for pair in pairs}) > 1
+    tasks = {pair.task for pair in pairs}
     if several:
         trained = [pair for pair in pairs if pair.kind == "paired"]
         ours, drawn = ("every trained method", trained) if trained else ("every method", pairs)
@@ -328,21 +326,18 @@ def versus_figure(heading: Heading, pairs: Sequence[PairRow]) -> Figure:
             half_width = pair.half_width or 0.0
             ends = [pair.difference + end for end in (-half_width, 0, half_width)]
             marks.append((ends, -0.1, DIFFERENCES))
-        names = []
-        if several:
-            names.append(pair.name)
-        if with_task:
-            names.append(pair.task)
-        word = f"{COMPARISON_SYMBOLS[pair.verdict]} {pair.verdict}"
-        text = f"{difference_text(pair.difference)} {word}"
-        is_decided = pair.verdict != "undecided"
-        strips.append(Strip(pair.backbone, ", ".join(names), text, marks, None, is_decided))
+        name = pair.name if several else pair.task
+        if several and len(tasks) > 1:
+            name = f"{pair.name}, {pair.task}"
+        word = pair.verdict
+        text = f"{difference_text(pair.difference)} {COMPARISON_SYMBOLS[word]} {word}"
+        strips.append(Strip(pair.backbone, name, text, marks, None, word != "undecided"))
     notes = [heading.remark_on(pair.backbone for pair in drawn)]
     if len(drawn) > 1:
         notes.append(CORRECTED)
     title = f"Suite {heading.suite}: {ours} minus {first.baseline_name}, {over}"
     scale = f"difference in points ({heading.board(first.board).planned.title})"
-    figure = figure_of_rows(strips, title, " ".join(filter(None, notes)), scale, always=[0])
+    figure = figure_of_rows(strips, title, notes, scale, always=[0])
     for panel in figure.axes:
         panel.axvline(0, color=style.GREY, lw=1, zorder=1)
     return figure
@@ -373,7 +368,7 @@ def gains_figure(gains: "pd.DataFrame") -> Figure:
     title = f"{count} printed gains over SimCSE are within the spread of its seeds"
     band = "differences of two runs of SimCSE, by the seed alone"
     scale = "gain over SimCSE on the STS average (Spearman x 100)"
-    figure = figure_of_rows(strips, title, GAINS_NOTE, scale, band)
+    figure = figure_of_rows(strips, title, [GAINS_NOTE], scale, band)
     figure.axes[0].set_xlim(0, 1.04 * gains["reach"].max())
     return figure
 

@@ -1,7 +1,7 @@
 """The papers' figures of lines: over a swept value, seeds, layers or batch sizes, which share one
-drawing, and of trainings."""
+drawing, and of trainings; and texts of all of the papers' figures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,56 @@ from matplotlib.patches import Patch
 
 from bench.judged.rows import FigureRow
 from bench.judged.words import LOG, OURS, PRINT
-from bench.report.figures.style import ALIGNMENT, GREY, INK, LINE, POINTS, Look, key, looks, seen
-from bench.report.figures.texts import Series, Sheet, keys, of, place_of, several_seeds
+from bench.report.figures.style import (
+    ALIGNMENT,
+    GREY,
+    INK,
+    LINE,
+    POINTS,
+    Look,
+    key,
+    looks,
+    seen,
+    with_stand_ins,
+)
+
+Series = Mapping[str, Look]  # label -> look
+Sheet = Callable[..., tuple[Figure, list[Axes]]]  # `grid` with title and note
+
+# --- Texts that depend on a figure's data ---
+
+
+def of(origin: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one origin."""
+    return table[table["origin"] == origin]
+
+
+def counted(table: pd.DataFrame, label: str) -> str:
+    """The label of a series with its number of seeds, as a range if that differs between points."""
+    ours = of(OURS, table[(table["series"] == label) & table["seed"].notna()])
+    if ours.empty:
+        return label
+    counts = ours.groupby([name for name in ("backbone", "x") if name in ours])["seed"].nunique()
+    least, most = counts.min(), counts.max()
+    return f"{label}, n = {most}" if least == most else f"{label}, n = {least} to {most}"
+
+
+def keys(table: pd.DataFrame, series: Series, **changes: Any) -> list[Artist]:
+    """Legend entries of the series of a figure."""
+    return [key(counted(table, label), look | changes) for label, look in series.items()]
+
+
+def several_seeds(table: pd.DataFrame) -> bool:
+    return bool(table["seed"].nunique() > 1)
+
+
+def place_of(table: pd.DataFrame, backbone: str) -> str:
+    """A backbone as printed, with its stand-in if there is one."""
+    ours = of(OURS, table[table["backbone"] == backbone])
+    return with_stand_ins(backbone, ours["measured_on"])
+
+
+# --- Lines over a swept value, seeds, layers, or batch sizes ---
 
 SCORE, COSINE = "Spearman x 100", "mean cosine"
 READINGS = {
@@ -31,16 +79,10 @@ MEAN_STROKE: Look = {"marker": "_", "ms": 15, "mew": 1, "ls": ""}  # where there
 HOLLOW: Look = {"ms": 3.8, "mew": 0.9, "mfc": "none"}
 
 
-def has_line(points: pd.DataFrame) -> "pd.Series[bool]":
-    """Whether each series has values of ours at several x."""
-    return of(OURS, points).groupby("series")["x"].nunique() > 1
-
-
-def keys_of_lines(points: pd.DataFrame, series: Series) -> list[Artist]:
-    """Legend entries of series, as a mark alone where there is no line."""
-    line = has_line(points)
-    shown = {label: look if line[label] else look | POINTS for label, look in series.items()}
-    return keys(points, shown, lw=1.3, **HOLLOW)
+def as_lines(points: pd.DataFrame, series: Series) -> Series:
+    """The looks of series, without a line where ours have a single x."""
+    counts = of(OURS, points).groupby("series")["x"].nunique()
+    return {label: look if counts[label] > 1 else look | POINTS for label, look in series.items()}
 
 
 def draw_lines(
@@ -66,10 +108,10 @@ def draw_lines(
     Returns:
         The figure, and its panels by heading.
     """
-    xs, is_printed, line = sorted(points["x"].unique()), points["origin"] == PRINT, has_line(points)
-    handles = keys_of_lines(points, series) + seen(
-        (~line, key("mean", MEAN_STROKE, color=INK)),
-        (is_printed, key("printed", PRINTED_STROKE, ms=15)),
+    xs, series = sorted(points["x"].unique()), as_lines(points, series)
+    handles = keys(points, series, lw=1.3, **HOLLOW) + seen(
+        ([not look["ls"] for look in series.values()], key("mean", MEAN_STROKE, color=INK)),
+        (points["origin"] == PRINT, key("printed", PRINTED_STROKE, ms=15)),
     )
     names = list(points["panel"].unique())
     columns = min(len(names), columns)
@@ -85,7 +127,7 @@ def draw_lines(
         ours, printed = of(OURS, rows), of(PRINT, rows)
         panel.plot(printed["at"], printed["value"], **stroke, zorder=2)
         means = ours.groupby("at")["value"].mean()
-        mean = look | LINE | {"lw": 1.3} if line[label] else look | MEAN_STROKE
+        mean = look | LINE | {"lw": 1.3} if look["ls"] else look | MEAN_STROKE
         panel.plot(means.index, means, **mean, zorder=3)
         panel.plot(ours["at"], ours["value"], **look | POINTS | HOLLOW, zorder=4)
     ticks = [tick.format(x, x + 1) for x in xs]
@@ -123,11 +165,10 @@ def draw_seeds(figure: FigureRow, table: pd.DataFrame, series: Series, sheet: Sh
             box, middle = np.percentile(rows["value"], [25, 75]), rows["x"].iloc[0]
             shade = {"color": series[label]["color"], "alpha": 0.18, "lw": 0}
             panels[name].fill_between((middle - 0.28, middle + 0.28), *box, **shade)
-    ends = points.groupby("panel")["value"].agg(["min", "max"])
-    half = 0.6 * ((ends["max"] - ends["min"]).max() or 1.0)
-    for name, middle in ends.mean(axis=1).items():
-        panels[name].set_xticks([])
-        panels[name].set_ylim(middle - half, middle + half)
+    ends = np.array([panel.dataLim.intervaly for panel in drawn.axes])
+    half = 0.6 * (np.ptp(ends, axis=1).max() or 1.0)
+    for panel, middle in zip(drawn.axes, ends.mean(axis=1), strict=True):
+        panel.set(xticks=[], ylim=(middle - half, middle + half))
     return drawn
 
 
@@ -179,7 +220,7 @@ def draw_curves(figure: FigureRow, table: pd.DataFrame, series: Series, sheet: S
     """Dev score against the step: mean and range over seeds, the kept checkpoints, the printed best
     step, and a released log."""
     points = table.assign(x=table["step"])
-    handles = keys_of_lines(points, series) + seen(
+    handles = keys(points, as_lines(points, series), lw=1.3, **HOLLOW) + seen(
         (several_seeds(points), Patch(color=INK, alpha=0.2, lw=0, label="all seeds")),
         (of(OURS, points)["best"], key("kept checkpoint", HOLLOW, color=INK, marker="o", ls="")),
         (points["origin"] == PRINT, key("printed best step", BEST_STEP)),

@@ -18,8 +18,8 @@ from scipy.stats import gaussian_kde
 from bench.datasets.metrics import BOUNDS
 from bench.judged.rows import NO_BACKBONE, FigureRow, Heading
 from bench.report.figures import lines
+from bench.report.figures.lines import Series, Sheet, counted, keys, place_of
 from bench.report.figures.style import ALIGNMENT, GREY, INK, LINE, POINTS, grid, key, looks, seen
-from bench.report.figures.texts import Series, Sheet, counted, keys, place_of, table_of
 
 
 def draw_alignment(figure: FigureRow, table: pd.DataFrame, series: Series, sheet: Sheet) -> Figure:
@@ -155,6 +155,11 @@ DRAW: dict[str, Callable[[FigureRow, pd.DataFrame, Series, Sheet], Figure]] = {
 }
 
 
+def table_of(figure: FigureRow) -> pd.DataFrame:
+    """The data of a figure: a row per number or point."""
+    return pd.DataFrame(figure.columns).astype({"seed": "Int64"})
+
+
 def draw(heading: Heading, figure: FigureRow) -> Figure:
     """A figure with a note: how it was measured, what is missing, what it is not comparable to."""
     title, table = figure.heading, table_of(figure)
@@ -162,5 +167,5 @@ def draw(heading: Heading, figure: FigureRow) -> Figure:
     if len(backbones) == 1:
         title += f", {place_of(table, *backbones)}"
     notes = [figure.note, *figure.remarks, heading.remark_on(table["measured_on"])]
-    sheet = partial(grid, title, " ".join(filter(None, notes)))
+    sheet = partial(grid, title, notes)
     return DRAW[figure.kind](figure, table, looks(table["series"].unique()), sheet)

@@ -105,12 +105,17 @@ def wrapped(text: str, width: int) -> str:
     return fill(text, width, break_on_hyphens=False)  # names of backbones are not broken
 
 
-def sheet(title: str, note: str, handles: Sequence[Artist], height: float) -> Figure:
-    """A figure with title and legend above, and a note below panels of `height` inches in all."""
+def sheet(title: str, notes: Iterable[str], handles: Sequence[Artist], height: float) -> Figure:
+    """A figure with title and legend above, and notes below panels of `height` inches in all."""
     figure = Figure((WIDTH, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN, hspace=0, wspace=0.03)
     below = figure.supxlabel(
-        wrapped(note, NOTE_WIDTH), x=MARGIN / WIDTH, ha="left", size=7, color=INK, style="italic"
+        wrapped(" ".join(filter(None, notes)), NOTE_WIDTH),
+        x=MARGIN / WIDTH,
+        ha="left",
+        size=7,
+        color=INK,
+        style="italic",
     )
     # As many columns as fit.
     for columns in range(len(handles) or 1, 0, -1):
@@ -130,7 +135,7 @@ def sheet(title: str, note: str, handles: Sequence[Artist], height: float) -> Fi
 
 def grid(
     title: str,
-    note: str,
+    notes: Iterable[str],
     handles: Sequence[Artist],
     headings: Sequence[str] = ("",),
     *,
@@ -142,7 +147,7 @@ def grid(
     """A figure with a panel per heading, row by row.
 
     Args:
-        title, note: texts above and below the panels.
+        title, notes: texts above and below the panels.
         handles: of the legend, between title and panels.
         xlabel, ylabel: of every panel, of the first panel in each row.
         columns: the most panels in a row.
@@ -150,7 +155,7 @@ def grid(
     """
     columns = min(columns, len(headings))
     rows = -(-len(headings) // columns)
-    figure = sheet(title, note, handles, rows * height)
+    figure = sheet(title, notes, handles, rows * height)
     for number, text in enumerate(headings):
         panel = figure.add_subplot(rows, columns, number + 1)
         panel.tick_params(length=2, color=GREY)

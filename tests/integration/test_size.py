@@ -1,0 +1,48 @@
+"""Sizes are counted in syntax nodes, which neither the layout nor the words of a file change."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools.size import package_of, python_nodes, template_nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("", 1),
+        ("# Only a comment.", 1),
+        ("x = y", 4),
+        ("x = y + 1", 6),
+        ("x: list[int] = y", 4),
+        ("not x", 4),
+        ('def f():\n    """Nothing."""', 3),
+        ("def f(x):\n    return x", 6),
+        ("def f(x: int) -> int:\n    return x", 6),
+        ('x = "text"', 4),
+    ],
+)
+def test_nodes_of_python(text, nodes):
+    assert python_nodes(ast.parse(text)) == nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"), [("", 0), ("text", 2), ("{# comment #}", 0), ("{{ x }} text", 3)]
+)
+def test_nodes_of_templates(text, nodes):
+    assert template_nodes(text) == nodes
+
+
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [
+        ("bench/runs/config.py", "bench/runs"),
+        ("bench/__init__.py", "bench"),
+        ("methods/simcse.py", "methods"),
+        ("tests/runs/test_config.py", "tests"),
+        ("sentbench.py", "sentbench.py"),
+    ],
+)
+def test_a_file_counts_for_its_package(path, package):
+    assert package_of(Path(path)) == package

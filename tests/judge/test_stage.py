@@ -1,0 +1,91 @@
+"""A pair has one row, whichever methods and backbones are chosen."""
+
+import re
+
+import pytest
+
+from bench.judge.pairs import against
+from bench.judge.stage import compared, read_suite
+from bench.results import suite_results
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from tests.support.synthetic_suite import seeds, write_suite
+
+BASE, OTHER = "bert-base-uncased", "roberta-base"
+ENTRIES = [
+    *seeds("simcse", [75.0, 76.0, 77.0]),
+    *seeds("is-cse", [75.5, 76.1, 78.0]),
+    *seeds("gs-infonce", [79.0, 80.2, 81.0]),
+    *seeds("simcse", [76.0, 76.5, 77.0], backbone=OTHER),
+    *seeds("is-cse", [76.5, 77.1, 77.4], backbone=OTHER),
+    *seeds("sscl", [77.0], backbone="roberta-large"),
+    {"method": "dclr", "seed": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def judged(folder):
+    return read_suite(folder)
+
+
+@pytest.mark.parametrize(
+    ("methods", "backbones", "shown"),
+    [
+        ([], [], {("is-cse", BASE), ("gs-infonce", BASE), ("is-cse", OTHER)}),
+        (["is-cse"], [], {("is-cse", BASE), ("is-cse", OTHER)}),
+        ([], [OTHER], {("is-cse", OTHER)}),
+        (["is-cse", "is-cse[ alpha=0.1 ]@official"], [BASE, BASE], {("is-cse", BASE)}),  # twice
+    ],
+)
+def test_chosen_comparisons_are_those_of_the_suite(judged, methods, backbones, shown):
+    """Each with the p, the interval and the word that it has among all of them."""
+    expected = [pair for pair in judged.pairs if (pair.method, pair.backbone) in shown]
+    assert compared(judged, methods=methods, backbones=backbones) == expected
+    assert {pair.n for pair in expected} == {3}
+
+
+def test_the_suite_s_own_baseline_may_be_named(judged):
+    assert compared(judged, "simcse@official") == [*judged.pairs]
+
+
+def test_another_baseline_compares_the_whole_suite(folder, judged):
+    pairs = against(suite_results.read_suite(folder), "is-cse")
+    assert compared(judged, "is-cse") == pairs
+    chosen = [pair for pair in pairs if pair.method == "simcse"]
+    assert compared(judged, "is-cse", ["simcse"]) == chosen
+    assert len(chosen) < len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("", ["simsce"]), "suite paper: 'simsce' is not planned; did you mean 'simcse'"),
+        (("", ["simcse"]), "'simcse@official' would be compared with itself; pass another"),
+        (("", ["sscl"]), "no scores of 'sscl' to compare with 'simcse@official' on"),
+        (("", ["is-cse"], ["roberta-large"]), "compare with 'simcse@official' on roberta-large"),
+        (("", [], ["roberta-large"]), "compare with 'simcse@official' on roberta-large"),
+        (
+            ("", [], ["roberta-bas"]),
+            "'roberta-bas' is not in suite paper; did you mean 'roberta-",
+        ),
+        (("", ["dclr"]), "no scores of 'dclr' to compare with 'simcse@official' on"),
+    ],
+)
+def test_choices_that_cannot_be_compared_are_errors(judged, arguments, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        compared(judged, *arguments)
+
+
+def test_a_suite_without_a_baseline_needs_one(tmp_path):
+    judged = read_suite(write_suite(tmp_path, ENTRIES[:6]))
+    assert judged.pairs == ()
+    with pytest.raises(UserError, match="suite paper has no baseline; name one with --baseline"):
+        compared(judged)
+    assert compared(judged, "simcse")

@@ -1,0 +1,202 @@
+"""Rows in files: a cache that is read only where all that it is made of is the same."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from bench.cli import main
+from bench.judge.judge import judge
+from bench.judge.stage import read_suite, write_rows
+from bench.judged import store
+from bench.judged.rows import FILES
+from bench.results import suite_results
+from bench.utils.errors import UserError
+from bench.utils.files import read_json, write_json
+from tests.support.synthetic_suite import seeds, write_suite
+
+ANALYSES = {"alignment": {"STS-B": {"all": {"alignment": 0.2, "uniformity": -2.5}}}}
+ENTRIES = [
+    *seeds("simcse", [75.0, 76.0, 77.0], analyses=ANALYSES),
+    *seeds("is-cse", [77.5, 78.0, 79.0]),
+    *seeds("simcse", [70.0], setting="paper"),
+    {"method": "untrained", "setting": "paper", "scores": 57.0},
+    {"method": "sscl", "seed": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A suite with its rows in files, and the rows."""
+    folder = write_suite(tmp_path_factory.mktemp("suite"), ENTRIES)
+    write_json(folder / "plan.json", read_json(folder / "plan.json") | {"baseline": "simcse"})
+    (folder / "items").mkdir()
+    (folder / "items" / "other.npz").write_bytes(b"1")  # of no planned run
+    write_rows(folder)
+    return folder, judge(suite_results.read_suite(folder)).model_dump()
+
+
+@pytest.fixture
+def suite(written, tmp_path):
+    """A copy of its own."""
+    return shutil.copytree(written[0], tmp_path / "copy")
+
+
+@pytest.fixture
+def rows(written):
+    return written[1]
+
+
+def fresh(suite):
+    """The rows in its files; None if they are of something else."""
+    return store.read(suite, store.key_of(suite))
+
+
+def test_rows_that_are_read_are_those_that_were_written(suite, rows):
+    """Of a copy of the suite, too."""
+    assert {name for name in FILES if rows[name]} >= {"suite", "numbers", "pairs", "systems"}
+    assert fresh(suite).model_dump() == rows
+    assert fresh(suite).folder == suite
+
+
+def test_fresh_rows_are_not_judged_again(suite, rows, monkeypatch):
+    monkeypatch.setattr("bench.judge.judge.judge", None)
+    assert read_suite(suite).model_dump() == rows
+
+
+def change_score(suite):
+    path = suite / "scores" / "run000.json"
+    content = read_json(path)
+    content["records"][0]["value"] += 0.001
+    write_json(path, content)
+
+
+def append(name):
+    def change(suite):
+        with open(suite / name, "a", encoding="utf-8") as file:
+            file.write(" ")
+
+    return change
+
+
+def create(name):
+    def change(suite):
+        (suite / name).parent.mkdir(parents=True, exist_ok=True)
+        (suite / name).write_text("{}")
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_score,
+        append("items/other.npz"),
+        append("analyses/run000.json"),
+        append("plan.json"),
+        create("runs/run008/failure.json"),
+        lambda suite: (suite / "scores" / "run000.json").unlink(),
+    ],
+    ids=["score", "items", "analysis", "plan", "failure", "lost score"],
+)
+def test_rows_of_anything_else_are_stale(suite, change):
+    change(suite)
+    assert fresh(suite) is None
+
+
+def test_rows_of_another_rule_are_stale(suite, monkeypatch):
+    monkeypatch.setattr(store, "rule_sum", lambda: "another")
+    assert fresh(suite) is None
+
+
+def test_a_stale_suite_is_judged(suite):
+    create("runs/run008/failure.json")(suite)
+    assert "1 failed" in read_suite(suite).suite.partial
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        create("runs/run000/log.jsonl"),
+        create("tables/sts.md"),
+        lambda suite: os.utime(suite / "scores" / "run000.json", (1, 1)),
+    ],
+    ids=["log", "table", "time"],
+)
+def test_other_files_and_times_do_not_count(suite, rows, change):
+    change(suite)
+    assert fresh(suite).model_dump() == rows
+
+
+def of_another_key(suite):
+    """Fails if a command that was killed in between leaves files of two keys."""
+    path = suite / "judged" / "pairs.json"
+    write_json(path, read_json(path) | {"key": "another"})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda suite: shutil.rmtree(suite / "judged"),
+        lambda suite: (suite / "judged" / "systems.json").unlink(),
+        of_another_key,
+    ],
+    ids=["no folder", "no file", "two keys"],
+)
+def test_without_its_files_a_suite_is_judged_and_nothing_is_written(suite, rows, damage):
+    """So a folder may be read-only."""
+    damage(suite)
+    before = {path: path.stat().st_mtime_ns for path in suite.rglob("*")}
+    assert read_suite(suite).model_dump() == rows
+    assert {path: path.stat().st_mtime_ns for path in suite.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"rows": []}', '{"key": "KEY", "rows": [{"board": 1}]}', '{"key": "KEY"}'],
+)
+def test_a_damaged_file_is_an_error_with_its_path(suite, text):
+    path = suite / "judged" / "pairs.json"
+    path.write_text(text.replace("KEY", store.key_of(suite)))
+    with pytest.raises(UserError) as caught:
+        read_suite(suite)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "--suite", "SUITE"],
+        ["show", "is-cse", "Table 1", "--suite", "SUITE"],
+        ["compare", "--suite", "SUITE"],
+        ["coverage", "--suite", "SUITE"],
+        ["export", "--suite", "SUITE", "--what", "table", "--out", "OUT"],
+        ["render", "SUITE", "--out", "OUT"],
+    ],
+)
+def test_no_other_command_writes_rows(suite, tmp_path, words):
+    shutil.rmtree(suite / "judged")
+    places = {"SUITE": str(suite), "OUT": str(tmp_path / "out")}
+    assert main([places.get(word, word) for word in words]) == 0
+    assert not (suite / "judged").exists()
+    assert main(["judge", str(suite)]) == 0
+    assert fresh(suite)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from bench.judge.stage import read_suite; read_suite(sys.argv[1])",
+        "from bench.cli import main; main(['show', '--suite', sys.argv[1]])",
+    ],
+)
+def test_fresh_rows_are_read_without_the_libraries_of_judging(suite, code):
+    heavy = "{'torch', 'scipy', 'pandas', 'bench.registry', 'bench.judge.judge'}"
+    code = f"import sys; {code}; loaded = {heavy} & sys.modules.keys(); assert not loaded, loaded"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(suite)], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr[-500:]
