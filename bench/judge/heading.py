@@ -17,7 +17,7 @@ GROWTH = (
 def differs(suite: SuiteResults) -> list[str]:
     """How data, corpora and recipes differ from those of papers, as clauses."""
     if suite.plan.data == "senteval":
-        return deviations([run.plan for run in suite.runs])
+        return deviations([run.run for run in suite.runs])
     data = suite.plan.data
     return [f"scored on {'the embedded world' if data == 'world' else f'the data set {data}'}"]
 
@@ -47,13 +47,13 @@ def heading(
         config=plan.suite if plan.suite in of_project else "FILE.yaml",
         baseline=plan.baseline,
         baseline_name=shown_name(baseline[0]) if baseline else "",
-        baseline_has_seeds=any(run.plan.seed is not None for run in baseline),
+        baseline_has_seeds=any(run.run.seed is not None for run in baseline),
         uncompared=uncompared,
         boards=tuple(boards(suite)),
         stand_ins=tuple(plan.stand_ins.values()),
         differs=tuple(differs(suite)),
         partial=partial(suite),
-        growth=GROWTH if any(run.plan.added for run in suite.runs) else "",
+        growth=GROWTH if any(run.run.added for run in suite.runs) else "",
         recipe=recipe_of(suite),
         orders=tuple(orders),
     )

@@ -28,7 +28,7 @@ def judge(suite: SuiteResults) -> Judged:
             pairs = against(suite, suite.plan.baseline)
         except NothingToCompare as error:
             uncompared = str(error)
-    baseline_ids = {run.plan.id for run in baseline}
+    baseline_ids = {run.run.id for run in baseline}
     systems: list[SystemRow] = []
     quoted: list[QuotedRow] = []
     for board in tables:

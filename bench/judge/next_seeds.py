@@ -84,8 +84,8 @@ def runs_to_decide(suite: SuiteResults, cell: Cell) -> Runs:
     planned: dict[Seeded, bool] = {}  # whether it has a score
     for method in (number.run, number.minus):
         for run in select(suite, method, backbone):
-            if run.plan.seed is not None:  # one side may be untrained
-                planned[(method, backbone), run.plan.seed] = number.key in run.scores
+            if run.run.seed is not None:  # one side may be untrained
+                planned[(method, backbone), run.run.seed] = number.key in run.scores
     experiments = {experiment for experiment, _ in planned}
     scores = Counter(seed for (_, seed), has_score in planned.items() if has_score)
     # Those first for which the fewest runs are missing.
@@ -99,7 +99,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
     """The runs to add within some hours on one device: a new seed does what is planned for any seed
     of its method, and brings the runs that it needs."""
     suite, planned = read_suite(suite_dir), configurations.planned(config)
-    if {run.plan.id for run in suite.runs} - {run.id for run in planned}:
+    if {run.run.id for run in suite.runs} - {run.id for run in planned}:
         raise UserError(
             f"the plan of suite '{suite.plan.suite}' has runs that its configuration lacks; "
             "name the configuration that the suite was made from with --config"
@@ -110,7 +110,7 @@ def grow(suite_dir: Path, config: Suite, hours: float, device: str) -> Growth:
         tasks = tuple(dict.fromkeys((*earlier.tasks, *run.tasks)))
         plan[_experiment(run)] = run.model_copy(update={"tasks": tasks})
     made = {
-        (_experiment(result.plan), result.plan.seed)
+        (_experiment(result.run), result.run.seed)
         for result in suite.runs
         if result.status != "missing"
     }

@@ -33,9 +33,7 @@ def select(suite: SuiteResults, run: str, backbone: str) -> list[RunResults]:
     its stand-in: all of one corpus and recipe, comparable with print if any are."""
     for name in (backbone, suite.plan.stand_ins.get(backbone)):
         planned = [
-            result
-            for result in suite.runs
-            if (result.plan.text, result.plan.backbone) == (run, name)
+            result for result in suite.runs if (result.run.text, result.run.backbone) == (run, name)
         ]
         if planned:
             comparable = (run for run in planned if not deviations_from_print(run, backbone))
@@ -48,14 +46,14 @@ def deviations_from_print(run: RunResults, backbone: str, metric: str = "") -> l
     """How a run's experiment differs from a printed one on `backbone`, as clauses; with a metric,
     also how the scoring differs."""
     clauses = []
-    if run.plan.backbone != backbone:
-        clauses.append(f"{run.plan.backbone} stands in for {backbone}, with its own settings")
+    if run.run.backbone != backbone:
+        clauses.append(f"{run.run.backbone} stands in for {backbone}, with its own settings")
     if run.data not in ("senteval", ""):
         clauses.append(f"scored on {run.data}")
     mode = run.provenance.mode or "test"
     if metric and metric_of(metric).kind == SHARE and mode != "test":
         clauses.append(f"classifiers of mode {mode}")
-    return clauses + deviations([run.plan])
+    return clauses + deviations([run.run])
 
 
 @dataclass(eq=False)
@@ -77,12 +75,12 @@ class Side:
     @property
     def measured_on(self) -> str:
         """The backbone of our runs; empty without runs."""
-        return self.runs[0].plan.backbone if self.runs else ""
+        return self.runs[0].run.backbone if self.runs else ""
 
     @property
     def deterministic(self) -> bool:
         """Whether our runs have no seed."""
-        return bool(self.all_runs) and all(run.plan.seed is None for run in self.all_runs)
+        return bool(self.all_runs) and all(run.run.seed is None for run in self.all_runs)
 
     @cached_property
     def scores(self) -> tuple[float, ...]:
@@ -95,7 +93,7 @@ class Side:
 
     def _by_seed(self, runs: list[RunResults]) -> dict[int | None, float]:
         key = self.number.key
-        return {run.plan.seed: run.scores[key] for run in runs if key in run.scores}
+        return {run.run.seed: run.scores[key] for run in runs if key in run.scores}
 
     @property
     def row(self) -> Measured:
@@ -116,8 +114,8 @@ class Side:
         """What is asked: a printed value that is compared with the same scores is one question,
         wherever it is printed."""
         number = self.number
-        ids = tuple(run.plan.id for run in self.runs)
-        minus_ids = None if self.minus is None else tuple(run.plan.id for run in self.minus)
+        ids = tuple(run.run.id for run in self.runs)
+        minus_ids = None if self.minus is None else tuple(run.run.id for run in self.minus)
         printed = (number.value, number.key, number.form.sign, number.reason, number.deviation)
         return (*printed, ids, minus_ids, self.backbone)
 
@@ -155,7 +153,7 @@ class Side:
         entry = number.form.tolerance or number.our_metric.tolerance or self._tolerance()
         allowed = tolerance(entry, task, prior)
         planned = [
-            {run.plan.seed: 0.0 for run in runs if not run.plan.added}
+            {run.run.seed: 0.0 for run in runs if not run.run.added}
             for runs in (self.runs, self.minus or self.runs)
         ]
         return VerdictInput(
@@ -175,7 +173,7 @@ class Side:
             return TOLERANCES["transfer" if self.deterministic else "trained, transfer"]
         if not self.deterministic:
             return TOLERANCES["trained" if self.minus is None else "difference"]
-        parts = self.runs[0].plan.parts
+        parts = self.runs[0].run.parts
         if not parts:  # in plans of before
             return TOLERANCES["untrained"]
         last, _, hyper = parts[-1]
@@ -266,7 +264,7 @@ def _cell(number: Number, runs_of: Select) -> Cell:
 def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
     """A row for each cell of `judge_numbers`."""
     runs_of = cache(lambda run, backbone: select(suite, run, backbone))
-    planned = {run.plan.id: planned_scores(run.plan) for run in suite.runs}
+    planned = {run.run.id: planned_scores(run.run) for run in suite.runs}
     places = {number: place for place, number in enumerate(numbers())}
     tasks: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for cell in cells:
@@ -278,11 +276,7 @@ def number_rows(suite: SuiteResults, cells: Iterable[Cell]) -> list[NumberRow]:
         number = cell.number
         is_only = len(tasks[number.ranked_with]) == 1
         sides = [
-            [
-                run
-                for run in runs_of(text, number.our_backbone)
-                if number.key in planned[run.plan.id]
-            ]
+            [run for run in runs_of(text, number.our_backbone) if number.key in planned[run.run.id]]
             for text in (number.run, number.minus)
             if text
         ]
@@ -352,9 +346,9 @@ def _scored(cell: Cell, runs_of: Select) -> tuple[Scored, ...]:
     for text, backbone in backbones.items():
         runs = runs_of(text, backbone)
         if runs:
-            measured_on = runs[0].plan.backbone
+            measured_on = runs[0].run.backbone
             name = text if measured_on == NO_BACKBONE.name else f"{text} on {measured_on}"
-            ids = tuple(run.plan.id for run in runs)
+            ids = tuple(run.run.id for run in runs)
             scores = tuple(run.scores.get(number.key) for run in runs)
             scored.append(Scored(name=name, runs=ids, scores=scores))
     return tuple(scored)

@@ -233,10 +233,10 @@ def candidates(suite: SuiteResults) -> list[Candidate]:
     one on a backbone the first."""
     by_name: dict[tuple[str, str], Candidate] = {}
     for run in suite.runs:
-        key = run.plan.method, run.plan.setting
-        candidate = Candidate(*key, run.plan.label, run.plan.outside, shown_name(run))
+        key = run.run.method, run.run.setting
+        candidate = Candidate(*key, run.run.label, run.run.outside, shown_name(run))
         candidate = by_name.setdefault(key, candidate)
-        runs = candidate.runs.setdefault(run.plan.backbone, [])
+        runs = candidate.runs.setdefault(run.run.backbone, [])
         if not runs or run.experiment == runs[0].experiment:
             runs.append(run)
     return list(by_name.values())
@@ -246,8 +246,8 @@ def find(suite: SuiteResults, text: str) -> Candidate:
     """The planned method that a text names (`bench.runs.plan`); without `@`, its official setting
     if that is planned."""
     with errors_of(f"suite {suite.plan.suite}"):
-        plans = named(text, [run.plan for run in suite.runs])
-    names = {(plan.method, plan.setting) for plan in plans}
+        chosen = named(text, [run.run for run in suite.runs])
+    names = {(run.method, run.setting) for run in chosen}
     meant = [method for method in candidates(suite) if (method.method, method.setting) in names]
     return min(meant, key=lambda candidate: candidate.setting != "official")
 
@@ -282,8 +282,8 @@ class Comparison(PairedDifferences):
             label=self.method.label,
             name=self.method.name,
             outside=self.method.outside,
-            labelled=any(run.plan.labelled for run in runs),
-            runs=tuple(run.plan.id for run in runs),
+            labelled=any(run.run.labelled for run in runs),
+            runs=tuple(run.run.id for run in runs),
             baseline=self.baseline.text,
             baseline_name=self.baseline.name,
             kind=self.kind,
@@ -317,7 +317,7 @@ def _paired_mean_and_sd(scores: Scores, beside: Scores) -> tuple[float, float]:
 
 
 def _scores(runs: Sequence[RunResults], board: Board, task: str) -> Scores:
-    points = {run.plan.seed: run.points(board, task) for run in runs}
+    points = {run.run.seed: run.points(board, task) for run in runs}
     return {seed: value for seed, value in points.items() if value is not None}
 
 
@@ -432,7 +432,7 @@ def against(suite: SuiteResults, baseline: str) -> list[PairRow]:
     """
     side_b = find(suite, baseline)
     sides = [method for method in candidates(suite) if method.text != side_b.text]
-    names = list(dict.fromkeys(run.plan.backbone for run in suite.runs))
+    names = list(dict.fromkeys(run.run.backbone for run in suite.runs))
     comparisons: list[Comparison] = []
     for board, backbone, side_a in product(boards(suite), names, sides):
         # If neither side uses a backbone there is one comparison, not one per backbone.

@@ -14,19 +14,19 @@ SHOWN_ANALYSES = ("alignment", "memory", "nearest")
 
 
 def run_row(run: RunResults) -> RunRow:
-    plan, provenance = run.plan, run.provenance
+    planned, provenance = run.run, run.provenance
     outcome, written = provenance.outcome, provenance.as_written()
-    title = f"{shown_name(run)}, {plan.backbone}"
-    if plan.seed is not None:
-        title += f", seed {plan.seed}"
+    title = f"{shown_name(run)}, {planned.backbone}"
+    if planned.seed is not None:
+        title += f", seed {planned.seed}"
     return RunRow(
-        id=plan.id,
+        id=planned.id,
         title=title,
-        text=plan.text,
-        backbone=plan.backbone,
-        setting=plan.setting,
-        seed=plan.seed,
-        trained=plan.trained,
+        text=planned.text,
+        backbone=planned.backbone,
+        setting=planned.setting,
+        seed=planned.seed,
+        trained=planned.trained,
         status=run.status,
         reason=run.reason,
         scored=run.status != "missing",

@@ -38,8 +38,8 @@ def _figure(figure: PaperFigure, suite: SuiteResults) -> FigureRow | None:
                 runs = select(suite, text, series.backbone)
                 drawn = []
                 for run in runs:
-                    head = _head(series, x, text) | {"origin": OURS, "seed": run.plan.seed}
-                    head["measured_on"] = run.plan.backbone
+                    head = _head(series, x, text) | {"origin": OURS, "seed": run.run.seed}
+                    head["measured_on"] = run.run.backbone
                     drawn += [head | shown for shown in _shown(figure, run)]
                 if drawn:
                     break

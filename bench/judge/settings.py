@@ -131,7 +131,7 @@ def recipe_of(suite: SuiteResults) -> str:
     """The values that a suite sets instead of those of the methods; empty if there are none."""
     changes: dict[str, dict[str, None]] = {}
     for run in suite.runs:
-        for name, value in run.plan.recipe_changes.items():
+        for name, value in run.run.recipe_changes.items():
             if name not in NEUTRAL_CHANGES:
                 changes.setdefault(name, {})[_value_text(value)] = None
     texts = [f"{_shown_name(name)} {' or '.join(changes[name])}" for name in sorted(changes)]

@@ -16,7 +16,7 @@ from bench.utils.errors import listed
 
 def boards(suite: SuiteResults) -> list[BoardRow]:
     """The tables of the suite's tasks. Some may hold no system."""
-    planned = expand_tasks([task for run in suite.runs for task in run.plan.tasks])
+    planned = expand_tasks([task for run in suite.runs for task in run.run.tasks])
     rows = []
     for whole in boards_of(planned).values():
         tasks = tuple(task for task in whole.tasks if task in planned)
@@ -36,11 +36,11 @@ def is_own(run: PlannedRun) -> bool:
 
 def shown_name(run: RunResults) -> str:
     """Label and setting, as tables show them, and whether the run has seen test sentences."""
-    name = run.plan.label
-    if run.plan.outside:
+    name = run.run.label
+    if run.run.outside:
         name += OUTSIDE
-    elif not is_own(run.plan):
-        name += f", {run.plan.setting}"
+    elif not is_own(run.run):
+        name += f", {run.run.setting}"
     if run.contaminated(run.provenance.contamination):
         name += " (has seen test sentences)"
     return name
@@ -51,10 +51,10 @@ def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
     then those without a backbone, then those trained with labels."""
     groups: dict[tuple[str, ...], list[RunResults]] = {}
     for run in suite.runs:
-        if set(board.whole.tasks) & set(expand_tasks(run.plan.tasks)):
-            plan, changes = run.plan, sorted(run.plan.recipe_changes.items())
-            experiment = (plan.method, plan.setting, plan.corpus, str(changes))
-            groups.setdefault((plan.backbone, plan.label, *experiment), []).append(run)
+        if set(board.whole.tasks) & set(expand_tasks(run.run.tasks)):
+            planned, changes = run.run, sorted(run.run.recipe_changes.items())
+            experiment = (planned.method, planned.setting, planned.corpus, str(changes))
+            groups.setdefault((planned.backbone, planned.label, *experiment), []).append(run)
     rows = [_system(board, runs) for runs in groups.values()]
     backbones = dict.fromkeys(row.backbone for row in rows if row.backbone != NO_BACKBONE)
     places = {name: place for place, name in enumerate([*backbones, NO_BACKBONE])}
@@ -66,7 +66,7 @@ def system_rows(suite: SuiteResults, board: BoardRow) -> list[SystemRow]:
 
 
 def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
-    first, tasks = runs[0].plan, board.planned.tasks
+    first, tasks = runs[0].run, board.planned.tasks
     unfinished = Counter(run.fate for run in runs if run.status != "finished")
     scored = next((run for run in runs if run.status == "finished"), runs[0])
     scores = []
@@ -90,7 +90,7 @@ def _system(board: BoardRow, runs: Sequence[RunResults]) -> SystemRow:
         remark=_remark(board, runs, scored, unfinished),
         seen=known(100 * scored.seen(tasks)),
         on_unseen=known(_mean_on_unseen(runs, board.planned, board.planned.overall)),
-        runs=tuple(run.plan.id for run in runs),
+        runs=tuple(run.run.id for run in runs),
         run_averages=tuple(run.points(board.planned, "Avg") for run in runs),
         scores=tuple(scores),
     )

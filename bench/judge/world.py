@@ -63,10 +63,10 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
     apart: list[int] = []  # rows outside their tolerance and within the interval of the seeds
     outside: set[str] = set()  # ids of runs with another score
     for run in suite.runs:
-        planned = scored_cells(expand_tasks(run.plan.tasks))
-        for entry in world_numbers().get((run.plan.text, run.plan.backbone), []):
+        planned = scored_cells(expand_tasks(run.run.tasks))
+        for entry in world_numbers().get((run.run.text, run.run.backbone), []):
             key = entry["task"], "test", entry["metric"]
-            number = entry.get(f"seed {run.plan.seed or 1}", nan)
+            number = entry.get(f"seed {run.run.seed or 1}", nan)
             if key not in planned or pd.isna(number):
                 continue
             verdict, score = _unjudged(suite, run, entry), run.scores.get(key, nan)
@@ -77,12 +77,12 @@ def judge_world(suite: SuiteResults) -> list[WorldRow]:
                 if verdict.kind != "reproduced" and _is_within_seeds(score, entry):
                     apart.append(len(rows))
             if verdict.kind in ("lower", "higher"):
-                outside.add(run.plan.id)
+                outside.add(run.run.id)
             rows.append(
                 WorldRow(
-                    run=run.plan.text,
-                    backbone=run.plan.backbone,
-                    seed=run.plan.seed,
+                    run=run.run.text,
+                    backbone=run.run.backbone,
+                    seed=run.run.seed,
                     task=entry["task"],
                     metric=entry["metric"],
                     number=number,
@@ -109,7 +109,7 @@ def _unjudged(suite: SuiteResults, run: RunResults, row: Mapping[str, Any]) -> V
         return Verdict(kind="not comparable", reason="measured on a GPU")
     if METRICS[row["metric"]].kind == SHARE and suite.plan.mode != MODE:
         return Verdict(kind="not comparable", reason=f"classifiers of mode {suite.plan.mode}")
-    if row["identity"] != seedless_identity(run.plan):
+    if row["identity"] != seedless_identity(run.run):
         reason = "the method or its settings changed since; measure again with: make world-numbers"
         return Verdict(kind="not comparable", reason=reason)
     return None

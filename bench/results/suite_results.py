@@ -37,7 +37,7 @@ NOT_SCORED = "no scores in this suite"  # why a run is missing
 class RunResults:
     """A planned run and its results."""
 
-    plan: PlannedRun
+    run: PlannedRun
     status: str  # "finished", "diverged", "skipped", or "missing" if it was not scored yet
     reason: str  # why it did not finish; empty if it did
     data: str  # the evaluation data it was scored on
@@ -54,7 +54,7 @@ class RunResults:
     @property
     def experiment(self) -> tuple[Any, Any]:
         """Corpus and recipe; scores of different ones are not averaged."""
-        return self.plan.corpus, self.plan.recipe_changes
+        return self.run.corpus, self.run.recipe_changes
 
     @property
     def fate(self) -> str:
@@ -123,7 +123,7 @@ class SuiteResults:
         seen: dict[str, tuple[str, str]] = {}
         for run, kind in product(self.runs, ("scores", "analyses")):
             provenance = run.provenance if kind == "scores" else run.analysed
-            result = f"the {kind} of {run.plan.id} ({provenance.date})"
+            result = f"the {kind} of {run.run.id} ({provenance.date})"
             sums = {
                 f"{task} {split}": digest
                 for task, splits in provenance.tasks.items()
@@ -134,7 +134,7 @@ class SuiteResults:
             sums |= {
                 f"corpus {corpus.name}": corpus.sha256
                 for corpus in provenance.corpora
-                if corpus.name == run.plan.corpus
+                if corpus.name == run.run.corpus
             }
             for part, digest in sums.items():
                 first, earlier = seen.setdefault(part, (digest, result))

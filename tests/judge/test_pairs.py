@@ -273,7 +273,7 @@ def test_a_suite_that_cannot_be_compared_with_papers_has_no_printed_numbers():
 def test_rows_of_print_that_differ_in_more_than_the_method():
     untrained = scored("untrained[pooler=cls_before_pooler]", None, 47.0, setting="paper")
     claims = claims_of(untrained, *each("simcse simcse[batch_size=128]", seeds=1))
-    own = claim_of(claims, "sscl", "Table 7", method=untrained.plan.method)
+    own = claim_of(claims, "sscl", "Table 7", method=untrained.run.method)
     # Printed with bs=64 (46.70) and bs=128 (47.89), SimCSE with bs=64 as 76.25.
     assert (own.printed_a, own.printed_b) == (46.70, 76.25)
     # GS-InfoNCE's Table 3 prints SimCSE as M=0x, beside which M=1x gains 0.65.

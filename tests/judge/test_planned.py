@@ -69,7 +69,7 @@ def test_every_printed_number_with_a_recipe_has_runs_in_the_plan(rows):
 
 def scored_on(suite, number, text):
     """The planned runs of a text that are scored on a number."""
-    runs = [run.plan for run in select(suite, text, number.our_backbone)]
+    runs = [run.run for run in select(suite, text, number.our_backbone)]
     return [run for run in runs if number.key in planned_scores(run)]
 
 
@@ -100,7 +100,7 @@ def test_all_that_a_recipe_names_is_planned_on_its_number(suite):
         named = [(text, number.our_backbone) for text in (number.run, number.minus) if text]
         named += [(number.checkpoint, "none")] if number.checkpoint else []
         for text, backbone in named:
-            runs = [run.plan for run in runs_of(text, backbone)]
+            runs = [run.run for run in runs_of(text, backbone)]
             seeds = {run.seed for run in runs if number.key in planned_scores(run)}
             assert seeds == {None} or len(seeds) >= FEWEST_SEEDS, (address(number), text)
         without |= set() if named else {address(number)}
@@ -118,7 +118,7 @@ def test_all_that_a_figure_shows_is_planned(suite):
     for figure in load_figures():
         for series in figure.series:
             for _, (text, *_) in series.points:
-                runs = [run.plan for run in select(suite, text, series.backbone)]
+                runs = [run.run for run in select(suite, text, series.backbone)]
                 assert runs, (figure.id, text)
                 scores = {(*place, "spearman") for place in figure.scores}
                 for run in runs[:1]:  # a few figures show one seed
@@ -133,11 +133,11 @@ def test_transfer_and_probing_are_scored_only_where_they_are_printed(suite):
             for text in filter(None, (number.run, number.minus)):
                 printed |= {run.id for run in scored_on(suite, number, text)}
             if number.checkpoint:
-                printed |= {run.plan.id for run in select(suite, number.checkpoint, "none")}
+                printed |= {run.run.id for run in select(suite, number.checkpoint, "none")}
     scored = {
-        run.plan.id
+        run.run.id
         for run in suite.runs
-        if any(metric == "accuracy" for _, _, metric in planned_scores(run.plan))
+        if any(metric == "accuracy" for _, _, metric in planned_scores(run.run))
     }
     assert scored == printed
 

@@ -269,7 +269,7 @@ def test_controls_with_labels_come_last(tmp_path):
     entries = [*seeds("sup-simcse", [80.0]), *seeds("simcse", [75.0]), *seeds("sscl", [76.0])]
     suite = read_results(write_suite(tmp_path, entries))
     for run in suite.runs[:1]:
-        suite.runs[0] = replace(run, plan=run.plan.model_copy(update={"labelled": True}))
+        suite.runs[0] = replace(run, run=run.run.model_copy(update={"labelled": True}))
     methods = [row.method for row in system_rows(suite, STS)]
     assert methods == ["sscl", "simcse", "sup-simcse"]
 
