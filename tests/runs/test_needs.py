@@ -78,13 +78,13 @@ def test_a_change_of_the_suite_reaches_a_needed_run():
     assert (teacher.recipe.batch_size, student.recipe_changes) == (128, {"batch_size": 128})
     again = Run.model_validate_json(json.dumps(student.describe()))
     assert (again, identity_of(again)) == (student, student.identity)
-    own = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
-    assert [one.recipe.batch_size for one in (own, *own.needs.values())] == [32, 16]
+    other = run("rankcse[batch_size=32,teacher=run:simcse]", batch_size=16)
+    assert [made.recipe.batch_size for made in (other, *other.needs.values())] == [32, 16]
     (teacher,) = run("rankcse[corpus=nli,teacher=run:simcse]").needs.values()
     assert teacher.corpus == "nli"
 
 
-OWN = "has an encoder of its own kind; name another"
+ANOTHER_KIND = "has an encoder of its own kind; name another"
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,11 @@ OWN = "has an encoder of its own kind; name another"
         ("rankcse[teacher=run:untrained]", "'run:untrained' in .* is not trained; name a method"),
         ("published[model=run:simcse]", "is not trained, so it cannot use 'run:simcse'"),
         ("rankcse[teacher=run:simcse on toy-brt]", "did you mean 'toy-bert'"),
-        ("rankcse[teacher=run:promptbert]", f"needs a transformer .*, and 'promptbert' {OWN}"),
-        ("rankcse[teacher=run:simcse+whitening]", OWN),
+        (
+            "rankcse[teacher=run:promptbert]",
+            f"needs a transformer .*, and 'promptbert' {ANOTHER_KIND}",
+        ),
+        ("rankcse[teacher=run:simcse+whitening]", ANOTHER_KIND),
         ("rankcse[teacher=run:ct-bert]", "'ct-bert' has the pooler 'avg'; set teacher_pooler=avg"),
         ("rankcse[teacher=run:simcse,teacher_pooler=avg]", "set teacher_pooler=cls_before_pooler"),
         ("dclr[complement=run:simcse]", "with the pooler 'cls', and .*; name another"),
@@ -110,7 +113,7 @@ def test_what_cannot_be_used_is_refused_when_planned(text, message):
 
 def test_a_run_with_the_pooler_that_is_asked_for_is_taken():
     student = run("rankcse[teacher=run:ct-bert,teacher_pooler=avg]")
-    assert [one.method for one in student.needs.values()] == ["ct-bert"]
+    assert [teacher.method for teacher in student.needs.values()] == ["ct-bert"]
     assert run("rankcse[gamma=0,teacher=run:promptbert]").needs == {}  # not used
 
 
@@ -120,7 +123,7 @@ def test_a_run_is_impossible_where_one_that_it_needs_is():
 
 
 def test_a_plan_adds_needed_runs_and_puts_them_first():
-    texts = [(one.method, one.seed, one.tasks) for one in suites.planned(suite(STUDENT))]
+    texts = [(made.method, made.seed, made.tasks) for made in suites.planned(suite(STUDENT))]
     spelled = run(STUDENT).method
     everything = ("sts",)
     assert texts == [
@@ -128,7 +131,7 @@ def test_a_plan_adds_needed_runs_and_puts_them_first():
         ("simcse", 2, everything), (spelled, 2, everything),
     ]  # fmt: skip
     listed = suite(STUDENT, {"method": "simcse", "tasks": ["STS-B"]}, seeds=[1])
-    assert [(one.method, one.tasks) for one in suites.planned(listed)] == [
+    assert [(made.method, made.tasks) for made in suites.planned(listed)] == [
         ("simcse", ("STS-B",)),
         (spelled, everything),
     ]
@@ -155,5 +158,5 @@ def test_chains_join_runs_that_share_a_need():
 
     a, b, c, d = map(of, "abcd")
     e = of("e", x=a, y=c)
-    names = [[one.id for one in group] for group in chains([a, b, c, d, e, of("f", x=e)])]
+    names = [[made.id for made in group] for group in chains([a, b, c, d, e, of("f", x=e)])]
     assert names == [["a", "c", "e", "f"], ["b"], ["d"]]

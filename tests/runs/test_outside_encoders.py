@@ -51,13 +51,13 @@ def published(folder, **keys):
 
 def test_an_encoder_is_a_run_with_the_tasks_of_the_suite(content, model):
     entry = {"model": str(model), "label": "Ours", "pooler": "avg", "normalize": True}
-    _, one = planned(content(entry, tasks=["STS-B", "STS12"]))
-    assert (one.label, one.outside, one.tasks) == ("Ours", True, ("STS-B", "STS12"))
-    assert (one.trained, one.backbone, one.seed) == (False, "none", None)
+    _, run = planned(content(entry, tasks=["STS-B", "STS12"]))
+    assert (run.label, run.outside, run.tasks) == ("Ours", True, ("STS-B", "STS12"))
+    assert (run.trained, run.backbone, run.seed) == (False, "none", None)
     hyper = {"model": str(model), "pooler": "avg", "prompt": None, "normalize": True}
-    assert one.parts[0][2] == hyper | {"template": None, "dims": None, "dtype": "float32"}
-    assert one.models == {str(model): fingerprint(str(model))}
-    assert Run.model_validate_json(json.dumps(one.describe())).models == one.models
+    assert run.parts[0][2] == hyper | {"template": None, "dims": None, "dtype": "float32"}
+    assert run.models == {str(model): fingerprint(str(model))}
+    assert Run.model_validate_json(json.dumps(run.describe())).models == run.models
 
 
 def test_every_prompt_can_be_named(content, model):
@@ -73,13 +73,13 @@ def test_a_template_is_written_in_the_text_of_the_run(content, model):
     """With commas, brackets and quotes; what the text would change is refused."""
     entry = {"model": str(model), "pooler": "last", "dims": 8, "dtype": "bfloat16"}
     for template in ('Is it, briefly, "<sentence>"?', "[INST] <sentence>, <sentence>\n[/INST]"):
-        one = planned(content({**entry, "template": template}))[1]
+        run = planned(content({**entry, "template": template}))[1]
         hyper = {"prompt": None, "normalize": False, **entry, "template": template}
-        assert one.parts[0][2] == hyper
-        places = {"backbone_name": "none", "corpus": "", "data": one.data, "seed": None}
-        assert resolve(one.text, **places).id == one.id
-        assert one.id != planned(content(entry))[1].id
-    for template in ("<sentence> ", "<sentence>,, so", "<sentence>, dims=2"):
+        assert run.parts[0][2] == hyper
+        places = {"backbone_name": "none", "corpus": "", "data": run.data, "seed": None}
+        assert resolve(run.text, **places).id == run.id
+        assert run.id != planned(content(entry))[1].id
+    for template in ("<sentence> ", "<sentence>,, so", "<sentence>, dims=2", "[<sentence>"):
         with pytest.raises(UserError, match="cannot be written in the text of a run"):
             planned(content({**entry, "template": template}))
     with pytest.raises(UserError, match="'<name>' lacks <sentence>"):
@@ -150,10 +150,10 @@ def test_a_folder_that_is_missing_is_no_model_of_the_hub(content, model, monkeyp
 
 
 def test_a_plan_of_before_said_it_in_the_label(content, model):
-    _, one = planned(content({"model": str(model), "label": "Ours", "pooler": "avg"}))
-    before = one.model_dump(mode="json", exclude={"outside"})
+    _, run = planned(content({"model": str(model), "label": "Ours", "pooler": "avg"}))
+    before = run.model_dump(mode="json", exclude={"outside"})
     before["label"] = "Ours (outside encoder)"
-    assert PlannedRun.model_validate(before) == one
+    assert PlannedRun.model_validate(before) == run
 
 
 @pytest.mark.usefixtures("global_state")

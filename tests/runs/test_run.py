@@ -373,5 +373,5 @@ def test_the_shared_recipe():
     "text", ["simcse", "gs-infonce", "is-cse", "sscl", "gs-infonce@paper", "is-cse@paper"]
 )
 def test_other_backbones_use_the_values_of_bert_base(text):
-    theirs, own = run(text, "toy-roberta"), run(text, "bert-base-uncased")
-    assert (theirs.recipe, theirs.parts) == (own.recipe, own.parts)
+    toy, base = run(text, "toy-roberta"), run(text, "bert-base-uncased")
+    assert (toy.recipe, toy.parts) == (base.recipe, base.parts)
