@@ -447,7 +447,7 @@ def _label(part: _Part) -> str:
             notes[key] = f"{key}={after}, the most this backbone has (of {before})"
     if not notes:
         return part.cls.title
-    return f"{part.cls.title} ({', '.join(notes[key] for key in sorted(notes))})"
+    return f"{part.cls.title} ({', '.join(map(notes.__getitem__, sorted(notes)))})"
 
 
 # Runs that are needed

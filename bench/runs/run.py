@@ -308,9 +308,13 @@ class Run(Document):
     @property
     def hub_models(self) -> dict[str, str]:
         """The repositories of the other encoders that the run loads from the hub, by name."""
-        # An encoder of the hub is identified by its name; a folder has a sum.
-        names = [name for name, identified in self.models.items() if name == identified]
-        return {name: BUILT_IN[name].location if name in BUILT_IN else name for name in names}
+        repositories = {}
+        for name, identified in self.models.items():
+            if name == identified:  # a folder has a sum
+                repositories[name] = name
+                if name in BUILT_IN:
+                    repositories[name] = BUILT_IN[name].location
+        return repositories
 
     @property
     def evaluation_pooler(self) -> str:
@@ -379,9 +383,9 @@ def identity_of(run: Run) -> dict[str, Any]:
         parts.append([*part, origin.sha256] if origin else part)
     identity: dict[str, Any] = {"parts": parts, "data": run.data}
     # Corpora that a transform is fitted on. Those given by name are fixed by the name itself.
-    paths = [name for name in run.corpora if "/" in name and name != run.corpus]
-    if paths:
-        identity["corpora"] = {name: corpus_fingerprint(name) for name in paths}
+    for name in run.corpora:
+        if "/" in name and name != run.corpus:
+            identity.setdefault("corpora", {})[name] = corpus_fingerprint(name)
     if run.reference != NO_BACKBONE.reference:
         identity["backbone"] = run.pretrained.fingerprint
     if run.trained:
