@@ -32,6 +32,7 @@ rule all:
 # writes it: Snakemake would not see that the parameters of a job have changed whose input is written again.
 onstart:
     PLAN.write(Path(RESULTS) / "plan.json")
+    Thread(target=watch, args=(PLAN, Path(RESULTS)), daemon=True).start()
 
 
 onsuccess:

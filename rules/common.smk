@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from threading import Thread
 
 from bench.runs import STAGES
 from bench.runs import config as suites
@@ -15,10 +16,17 @@ from bench.runs.run import corpus_fingerprint
 from bench.stages.inputs import renew
 from bench.stages.status import report as report_status
 from bench.stages.status import status
+from bench.stages.watch import watch
 from bench.utils.errors import UserError, errors_of, warn
 from bench.utils.files import slug
 from bench.datasets.tasks import PROBING_TASKS, expand_tasks
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+# `watch` says what is at work.
+logger.addFilter(
+    lambda record: not record.getMessage().startswith(("Select jobs", "Execute "))
+)
 
 try:
     # Snakemake's own reader accepts duplicate keys and keeps the last.

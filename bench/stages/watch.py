@@ -1,0 +1,50 @@
+"""What the workflow prints while it runs: what is at work, and how much is left."""
+
+import time
+from pathlib import Path
+from textwrap import shorten
+
+from bench.registry.backbones import NO_BACKBONE
+from bench.runs import paths
+from bench.runs.plan import Plan
+from bench.stages.activity import stage_at_work
+from bench.utils.errors import warn
+from bench.utils.progress import interval
+
+WORDS = {"train": "training", "score": "scoring", "analyse": "analysing"}
+WEIGHTS = {"train": 4, "score": 1, "analyse": 1}  # trainings take the longest
+LONGEST = 120  # characters of a line
+
+
+def watch(plan: Plan, suite: Path) -> None:
+    """Print a line every few seconds until the process ends. It runs in a thread."""
+    weights = {
+        paths.result_file(suite, run.id, stage): WEIGHTS[stage]
+        for run in plan.runs
+        for stage in run.stages
+    }
+
+    def finished() -> int:
+        return sum(weight for file, weight in weights.items() if file.is_file())
+
+    begun, first, total = time.monotonic(), finished(), sum(weights.values())
+    while True:
+        time.sleep(interval())
+        done, elapsed = finished(), time.monotonic() - begun
+        parts = [f"{_clock(elapsed)}  {100 * done // total} % done"]
+        if done == total:
+            parts.append("rendering")
+        elif done - first > total / 10:  # before, starting processes would count
+            parts.append(f"about {_clock(elapsed * (total - done) / (done - first))} left")
+        for run in plan.runs:
+            stage = stage_at_work(suite, run.id)
+            if stage:
+                seed = "" if run.seed is None else f", seed {run.seed}"
+                where = "" if run.backbone == NO_BACKBONE.name else f" on {run.backbone}"
+                parts.append(f"{WORDS[stage]} {run.label}{where}{seed}")
+        warn(shorten("; ".join(parts), LONGEST, placeholder=" ..."))
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
