@@ -159,9 +159,12 @@ AGGREGATIONS = {
 }
 CARD = """\
 {% macro pairs(items) %}
-{% for name, value in items %}{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
+{% for name, value in items.items() %}\
+{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
 {% endfor %}
 {% endmacro %}
+{% set run, made = exported.run, exported.provenance %}
+{% set outcome, code, data = made.outcome, made.code, made.data %}
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
@@ -192,9 +195,9 @@ A sentence encoder trained without labels by sentbench.
 | Run | {{ run.id | text }} |
 | Code | sentbench {{ code.version }}, commit {{ code.commit or "unknown" }}\
 {{ " with uncommitted changes" if code.dirty }} |
-| Versions | {{ pairs(versions.items()) }} |
-| Device | {{ device.name | text }} |
-| Date | {{ date }} |
+| Versions | {{ pairs(made.versions) }} |
+| Device | {{ made.device.name | text }} |
+| Date | {{ made.date }} |
 
 ## Scores
 
@@ -226,16 +229,12 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped
-    run, provenance = exported.run, exported.provenance
-    parts = ("code", "data", "outcome", "versions", "device")
-    recipe = [(name, getattr(run.recipe, name)) for name in RECIPE_FIELDS]
+    described = exported.run.recipe.model_dump(include={*RECIPE_FIELDS}, exclude_none=True)
+    corpora = {corpus.name: corpus.sha256 for corpus in exported.provenance.corpora}
     return environment.from_string(CARD).render(
-        {name: getattr(provenance, name) for name in parts},
         exported=exported,
-        run=run,
-        corpora=[(corpus.name, corpus.sha256) for corpus in provenance.corpora],
-        recipe=[(name, value) for name, value in recipe if value is not None],
-        date=provenance.date,
+        corpora=corpora,
+        recipe={name: described[name] for name in RECIPE_FIELDS if name in described},
         aggregations=AGGREGATIONS,
         width=width,
         longest=longest,
