@@ -238,7 +238,7 @@ def _encoder(described: Provenance, result: Path, suite: Path, work: Path, devic
         if not (folder / "encoder.json").is_file():
             raise UserError(
                 f"{result} cannot be verified without its encoder, and {folder} does not exist; "
-                "name the suite that has it with --suite, or train the run again"
+                "name the suite that has it, or train the run again"
             )
         return load_encoder(folder, device=device)
     with errors_of(f"the run in {result}"):

@@ -137,30 +137,13 @@ def attend(
 ) -> Tensor:
     """Attention with dropout within each of some packed sequences, (queries, heads, d / heads).
 
-    A GPU has a kernel for it, which torch gives no public name; elsewhere sequences are padded.
+    The kernel is a GPU's, to which torch gives no public name.
+
     `ends` and `key_ends` say where each sequence ends, after a 0, int32 (sequences + 1,); `longest`
     and `longest_keys` are at least the lengths of the longest.
     """
-    if queries.is_cuda:
-        packed = [rows.unsqueeze(0) for rows in (queries, keys, values)]
-        lengths = ends, key_ends, longest, longest_keys
-        learns = torch.is_grad_enabled()
-        kernel = torch.ops.aten._efficient_attention_forward.default
-        return cast(Tensor, kernel(*packed, None, *lengths, rate, 0, learns)[0].squeeze(0))
-    return attend_padded(queries, keys, values, ends, key_ends, rate)
-
-
-def attend_padded(
-    queries: Tensor, keys: Tensor, values: Tensor, ends: Tensor, key_ends: Tensor, rate: float
-) -> Tensor:
-    """`attend` by functions that every device has."""
-    padded = [
-        torch.nn.utils.rnn.pad_sequence(list(rows.split(of.diff().tolist())), batch_first=True)
-        for rows, of in ((queries, ends), (keys, key_ends), (values, key_ends))
-    ]
-    lengths, key_lengths = ends.diff(), key_ends.diff()
-    real = torch.arange(padded[1].shape[1], device=ends.device) < key_lengths[:, None]
-    query, key, value = (states.transpose(1, 2) for states in padded)
-    mixed = F.scaled_dot_product_attention(query, key, value, real[:, None, None], rate)
-    mixed = mixed.transpose(1, 2)
-    return mixed[torch.arange(mixed.shape[1], device=ends.device) < lengths[:, None]]
+    packed = [rows.unsqueeze(0) for rows in (queries, keys, values)]
+    lengths = ends, key_ends, longest, longest_keys
+    learns = torch.is_grad_enabled()
+    kernel = torch.ops.aten._efficient_attention_forward.default
+    return cast(Tensor, kernel(*packed, None, *lengths, rate, 0, learns)[0].squeeze(0))

@@ -61,6 +61,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
+from bench.utils.brackets import items, split
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
 from methods.base import Mapped, in_chunks
@@ -69,7 +70,7 @@ ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
 SENTENCES = "SentenceTransformer"  # what a folder of sentence-transformers is, if it does not say
 LONG = 50  # repetitions of two sentences that more than fill most models
-USE_POOLER = "choose a pooler with --pooler to use only the transformer"
+USE_POOLER = "name a pooler to use only the transformer"
 
 
 def save_encoder(encoder: Any, folder: Path) -> None:
@@ -115,9 +116,7 @@ def load_encoder(
     folder = find_model(model)
     kind = check_files(folder, pooler, prompt, template, dtype)
     if kind == TRANSFORMER and pooler is None:
-        raise UserError(
-            f"{model} stores no pooler; choose one with --pooler ({', '.join(POOLER_NAMES)})"
-        )
+        raise UserError(f"{model} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
     if kind == TRANSFORMER:
         stored = {"pooler": pooler, "template": template, "dtype": dtype}
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
@@ -167,10 +166,10 @@ def check_files(
     kind = folder_kind(folder)
     if template is not None and pooler is None:
         raise UserError(
-            f"a template needs a pooler, and {folder} a transformer; choose one with --pooler"
+            f"a template needs a pooler, and {folder} a transformer; name a pooler, too"
         )
     if kind == SAVED and (template is not None or dtype != FLOAT32):
-        raise UserError(f"{folder} holds a saved encoder; omit --template and --dtype")
+        raise UserError(f"{folder} holds a saved encoder; omit template and dtype")
     if kind == MODULES and pooler is None:
         read_modules(folder)
         read_prompt(folder, prompt)
@@ -181,13 +180,13 @@ def check_files(
             has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
             raise UserError(
                 f"{folder} was saved with {has}, not with pooler '{pooler}'; "
-                "omit --pooler, or write pooler=none"
+                "omit the pooler, or write pooler=none"
             )
     else:
         check_folder(folder)
         kind = TRANSFORMER
     if prompt:
-        raise UserError(f"{folder} has no prompts, or --pooler leaves them out; omit --prompt")
+        raise UserError(f"{folder} has no prompts, or the pooler leaves them out; omit the prompt")
     return kind
 
 
@@ -245,7 +244,7 @@ def read_prompt(folder: Path, name: str | None) -> str:
         return ""
     if name not in prompts:
         hint = did_you_mean(name, prompts)
-        raise UserError(f"{folder} has no prompt '{name}'{hint}; an empty --prompt uses none")
+        raise UserError(f"{folder} has no prompt '{name}'{hint}; an empty one uses none")
     return prompts[name] or ""
 
 
@@ -362,7 +361,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "normalize": lambda value: value.strip().lower() != "false",
     "template": str,  # spaces at its ends are part of it
 }
-NEXT_OPTION = re.compile(r",(?=\s*\w+\s*(?:[=,]|\Z))")
 
 
 @dataclass(frozen=True)
@@ -386,16 +384,14 @@ class Model:
         if not match:
             return model
         options: dict[str, Any] = {}
-        if match["options"].count("[") != match["options"].count("]"):
-            raise UserError(f"'{word}' has an unpaired bracket; pair it, or write --template")
-        for item in NEXT_OPTION.split(match["options"]):
+        for item in items(split(match["options"], ","), r"\s*\w+\s*(=|\Z)"):
             name, _, value = item.partition("=")
             key = name.strip()
             if key not in KEYS:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
-                    "write pooler=avg, prompt=query or normalize, and --template for a template "
-                    "with a comma before one word"
+                    "write pooler=avg, prompt=query or normalize, and a template with a comma "
+                    "before one word outside brackets"
                 )
             if key in options:
                 raise UserError(f"'{word}' gives '{key}' twice; give it once")
@@ -499,7 +495,7 @@ def files(models: Sequence[Model]) -> dict[str, Model]:
         if file in by_file:
             raise UserError(
                 f"'{by_file[file].label}' and '{model.label}' would both be written to {file}; "
-                "omit one, or evaluate each into its own folder with --out"
+                "omit one, or evaluate each into a folder of its own"
             )
         by_file[file] = model
     return by_file

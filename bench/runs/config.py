@@ -101,10 +101,7 @@ def _check_model(entry: EncoderEntry) -> None:
         if "/" not in entry.model:  # a model of the hub has an owner
             backbone(entry.model)
         return
-    try:
-        kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
-    except UserError as error:  # whose options are the keys of a configuration
-        raise UserError(re.sub(r"--(\w+)", r"'\1'", str(error))) from None
+    kind = check_files(folder, entry.pooler, entry.prompt, entry.template, entry.dtype)
     if kind == TRANSFORMER and not entry.pooler:
         listed = ", ".join(POOLERS)
         raise UserError(f"{entry.model} names no pooler; set 'pooler' to one of {listed}")
