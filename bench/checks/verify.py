@@ -91,15 +91,11 @@ class Verification:
         lines, shown = [str(self.result)], self.differing.reset_index()
         if len(shown):
             shown.index = [" ".join(cell).removesuffix(" all") for cell in self.differing.index]
-            shown["difference"] = (shown["recomputed"] - shown["stored"]).map(
-                "{:+.2g}".format, na_action="ignore"
-            )
-            shown["tolerance"] = shown["tolerance"].map("{:.2g}".format)
-            table = shown.to_string(
-                columns=["stored", "recomputed", "difference", "tolerance"],
-                float_format="{:.4f}".format,
-                na_rep="none",
-            )
+            shown["difference"] = shown["recomputed"] - shown["stored"]
+            points = "{:.4f}".format
+            formats = {"stored": points, "recomputed": points}
+            formats |= {"difference": "{:+.2g}".format, "tolerance": "{:.2g}".format}
+            table = shown.to_string(columns=[*formats], formatters=formats, na_rep="none")
             lines += table.split("\n")
         lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])

@@ -36,7 +36,7 @@ PROBES = ["", "A man is playing a guitar.", "two birds", 50 * "Old dogs see seve
 class Module(NamedTuple):
     """A module of the library: its class name, its configuration, its tensors."""
 
-    kind: str
+    name: str
     config: Mapping[str, Any] = {}
     tensors: dict[str, Tensor] = {}
 
@@ -68,9 +68,10 @@ def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         write_json(folder / "config.json", config | {"output_hidden_states": True})
     entries = []
     for index, module in enumerate([Module("Transformer"), *modules]):
-        path = f"{index}_{module.kind}" if index else ""
-        kind = f"sentence_transformers.models.{module.kind}"  # as in all versions of the library
-        entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
+        path = f"{index}_{module.name}" if index else ""
+        entry = {"idx": index, "name": str(index), "path": path}
+        # The name in all versions of the library.
+        entries.append(entry | {"type": f"sentence_transformers.models.{module.name}"})
         if path:
             write_json(folder / path / "config.json", module.config)
         if module.tensors:

@@ -1,4 +1,4 @@
-"""What is exported: the runs in a suite's folder, with or without a plan."""
+"""The runs in a suite's folder, with or without a plan, as exports take them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

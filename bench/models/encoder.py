@@ -86,7 +86,7 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def tokenizer_identity(tokenizer: Any) -> str:
-    """What determines a fast tokenizer's output, as JSON, without what is set per call."""
+    """The state that determines a fast tokenizer's output, as JSON, without settings of a call."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     per_call = ("truncation", "padding")
     return json.dumps({key: value for key, value in state.items() if key not in per_call})

@@ -42,8 +42,8 @@ class FusedLayers:
     """The layers of a model for which `is_fused` holds, with its own weights and products of a
     type."""
 
-    def __init__(self, model: Any, kind: torch.dtype) -> None:
-        self.model, self.kind = model, kind
+    def __init__(self, model: Any, dtype: torch.dtype) -> None:
+        self.model, self.dtype = model, dtype
         self.weights: list[Tensor] = []  # of products, those of `GROUPS` in a row
         for layer in model.encoder.layer:
             attention = layer.attention.self
@@ -54,9 +54,9 @@ class FusedLayers:
                 self.weights += [module.dense.weight, module.dense.bias]
 
     def on(self, batch: Batch) -> Callable[[Any, Tensor, bool], Tensor]:
-        """What computes a layer of a batch without `positions`, as `bert_layer`."""
+        """A function that computes a layer of a batch without `positions`, as `bert_layer`."""
         layers, size = self.model.encoder.layer, len(GROUPS)
-        copies = cast(Any, _Copies.apply(self.kind, GROUPS * len(layers), *self.weights))
+        copies = cast(Any, _Copies.apply(self.dtype, GROUPS * len(layers), *self.weights))
         of_layer = {layer: copies[size * i : size * (i + 1)] for i, layer in enumerate(layers)}
         return partial(self._layer, batch=batch, copies=of_layer)
 
@@ -73,13 +73,13 @@ class FusedLayers:
         attention, training = layer.attention.self, self.model.training
         norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
         heads, width = attention.num_attention_heads, states.shape[1]
-        inputs, computed, ends = states.to(self.kind), states, batch.ends
+        inputs, computed, ends = states.to(self.dtype), states, batch.ends
         if first_only:
             computed = batch.first(states)
             ends = torch.arange(len(ends), dtype=ends.dtype, device=ends.device)
             parts = [width, 2 * width]
             (query, pair), (query_bias, pair_bias) = joined.split(parts), joined_bias.split(parts)
-            queries = F.linear(computed.to(self.kind), query, query_bias).unflatten(1, (heads, -1))
+            queries = F.linear(computed.to(self.dtype), query, query_bias).unflatten(1, (heads, -1))
             keys, values = F.linear(inputs, pair, pair_bias).unflatten(1, (2, heads, -1)).unbind(1)
         else:
             triples = F.linear(inputs, joined, joined_bias)
@@ -90,7 +90,7 @@ class FusedLayers:
         mixed = F.linear(mixed.flatten(1), mix, mix_bias)
         mixed = F.dropout(mixed, layer.attention.output.dropout.p, training)
         between = norms[0](mixed + computed)
-        widened = F.gelu(F.linear(between.to(self.kind), up, up_bias))
+        widened = F.gelu(F.linear(between.to(self.dtype), up, up_bias))
         narrowed = F.dropout(F.linear(widened, down, down_bias), layer.output.dropout.p, training)
         return cast(Tensor, norms[1](narrowed + between))
 
@@ -100,12 +100,12 @@ class _Copies(torch.autograd.Function):
     passes are one launch."""
 
     @staticmethod
-    def forward(ctx: Any, kind: torch.dtype, groups: Sequence[int], *weights: Tensor) -> Any:
+    def forward(ctx: Any, dtype: torch.dtype, groups: Sequence[int], *weights: Tensor) -> Any:
         ctx.groups, ctx.weights = groups, weights
         copies, start = [], 0
         for size in groups:
             first = weights[start]
-            copies.append(first.new_empty((size * len(first), *first.shape[1:]), dtype=kind))
+            copies.append(first.new_empty((size * len(first), *first.shape[1:]), dtype=dtype))
             start += size
         torch._foreach_copy_(_parts(copies, groups), weights)
         return tuple(copies)

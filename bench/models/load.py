@@ -41,7 +41,7 @@ from bench.models.packed_forward import POOLER_NAMES, POSITIONS, SYNONYMS, check
 from bench.models.transformer import (
     DTYPES,
     FLOAT32,
-    QUESTIONS,
+    PROBES,
     SENTENCE,
     blank_token,
     check_folder,
@@ -123,12 +123,10 @@ def load_encoder(
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
         with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
-            modular = kind == MODULES
-            encoder = (
-                load_modular(folder, prompt, device, dtype)
-                if modular
-                else _load_saved(folder, device)
-            )
+            if kind == MODULES:
+                encoder = load_modular(folder, prompt, device, dtype)
+            else:
+                encoder = _load_saved(folder, device)
             encoder.encode(["a"])  # whether its parts fit together
     return shaped(encoder, dims, normalize)
 
@@ -213,9 +211,9 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 def read_modules(folder: Path) -> list[dict[str, Any]]:
     """The entries of modules.json; none needs code of its own or is pickled, and they are those of
     an encoder of sentences."""
-    kind = read_settings(folder / PROMPTS).get("model_type", SENTENCES)
-    if kind != SENTENCES:
-        raise UserError(f"{folder} is a {kind}, not an encoder of sentences; {USE_POOLER}")
+    model_type = read_settings(folder / PROMPTS).get("model_type", SENTENCES)
+    if model_type != SENTENCES:
+        raise UserError(f"{folder} is a {model_type}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]
@@ -283,7 +281,7 @@ def load_modular(folder: Path, prompt: str | None, device: str, dtype: str = FLO
     if model is not None and pooler and dtype == FLOAT32:
         # Our forward pass is faster. Whether it is what the folder describes, vectors tell.
         ours = TransformerEncoder(model.to(device), library.tokenizer, pooler)
-        texts = [*QUESTIONS, " ".join(QUESTIONS) * LONG]
+        texts = [*PROBES, " ".join(PROBES) * LONG]
         expected, found = modular.encode(texts), ours.encode(texts)
         if expected.shape == found.shape and np.allclose(
             found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
@@ -303,8 +301,9 @@ class ModularEncoder:
         self._prompt, self._library, self._blank = prompt, library, blank
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
         self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}
-        kind = "" if dtype == FLOAT32 else f"\n{dtype}"
-        described = f"{encoder_sum(folder)}\n{prompt}{kind}"
+        described = f"{encoder_sum(folder)}\n{prompt}"
+        if dtype != FLOAT32:
+            described += f"\n{dtype}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     @torch_defaults()
@@ -414,6 +413,10 @@ class Model:
         return model
 
     @property
+    def _given(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in KEYS}
+
+    @property
     def is_function(self) -> bool:
         return not isinstance(self.source, str) or bool(FUNCTION.fullmatch(self.source))
 
@@ -429,10 +432,12 @@ class Model:
 
     @property
     def options(self) -> list[str]:
-        given = {key: getattr(self, key) for key in KEYS if key != "normalize"}
-        given["dtype"] = None if self.dtype == FLOAT32 else self.dtype
-        options = [f"{key}={value}" for key, value in given.items() if value is not None]
-        return options + ["normalize"] * self.normalize
+        usual = {"normalize": self.normalize, "dtype": FLOAT32}
+        given = {key: value for key, value in self._given.items() if value != usual.get(key)}
+        options = [f"{key}={value}" for key, value in given.items()]
+        if self.normalize:
+            options.append("normalize")
+        return options
 
     @property
     def label(self) -> str:
@@ -440,8 +445,7 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """The model for files of results, as JSON; `stored` reads it back."""
-        options = {key: getattr(self, key) for key in KEYS}
-        return {"model": self.name, **options, "function": self.is_function}
+        return {"model": self.name, **self._given, "function": self.is_function}
 
     def check(self) -> None:
         """Refuse mistakes that are visible before anything is loaded."""
@@ -477,8 +481,7 @@ class Model:
 
     def load(self, device: str) -> Encoder:
         if not self.is_function:
-            options = {key: getattr(self, key) for key in KEYS}
-            return load_encoder(str(self.source), **options, device=device)
+            return load_encoder(str(self.source), **self._given, device=device)
         others = replace(self, dims=None, normalize=False).options
         if others:
             raise UserError(

@@ -273,8 +273,8 @@ class Dropout:
         threshold = min(round(rate * 65536), 65535)
         bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
         # The mask includes the scale, so that each pass is a single product.
-        kind = np.float64 if values.dtype == torch.float64 else np.float32
-        mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
+        dtype = np.float64 if values.dtype == torch.float64 else np.float32
+        mask = np.multiply(bits >= threshold, dtype(65536 / (65536 - threshold)), dtype=dtype)
         return (values * torch.from_numpy(mask).view_as(values)).to(values.dtype)
 
 
@@ -322,7 +322,7 @@ def forward(
 
 
 def _padding(batch: Batch) -> Tensor | None:
-    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding."""
+    """Summands of the logits of attention, (n, 1, 1, length): -inf at padding."""
     if not batch.ragged:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device

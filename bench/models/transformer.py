@@ -50,7 +50,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 FLOAT32 = "float32"
 SENTENCE = "<sentence>"  # the place of a sentence in a template
 # Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
-QUESTIONS = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
+PROBES = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
@@ -117,14 +117,7 @@ def load_backbone(
     with library_errors(f"cannot load the model in {adapted}", remedy):
         config = _read_config(folder)
         if dropout is not None:
-            names = [name for name in DROPOUTS if hasattr(config, name)]
-            if not names:
-                raise UserError(
-                    f"the {config.model_type} in {folder} has no dropout that could be set; "
-                    "leave out 'dropout'"
-                )
-            for name in names:
-                setattr(config, name, dropout)
+            _set_dropout(config, dropout, folder)
         # Of T5 and its relatives only the encoder is loaded.
         encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
         loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
@@ -138,16 +131,9 @@ def load_backbone(
                 for file in _weights(folder)
                 for name, tensor in load_file(folder / file).items()
             }
-        model, loading = loader.from_pretrained(
-            source,
-            output_loading_info=True,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # `_check_fit` rejects them by name
-            **options,
+        # `_check_fit` rejects other sizes by name.
+        model, loading = _pretrained(
+            loader, source, config, ignore_mismatched_sizes=True, **options
         )
         tokenizer = load_tokenizer(words)
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
@@ -159,7 +145,7 @@ def load_backbone(
     if has_adapter:
         with library_errors(f"cannot merge the adapter in {adapted}", MERGE):
             model = merged(model, adapted).eval()
-    _ask(words, model, tokenizer, first_token)
+    _probe(words, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -169,6 +155,31 @@ def load_backbone(
         if not any(part in name for part in exact):
             weight.data = weight.data.to(DTYPES[dtype])
     return model, tokenizer
+
+
+def _set_dropout(config: Any, rate: float, folder: Path) -> None:
+    names = [name for name in DROPOUTS if hasattr(config, name)]
+    if not names:
+        raise UserError(
+            f"the {config.model_type} in {folder} has no dropout that could be set; "
+            "leave out 'dropout'"
+        )
+    for name in names:
+        setattr(config, name, rate)
+
+
+def _pretrained(loader: Any, source: Any, config: Any, **options: Any) -> tuple[Any, Any]:
+    """A model in float32, and what its weights lack or have too many."""
+    return loader.from_pretrained(
+        source,
+        config=config,
+        output_loading_info=True,
+        dtype=torch.float32,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        **options,
+    )
 
 
 def check_adapter(folder: Path) -> None:
@@ -184,10 +195,10 @@ def check_adapter(folder: Path) -> None:
             "safetensors, or download it again"
         )
     described = read_json(folder / ADAPTER)
-    kind = described.get("peft_type")
-    if kind != "LORA":
+    if described.get("peft_type") != "LORA":
         raise UserError(
-            f"{folder} holds an adapter of the type {kind}, and only LORA is read; {MERGE}"
+            f"{folder} holds an adapter of the type {described.get('peft_type')}, and only LORA is "
+            f"read; {MERGE}"
         )
     from peft import LoraConfig
 
@@ -312,17 +323,17 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
 
 
 @torch.no_grad()
-def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
+def _probe(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
     """Refuse a model whose token ids are not tokenizer.json's, whose states depend on the rest of a
     batch, or whose first token, where it is the vector, is not [CLS] or sees no other token."""
     subject = f"the {model.config.model_type} in {folder}"
-    short, long = tokenizer(list(QUESTIONS))["input_ids"]
+    short, long = tokenizer(list(PROBES))["input_ids"]
     file = folder / "tokenizer.json"
     if file.is_file():
         plain = Tokenizer.from_file(str(file))
         plain.no_truncation()
         plain.no_padding()
-        if [plain.encode(text).ids for text in QUESTIONS] != [short, long]:
+        if [plain.encode(text).ids for text in PROBES] != [short, long]:
             raise UserError(
                 f"{folder} has a tokenizer.json with other token ids than those of the class that "
                 "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
@@ -469,15 +480,8 @@ def load_masked_language_model(folder: Path) -> Any:
     problem = f"{folder} stores no masked-language head, which would be random"
     remedy = "choose a checkpoint with one"
     with library_errors(problem, remedy):
-        model, loading = transformers.AutoModelForMaskedLM.from_pretrained(
-            folder,
-            config=_read_config(folder),
-            output_loading_info=True,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-        )
+        loader = transformers.AutoModelForMaskedLM
+        model, loading = _pretrained(loader, folder, _read_config(folder))
     if loading["missing_keys"]:
         raise UserError(f"{problem}; {remedy}")
     return model
