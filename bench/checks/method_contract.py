@@ -43,7 +43,7 @@ from bench.registry.methods import (
     method_class,
     method_classes,
 )
-from bench.runs.resolve import resolve, valid_row
+from bench.runs.resolve import resolve, spell, valid_row
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints
 from bench.training.context import RunContext
@@ -99,8 +99,7 @@ class Trial:
 
     def text(self, **keys: str) -> str:
         """The text of a run with these hyper-parameters; a transform follows `untrained`."""
-        settings = ",".join(f"{key}={value}" for key, value in keys.items())
-        text = f"{self.cls.name}[{settings}]" if keys else self.cls.name
+        text = spell(self.cls.name, keys)
         return f"untrained+{text}" if issubclass(self.cls, Transform) else text
 
     def resolve(self, text: str, seed: int = 1) -> Run:
@@ -358,11 +357,12 @@ def test_resume(trial: Trial) -> None:
         checkpoint = checkpoints.newest()
     assert checkpoint is not None
     resumed.load(*checkpoint)
-    is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
-    name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
+    resumed_rows = advance(resumed, STEPS - HALF)
+    name = different(sums(whole), sums(resumed))
     require(
-        not name,
-        f"{name} differs; keep state in buffers (register_buffer), not in plain attributes",
+        not name and resumed_rows == rows[HALF:],
+        f"{name or 'the loss'} differs; keep state in buffers (register_buffer), not in plain "
+        "attributes",
     )
 
 

@@ -142,8 +142,9 @@ def verify(
         if then[part].get(name) != now[part].get(name)
     ]
     # Another commit alone changes no last bits.
-    is_same = all(name.startswith("code, ") for name, *_ in differences)
-    allowed = {} if is_same else tolerances(tasks)
+    allowed: dict[Cell, float] = {}
+    if not all(name.startswith("code, ") for name, *_ in differences):
+        allowed = tolerances(tasks)
     # Which items are unseen depends on corpora, which may not be here.
     stored = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
     scores = pd.concat({"stored": _points(stored), "recomputed": _points(scored)}, axis=1)
@@ -206,12 +207,13 @@ def _faults(
             if others:
                 yield f"its records name {name} {min(others, key=str)}, its provenance {named}"
         outcome = paths.run_folder(suite, run.id) / "outcome.json"
-        trained = read_trained(outcome) if run.trained and outcome.is_file() else None
-        for name in ("run", "outcome") if trained else ():
-            then, now = (getattr(part, name).as_written() for part in (trained, described))
-            changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
-            if changed:
-                yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
+        if run.trained and outcome.is_file():
+            trained = read_trained(outcome)
+            for name in ("run", "outcome"):
+                then, now = (getattr(part, name).as_written() for part in (trained, described))
+                changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
+                if changed:
+                    yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
     # The data.
     data, name = described.data.name, manifest(folder).name
     sums = task_sums(tasks).items()

@@ -116,10 +116,10 @@ def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
 def _pooling(encoder: TransformerEncoder) -> list[Module]:
     config = encoder.model.config
     width, depth = config.hidden_size, config.num_hidden_layers
-    first = encoder.pooler in FIRST_ONLY
     # All versions of the library read these flags; only the newest reads the current form.
     modes = {"last": "lasttoken", "weighted_mean": "weightedmean_tokens"}
-    chosen = modes.get(encoder.pooler, "cls_token" if first else "mean_tokens")
+    modes |= dict.fromkeys(FIRST_ONLY, "cls_token")
+    chosen = modes.get(encoder.pooler, "mean_tokens")
     names = "cls_token", "mean_tokens", chosen
     flags = {f"pooling_mode_{name}": name == chosen for name in names}
     modules = [Module("Pooling", {"word_embedding_dimension": width, **flags})]

@@ -33,8 +33,10 @@ def export(suite_dir: Path, form: str, out: Path, only: Sequence[str] = ()) -> l
             except Exception as error:  # of a library, too: the others are exported
                 if only:
                     raise
-                is_told = isinstance(error, UserError)
-                remarks.append(str(error) if is_told else f"{exported.run.id}: {error!r}")
+                remark = f"{exported.run.id}: {error!r}"
+                if isinstance(error, UserError):
+                    remark = str(error)
+                remarks.append(remark)
                 shutil.rmtree(folder / exported.run.id, ignore_errors=True)
         if len(remarks) == len(runs):
             raise UserError(f"{suite_dir} has nothing to export; its first run: {remarks[0]}")

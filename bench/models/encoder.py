@@ -179,9 +179,13 @@ class TransformerEncoder:
 
     def _options(self) -> dict[str, str]:
         """Template and type, where they are not the usual ones."""
-        options = {"template": self.template} if self.template else {}
+        options = {}
+        if self.template:
+            options["template"] = self.template
         dtype = str(self.model.dtype).removeprefix("torch.")
-        return options if dtype == FLOAT32 else {**options, "dtype": dtype}
+        if dtype != FLOAT32:
+            options["dtype"] = dtype
+        return options
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds."""

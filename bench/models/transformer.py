@@ -122,7 +122,9 @@ def load_backbone(
         encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
         loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
         model_class = encoder or transformers.MODEL_MAPPING.get(type(config), None)
-        options: dict[str, Any] = {} if pooling_layer else {**without_pooler(model_class)}
+        options: dict[str, Any] = {}
+        if not pooling_layer:
+            options |= without_pooler(model_class)
         source: Any = folder
         if has_adapter:  # else transformers would read one beside the weights, too, and not merge
             loader, source = model_class, None
@@ -223,8 +225,8 @@ def merged(model: Any, folder: Path) -> Any:
     trained = described.get("auto_mapping") or {}
     name = trained.get("base_model_class", type(model).__name__)
     is_ours = trained.get("parent_library", "transformers.").startswith("transformers.")
-    trained_class = getattr(transformers, name, None) if is_ours else None
-    if getattr(trained_class, "config_class", None) is not type(model.config):
+    config_class = getattr(getattr(transformers, name, None), "config_class", None)
+    if not is_ours or config_class is not type(model.config):
         raise UserError(
             f"{folder} holds an adapter that was trained on the class {name}, and "
             f"{type(model).__name__} is loaded; {MERGE}. An adapter on top of another one needs "
@@ -285,8 +287,10 @@ def _read_config(folder: Path) -> Any:
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
     """The option by which a class of models leaves out its pooler; empty if it has none."""
-    names = inspect.signature(model_class).parameters if callable(model_class) else ()
-    return {"add_pooling_layer": False} if "add_pooling_layer" in names else {}
+    option = "add_pooling_layer"
+    if callable(model_class) and option in inspect.signature(model_class).parameters:
+        return {option: False}
+    return {}
 
 
 def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
@@ -457,7 +461,8 @@ def templated_ids(
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Maximum number of tokens, special ones included."""
     positions = getattr(model.config, "max_position_embeddings", None)
-    positions = positions if positions and positions > 0 else LONGEST  # XLNet says -1
+    if not positions or positions < 0:  # XLNet says -1
+        positions = LONGEST
     table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     if padding is not None:  # RoBERTa and MPNet: positions start behind that of padding
