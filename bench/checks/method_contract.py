@@ -10,15 +10,13 @@ downloaded.
 import difflib
 import functools
 import hashlib
-import inspect
-import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +43,7 @@ from bench.registry.methods import (
     method_class,
     method_classes,
 )
-from bench.runs.resolve import resolve, valid_row
+from bench.runs.resolve import resolve, spell, valid_row
 from bench.runs.run import Run
 from bench.training.checkpoint import Checkpoints
 from bench.training.context import RunContext
@@ -101,8 +99,7 @@ class Trial:
 
     def text(self, **keys: str) -> str:
         """The text of a run with these hyper-parameters; a transform follows `untrained`."""
-        settings = ",".join(f"{key}={value}" for key, value in keys.items())
-        text = f"{self.cls.name}[{settings}]" if keys else self.cls.name
+        text = spell(self.cls.name, keys)
         return f"untrained+{text}" if issubclass(self.cls, Transform) else text
 
     def resolve(self, text: str, seed: int = 1) -> Run:
@@ -127,12 +124,6 @@ class Trial:
         training = Training(run, _Context(run, self.suite, "cpu"), {})
         advance(training, steps)
         return training
-
-    @functools.cached_property
-    def weights(self) -> dict[str, str]:
-        """The sums after `STEPS` steps."""
-        seed_all(1)
-        return sums(self.training(steps=STEPS))
 
 
 def seed_all(seed: int) -> None:
@@ -256,18 +247,11 @@ def test_table_keys(trial: Trial) -> None:
 
 @clause(of_training=False)
 def test_slot_names(trial: Trial) -> None:
-    """its functions have names and parameters of slots"""
+    """its functions have names of slots, or others"""
     bases = trial.cls.__mro__[1:]
     slots = {name for base in bases for name in vars(base) if not name.startswith("_")}
     for name, value in vars(trial.cls).items():
-        if inspect.isfunction(value) and name in slots:
-            slot = inspect.signature(getattr(super(trial.cls, trial.cls), name))
-            file, line = value.__code__.co_filename, value.__code__.co_firstlineno
-            require(
-                len(inspect.signature(value).parameters) == len(slot.parameters),
-                f"{file}, line {line}: '{name}' is called with {slot}; give it these parameters",
-            )
-        elif callable(getattr(value, "__func__", value)) and name not in slots:
+        if callable(getattr(value, "__func__", value)) and name not in slots:
             (near,) = difflib.get_close_matches(name, slots, n=1, cutoff=NEARLY) or [""]
             require(
                 not near, f"nothing calls '{name}'; rename it to '{near}', or let it start with '_'"
@@ -292,8 +276,16 @@ def test_text(trial: Trial) -> None:
 
 @clause(required=True)
 def test_loss(trial: Trial) -> None:
-    """the loss of a batch is a finite scalar with a gradient"""
-    first_loss(trial.training())
+    """the loss of a batch is a finite scalar, and its gradient reaches what is trained"""
+    training = trial.training()
+    first_loss(training).backward()
+    words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
+    weights = training.weights if words else list(training.context.backbone.parameters())
+    require(
+        any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights),
+        "no weight of the backbone has a gradient; "
+        "compute the loss from the vectors of context.embed",
+    )
 
 
 @clause()
@@ -308,65 +300,28 @@ def test_single_item_batch(trial: Trial) -> None:
         ) from None
 
 
-@clause()
-def test_gradient(trial: Trial) -> None:
-    """the gradient reaches what is trained"""
-    training = trial.training()
-    first_loss(training).backward()
-    words = trial.cls.backbone_free or trial.cls.backbone_kind == "words"
-    weights = training.weights if words else list(training.context.backbone.parameters())
-    require(
-        any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in weights),
-        "no weight of the backbone has a gradient; "
-        "compute the loss from the vectors of context.embed",
-    )
+def weights(name: str, suite: Path, noise: int) -> dict[str, str]:
+    """The sums of a method's training; `noise` seeds the global generators."""
+    with computing(1, "error"):
+        seed_all(noise)
+        return sums(Trial(method_class(name), suite).training(steps=STEPS))
 
 
 @clause()
 def test_same_seed(trial: Trial) -> None:
-    """the same seed gives the same weights bit for bit"""
-    expected = trial.weights
-    seed_all(2)
-    name = different(expected, sums(trial.training(steps=STEPS)))
-    require(not name, f"'{name}' differs; {REMEDY}")
-
-
-# Prints the sums of a method's weights; its arguments are the method and the folder of the suite.
-ELSEWHERE = """
-import json, pathlib, sys
-from bench.checks import method_contract as contract
-from bench.registry.methods import method_class
-trial = contract.Trial(method_class(sys.argv[1]), pathlib.Path(sys.argv[2]))
-with contract.computing(1, "error"):
-    print(json.dumps(trial.weights))
-"""
-
-
-@clause()
-def test_other_process(trial: Trial) -> None:
-    """another process gives the same weights bit for bit"""
+    """the same seed gives the same weights bit for bit, in another process"""
+    here = weights(trial.cls.name, trial.suite, 1)
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, trial.cls.name, str(trial.suite)],
-        env=os.environ | {"PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-    )
-    error = done.stderr.strip().rpartition("\n")[2]
-    require(done.returncode == 0, f"another process fails ({error}); fix it")
-    name = different(trial.weights, json.loads(done.stdout.splitlines()[-1]))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONHASHSEED", hash_seed)
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            there = pool.submit(weights, trial.cls.name, trial.suite, 2).result()
+    name = different(here, there)
     require(
         not name,
-        f"'{name}' differs; the order of a set of strings differs between processes, "
-        "so iterate over sorted(...)",
+        f"'{name}' differs; {REMEDY}, and iterate over sorted(...) instead of a set of strings, "
+        "whose order differs between processes",
     )
-
-
-@clause()
-def test_other_seed(trial: Trial) -> None:
-    """another seed gives other weights"""
-    weights = sums(trial.training(seed=2, steps=STEPS))
-    require(weights != trial.weights, f"the weights are equal; {REMEDY}")
 
 
 def generators() -> dict[str, str]:
@@ -402,11 +357,12 @@ def test_resume(trial: Trial) -> None:
         checkpoint = checkpoints.newest()
     assert checkpoint is not None
     resumed.load(*checkpoint)
-    is_equal = advance(resumed, STEPS - HALF) == rows[HALF:]
-    name = different(sums(whole), sums(resumed)) or ("" if is_equal else "the loss")
+    resumed_rows = advance(resumed, STEPS - HALF)
+    name = different(sums(whole), sums(resumed))
     require(
-        not name,
-        f"{name} differs; keep state in buffers (register_buffer), not in plain attributes",
+        not name and resumed_rows == rows[HALF:],
+        f"{name or 'the loss'} differs; keep state in buffers (register_buffer), not in plain "
+        "attributes",
     )
 
 
@@ -524,44 +480,17 @@ def test_encoder(trial: Trial) -> None:
 # The command
 
 
-class Lines:
-    """Prints a line per clause, in place of pytest's report."""
-
-    faults = 0
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:  # the file holds no methods
-            self.faults += 1
-            print(f"FAIL   {report.longrepr}", flush=True)
-
-    def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo) -> None:
-        fault = call.excinfo.value if call.excinfo else None
-        if isinstance(fault, pytest.skip.Exception):
-            return
-        if fault is not None:
-            self.faults += 1
-            print(f"FAIL   {fault}", flush=True)
-        elif call.when == "call":
-            print(f"ok     {item.callspec.id}: {item.function.__doc__}", flush=True)
-
-
 def check(path: Path) -> int:
-    """Check every method of a file, or the method that `path` names; print a line per clause, and
-    return the number of faults."""
+    """Check every method of a file, or the method that `path` names. pytest prints a line per
+    clause; its exit status is returned."""
     if path.is_file() and path.suffix == ".py":
         path = path.resolve()
     elif str(path) not in method_classes():
         raise UserError(f"{path} does not exist or is no .py file; give a file with a method")
-    lines = Lines()
-    # Neither the reports nor the settings and plugins of tests around the file.
+    # Not the settings and plugins of tests around the file.
     words = [
-        "--pyargs", __name__, "--method", str(path), "-c", os.devnull, "--noconftest",
-        "--disable-plugin-autoload", "-p", "bench.checks.pytest_option", "-p", "no:terminal",
-        "-p", "no:cacheprovider",
+        "--pyargs", __name__, "--method", str(path), "--verbose", "--no-header", "-rN",
+        "-c", os.devnull, "--rootdir", str(Path(__file__).parent), "--noconftest",
+        "--disable-plugin-autoload", "-p", "bench.checks.pytest_option", "-p", "no:cacheprovider",
     ]  # fmt: skip
-    status = pytest.main(words, plugins=[lines])
-    if status == pytest.ExitCode.INTERRUPTED and not lines.faults:
-        raise KeyboardInterrupt
-    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not lines.faults:
-        raise UserError("pytest cannot run the clauses, as it says above; unset PYTEST_ADDOPTS")
-    return lines.faults
+    return int(pytest.main(words))

@@ -91,15 +91,11 @@ class Verification:
         lines, shown = [str(self.result)], self.differing.reset_index()
         if len(shown):
             shown.index = [" ".join(cell).removesuffix(" all") for cell in self.differing.index]
-            shown["difference"] = (shown["recomputed"] - shown["stored"]).map(
-                "{:+.2g}".format, na_action="ignore"
-            )
-            shown["tolerance"] = shown["tolerance"].map("{:.2g}".format)
-            table = shown.to_string(
-                columns=["stored", "recomputed", "difference", "tolerance"],
-                float_format="{:.4f}".format,
-                na_rep="none",
-            )
+            shown["difference"] = shown["recomputed"] - shown["stored"]
+            points = "{:.4f}".format
+            formats = {"stored": points, "recomputed": points}
+            formats |= {"difference": "{:+.2g}".format, "tolerance": "{:.2g}".format}
+            table = shown.to_string(columns=[*formats], formatters=formats, na_rep="none")
             lines += table.split("\n")
         lines += [f"{name}: {then}, now {now}" for name, then, now in self.differences]
         return "\n  ".join([*lines, self.verdict])
@@ -146,8 +142,9 @@ def verify(
         if then[part].get(name) != now[part].get(name)
     ]
     # Another commit alone changes no last bits.
-    is_same = all(name.startswith("code, ") for name, *_ in differences)
-    allowed = {} if is_same else tolerances(tasks)
+    allowed: dict[Cell, float] = {}
+    if not all(name.startswith("code, ") for name, *_ in differences):
+        allowed = tolerances(tasks)
     # Which items are unseen depends on corpora, which may not be here.
     stored = [record.as_written() for record in read.records if record.aggregation != UNSEEN]
     scores = pd.concat({"stored": _points(stored), "recomputed": _points(scored)}, axis=1)
@@ -210,12 +207,13 @@ def _faults(
             if others:
                 yield f"its records name {name} {min(others, key=str)}, its provenance {named}"
         outcome = paths.run_folder(suite, run.id) / "outcome.json"
-        trained = read_trained(outcome) if run.trained and outcome.is_file() else None
-        for name in ("run", "outcome") if trained else ():
-            then, now = (getattr(part, name).as_written() for part in (trained, described))
-            changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
-            if changed:
-                yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
+        if run.trained and outcome.is_file():
+            trained = read_trained(outcome)
+            for name in ("run", "outcome"):
+                then, now = (getattr(part, name).as_written() for part in (trained, described))
+                changed = sorted(key for key in then.keys() & now.keys() if then[key] != now[key])
+                if changed:
+                    yield f"its {name} is not what {outcome} says ({', '.join(changed)})"
     # The data.
     data, name = described.data.name, manifest(folder).name
     sums = task_sums(tasks).items()
@@ -238,7 +236,7 @@ def _encoder(described: Provenance, result: Path, suite: Path, work: Path, devic
         if not (folder / "encoder.json").is_file():
             raise UserError(
                 f"{result} cannot be verified without its encoder, and {folder} does not exist; "
-                "name the suite that has it with --suite, or train the run again"
+                "name the suite that has it, or train the run again"
             )
         return load_encoder(folder, device=device)
     with errors_of(f"the run in {result}"):

@@ -216,9 +216,9 @@ def export(
 ) -> None:
     """Export results of a suite in a format of other tools.
 
-    The formats are model folders of sentence-transformers, results of mteb, and tidy tables.
+    The formats are model folders of sentence-transformers, and results of mteb.
     """
-    from bench.export.runs import export as export_suite
+    from bench.export.suite import export as export_suite
 
     for remark in export_suite(suite, what, out, run or []):
         print(f"note: {remark}", file=sys.stderr)

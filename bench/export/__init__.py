@@ -1,3 +1,3 @@
-"""Export of a suite's results: sentence-transformers folders, mteb results, tidy tables."""
+"""Export of a suite's results: folders of sentence-transformers, mteb's results."""
 
-EXPORT_FORMATS = ("sentence-transformers", "mteb", "table")
+EXPORT_FORMATS = ("sentence-transformers", "mteb")

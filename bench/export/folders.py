@@ -36,7 +36,7 @@ PROBES = ["", "A man is playing a guitar.", "two birds", 50 * "Old dogs see seve
 class Module(NamedTuple):
     """A module of the library: its class name, its configuration, its tensors."""
 
-    kind: str
+    name: str
     config: Mapping[str, Any] = {}
     tensors: dict[str, Tensor] = {}
 
@@ -68,9 +68,10 @@ def write(suite_dir: Path, exported: ExportedRun, folder: Path) -> None:
         write_json(folder / "config.json", config | {"output_hidden_states": True})
     entries = []
     for index, module in enumerate([Module("Transformer"), *modules]):
-        path = f"{index}_{module.kind}" if index else ""
-        kind = f"sentence_transformers.models.{module.kind}"  # as in all versions of the library
-        entries.append({"idx": index, "name": str(index), "path": path, "type": kind})
+        path = f"{index}_{module.name}" if index else ""
+        entry = {"idx": index, "name": str(index), "path": path}
+        # The name in all versions of the library.
+        entries.append(entry | {"type": f"sentence_transformers.models.{module.name}"})
         if path:
             write_json(folder / path / "config.json", module.config)
         if module.tensors:
@@ -115,10 +116,10 @@ def _modules(encoder: Any) -> tuple[TransformerEncoder, list[Module]]:
 def _pooling(encoder: TransformerEncoder) -> list[Module]:
     config = encoder.model.config
     width, depth = config.hidden_size, config.num_hidden_layers
-    first = encoder.pooler in FIRST_ONLY
     # All versions of the library read these flags; only the newest reads the current form.
     modes = {"last": "lasttoken", "weighted_mean": "weightedmean_tokens"}
-    chosen = modes.get(encoder.pooler, "cls_token" if first else "mean_tokens")
+    modes |= dict.fromkeys(FIRST_ONLY, "cls_token")
+    chosen = modes.get(encoder.pooler, "mean_tokens")
     names = "cls_token", "mean_tokens", chosen
     flags = {f"pooling_mode_{name}": name == chosen for name in names}
     modules = [Module("Pooling", {"word_embedding_dimension": width, **flags})]
@@ -159,9 +160,12 @@ AGGREGATIONS = {
 }
 CARD = """\
 {% macro pairs(items) %}
-{% for name, value in items %}{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
+{% for name, value in items.items() %}\
+{{ name | text }} {{ value | text }}{{ ", " if not loop.last }}\
 {% endfor %}
 {% endmacro %}
+{% set run, made = exported.run, exported.provenance %}
+{% set outcome, code, data = made.outcome, made.code, made.data %}
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
@@ -192,9 +196,9 @@ A sentence encoder trained without labels by sentbench.
 | Run | {{ run.id | text }} |
 | Code | sentbench {{ code.version }}, commit {{ code.commit or "unknown" }}\
 {{ " with uncommitted changes" if code.dirty }} |
-| Versions | {{ pairs(versions.items()) }} |
-| Device | {{ device.name | text }} |
-| Date | {{ date }} |
+| Versions | {{ pairs(made.versions) }} |
+| Device | {{ made.device.name | text }} |
+| Date | {{ made.date }} |
 
 ## Scores
 
@@ -226,16 +230,12 @@ def card(exported: ExportedRun, width: int, longest: int) -> str:
     """
     environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 (no HTML)
     environment.filters["text"] = _escaped
-    run, provenance = exported.run, exported.provenance
-    parts = ("code", "data", "outcome", "versions", "device")
-    recipe = [(name, getattr(run.recipe, name)) for name in RECIPE_FIELDS]
+    described = exported.run.recipe.model_dump(include={*RECIPE_FIELDS}, exclude_none=True)
+    corpora = {corpus.name: corpus.sha256 for corpus in exported.provenance.corpora}
     return environment.from_string(CARD).render(
-        {name: getattr(provenance, name) for name in parts},
         exported=exported,
-        run=run,
-        corpora=[(corpus.name, corpus.sha256) for corpus in provenance.corpora],
-        recipe=[(name, value) for name, value in recipe if value is not None],
-        date=provenance.date,
+        corpora=corpora,
+        recipe={name: described[name] for name in RECIPE_FIELDS if name in described},
         aggregations=AGGREGATIONS,
         width=width,
         longest=longest,

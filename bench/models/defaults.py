@@ -1,6 +1,6 @@
-"""What torch takes where nothing is given, as a fresh process has it.
+"""Settings of torch where nothing is given, as a fresh process has them.
 
-A program, or a library that it imports, may have set it otherwise. Whatever trains, loads, encodes
+A program, or a library that it imports, may have changed them. Whatever trains, loads, encodes
 and scores therefore runs in `torch_defaults`. Functions of users run as their program has it.
 """
 

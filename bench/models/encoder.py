@@ -86,7 +86,7 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def tokenizer_identity(tokenizer: Any) -> str:
-    """What determines a fast tokenizer's output, as JSON, without what is set per call."""
+    """The state that determines a fast tokenizer's output, as JSON, without settings of a call."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     per_call = ("truncation", "padding")
     return json.dumps({key: value for key, value in state.items() if key not in per_call})
@@ -179,9 +179,13 @@ class TransformerEncoder:
 
     def _options(self) -> dict[str, str]:
         """Template and type, where they are not the usual ones."""
-        options = {"template": self.template} if self.template else {}
+        options = {}
+        if self.template:
+            options["template"] = self.template
         dtype = str(self.model.dtype).removeprefix("torch.")
-        return options if dtype == FLOAT32 else {**options, "dtype": dtype}
+        if dtype != FLOAT32:
+            options["dtype"] = dtype
+        return options
 
     def tokenize(self, sentences: Sequence[str], room: int = 0) -> list[list[int]]:
         """Token ids, special tokens included, with room for tokens that the caller adds."""

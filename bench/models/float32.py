@@ -17,12 +17,12 @@ ELSEWHERE = "ieee"
 
 
 @contextmanager
-def float32_products(kind: str) -> Iterator[None]:
+def float32_products(products: str) -> Iterator[None]:
     """Products and convolutions of float32 on a GPU are "ieee" or "tf32" within the block, whatever
     was set before. On a processor they are always "ieee"."""
     settings: dict[Any, str] = {
-        torch.backends.cuda.matmul: kind,
-        torch.backends.cudnn.conv: kind,  # type: ignore[attr-defined]
+        torch.backends.cuda.matmul: products,
+        torch.backends.cudnn.conv: products,  # type: ignore[attr-defined]
         torch.backends.mkldnn.matmul: ELSEWHERE,  # type: ignore[attr-defined]
     }
     before = {setting: setting.fp32_precision for setting in settings}

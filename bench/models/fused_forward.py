@@ -42,8 +42,8 @@ class FusedLayers:
     """The layers of a model for which `is_fused` holds, with its own weights and products of a
     type."""
 
-    def __init__(self, model: Any, kind: torch.dtype) -> None:
-        self.model, self.kind = model, kind
+    def __init__(self, model: Any, dtype: torch.dtype) -> None:
+        self.model, self.dtype = model, dtype
         self.weights: list[Tensor] = []  # of products, those of `GROUPS` in a row
         for layer in model.encoder.layer:
             attention = layer.attention.self
@@ -54,9 +54,9 @@ class FusedLayers:
                 self.weights += [module.dense.weight, module.dense.bias]
 
     def on(self, batch: Batch) -> Callable[[Any, Tensor, bool], Tensor]:
-        """What computes a layer of a batch without `positions`, as `bert_layer`."""
+        """A function that computes a layer of a batch without `positions`, as `bert_layer`."""
         layers, size = self.model.encoder.layer, len(GROUPS)
-        copies = cast(Any, _Copies.apply(self.kind, GROUPS * len(layers), *self.weights))
+        copies = cast(Any, _Copies.apply(self.dtype, GROUPS * len(layers), *self.weights))
         of_layer = {layer: copies[size * i : size * (i + 1)] for i, layer in enumerate(layers)}
         return partial(self._layer, batch=batch, copies=of_layer)
 
@@ -73,13 +73,13 @@ class FusedLayers:
         attention, training = layer.attention.self, self.model.training
         norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
         heads, width = attention.num_attention_heads, states.shape[1]
-        inputs, computed, ends = states.to(self.kind), states, batch.ends
+        inputs, computed, ends = states.to(self.dtype), states, batch.ends
         if first_only:
             computed = batch.first(states)
             ends = torch.arange(len(ends), dtype=ends.dtype, device=ends.device)
             parts = [width, 2 * width]
             (query, pair), (query_bias, pair_bias) = joined.split(parts), joined_bias.split(parts)
-            queries = F.linear(computed.to(self.kind), query, query_bias).unflatten(1, (heads, -1))
+            queries = F.linear(computed.to(self.dtype), query, query_bias).unflatten(1, (heads, -1))
             keys, values = F.linear(inputs, pair, pair_bias).unflatten(1, (2, heads, -1)).unbind(1)
         else:
             triples = F.linear(inputs, joined, joined_bias)
@@ -90,7 +90,7 @@ class FusedLayers:
         mixed = F.linear(mixed.flatten(1), mix, mix_bias)
         mixed = F.dropout(mixed, layer.attention.output.dropout.p, training)
         between = norms[0](mixed + computed)
-        widened = F.gelu(F.linear(between.to(self.kind), up, up_bias))
+        widened = F.gelu(F.linear(between.to(self.dtype), up, up_bias))
         narrowed = F.dropout(F.linear(widened, down, down_bias), layer.output.dropout.p, training)
         return cast(Tensor, norms[1](narrowed + between))
 
@@ -100,12 +100,12 @@ class _Copies(torch.autograd.Function):
     passes are one launch."""
 
     @staticmethod
-    def forward(ctx: Any, kind: torch.dtype, groups: Sequence[int], *weights: Tensor) -> Any:
+    def forward(ctx: Any, dtype: torch.dtype, groups: Sequence[int], *weights: Tensor) -> Any:
         ctx.groups, ctx.weights = groups, weights
         copies, start = [], 0
         for size in groups:
             first = weights[start]
-            copies.append(first.new_empty((size * len(first), *first.shape[1:]), dtype=kind))
+            copies.append(first.new_empty((size * len(first), *first.shape[1:]), dtype=dtype))
             start += size
         torch._foreach_copy_(_parts(copies, groups), weights)
         return tuple(copies)
@@ -137,30 +137,13 @@ def attend(
 ) -> Tensor:
     """Attention with dropout within each of some packed sequences, (queries, heads, d / heads).
 
-    A GPU has a kernel for it, which torch gives no public name; elsewhere sequences are padded.
+    The kernel is a GPU's, to which torch gives no public name.
+
     `ends` and `key_ends` say where each sequence ends, after a 0, int32 (sequences + 1,); `longest`
     and `longest_keys` are at least the lengths of the longest.
     """
-    if queries.is_cuda:
-        packed = [rows.unsqueeze(0) for rows in (queries, keys, values)]
-        lengths = ends, key_ends, longest, longest_keys
-        learns = torch.is_grad_enabled()
-        kernel = torch.ops.aten._efficient_attention_forward.default
-        return cast(Tensor, kernel(*packed, None, *lengths, rate, 0, learns)[0].squeeze(0))
-    return attend_padded(queries, keys, values, ends, key_ends, rate)
-
-
-def attend_padded(
-    queries: Tensor, keys: Tensor, values: Tensor, ends: Tensor, key_ends: Tensor, rate: float
-) -> Tensor:
-    """`attend` by functions that every device has."""
-    padded = [
-        torch.nn.utils.rnn.pad_sequence(list(rows.split(of.diff().tolist())), batch_first=True)
-        for rows, of in ((queries, ends), (keys, key_ends), (values, key_ends))
-    ]
-    lengths, key_lengths = ends.diff(), key_ends.diff()
-    real = torch.arange(padded[1].shape[1], device=ends.device) < key_lengths[:, None]
-    query, key, value = (states.transpose(1, 2) for states in padded)
-    mixed = F.scaled_dot_product_attention(query, key, value, real[:, None, None], rate)
-    mixed = mixed.transpose(1, 2)
-    return mixed[torch.arange(mixed.shape[1], device=ends.device) < lengths[:, None]]
+    packed = [rows.unsqueeze(0) for rows in (queries, keys, values)]
+    lengths = ends, key_ends, longest, longest_keys
+    learns = torch.is_grad_enabled()
+    kernel = torch.ops.aten._efficient_attention_forward.default
+    return cast(Tensor, kernel(*packed, None, *lengths, rate, 0, learns)[0].squeeze(0))

@@ -41,7 +41,7 @@ from bench.models.packed_forward import POOLER_NAMES, POSITIONS, SYNONYMS, check
 from bench.models.transformer import (
     DTYPES,
     FLOAT32,
-    QUESTIONS,
+    PROBES,
     SENTENCE,
     blank_token,
     check_folder,
@@ -61,6 +61,7 @@ from bench.registry.backbones import (
     refuse_unread,
 )
 from bench.registry.methods import FAILURES, describe_error, method_classes
+from bench.utils.brackets import items, split
 from bench.utils.errors import UserError, did_you_mean, warn
 from bench.utils.files import atomic_folder, read_json, read_settings, sha256_text, slug, write_json
 from methods.base import Mapped, in_chunks
@@ -69,7 +70,7 @@ ARRAYS = "arrays.safetensors"
 PROMPTS = "config_sentence_transformers.json"
 SENTENCES = "SentenceTransformer"  # what a folder of sentence-transformers is, if it does not say
 LONG = 50  # repetitions of two sentences that more than fill most models
-USE_POOLER = "choose a 'pooler' to use only the transformer"
+USE_POOLER = "name a pooler to use only the transformer"
 
 
 def save_encoder(encoder: Any, folder: Path) -> None:
@@ -115,19 +116,17 @@ def load_encoder(
     folder = find_model(model)
     kind = check_files(folder, pooler, prompt, template, dtype)
     if kind == TRANSFORMER and pooler is None:
-        raise UserError(f"{model} stores no pooler; choose a 'pooler' ({', '.join(POOLER_NAMES)})")
+        raise UserError(f"{model} stores no pooler; name one of {', '.join(POOLER_NAMES)}")
     if kind == TRANSFORMER:
         stored = {"pooler": pooler, "template": template, "dtype": dtype}
         encoder: Encoder = TransformerEncoder.load(folder, stored, device=device)
     else:
         subject = f"the parts of the encoder in {folder} are damaged or do not fit"
         with library_errors(subject, "save or download it again"), float32_products(ELSEWHERE):
-            modular = kind == MODULES
-            encoder = (
-                load_modular(folder, prompt, device, dtype)
-                if modular
-                else _load_saved(folder, device)
-            )
+            if kind == MODULES:
+                encoder = load_modular(folder, prompt, device, dtype)
+            else:
+                encoder = _load_saved(folder, device)
             encoder.encode(["a"])  # whether its parts fit together
     return shaped(encoder, dims, normalize)
 
@@ -164,9 +163,11 @@ def check_files(
     without its weights."""
     kind = folder_kind(folder)
     if template is not None and pooler is None:
-        raise UserError(f"a template needs a pooler, and {folder} a transformer; choose a 'pooler'")
+        raise UserError(
+            f"a template needs a pooler, and {folder} a transformer; name a pooler, too"
+        )
     if kind == SAVED and (template is not None or dtype != FLOAT32):
-        raise UserError(f"{folder} holds a saved encoder; omit 'template' and 'dtype'")
+        raise UserError(f"{folder} holds a saved encoder; omit template and dtype")
     if kind == MODULES and pooler is None:
         read_modules(folder)
         read_prompt(folder, prompt)
@@ -177,13 +178,13 @@ def check_files(
             has = f"pooler '{stored['pooler']}'" if "pooler" in stored else f"'{stored['kind']}'"
             raise UserError(
                 f"{folder} was saved with {has}, not with pooler '{pooler}'; "
-                "omit 'pooler', or write pooler=none"
+                "omit the pooler, or write pooler=none"
             )
     else:
         check_folder(folder)
         kind = TRANSFORMER
     if prompt:
-        raise UserError(f"{folder} has no prompts, or 'pooler' leaves them out; omit 'prompt'")
+        raise UserError(f"{folder} has no prompts, or the pooler leaves them out; omit the prompt")
     return kind
 
 
@@ -210,9 +211,9 @@ def _load_saved(folder: Path, device: str) -> Encoder:
 def read_modules(folder: Path) -> list[dict[str, Any]]:
     """The entries of modules.json; none needs code of its own or is pickled, and they are those of
     an encoder of sentences."""
-    kind = read_settings(folder / PROMPTS).get("model_type", SENTENCES)
-    if kind != SENTENCES:
-        raise UserError(f"{folder} is a {kind}, not an encoder of sentences; {USE_POOLER}")
+    model_type = read_settings(folder / PROMPTS).get("model_type", SENTENCES)
+    if model_type != SENTENCES:
+        raise UserError(f"{folder} is a {model_type}, not an encoder of sentences; {USE_POOLER}")
     entries: list[dict[str, Any]] = read_json(folder / MODULES)
     for entry in entries:
         module = folder / entry["path"]
@@ -241,7 +242,7 @@ def read_prompt(folder: Path, name: str | None) -> str:
         return ""
     if name not in prompts:
         hint = did_you_mean(name, prompts)
-        raise UserError(f"{folder} has no prompt '{name}'{hint}; an empty 'prompt' uses none")
+        raise UserError(f"{folder} has no prompt '{name}'{hint}; an empty one uses none")
     return prompts[name] or ""
 
 
@@ -280,7 +281,7 @@ def load_modular(folder: Path, prompt: str | None, device: str, dtype: str = FLO
     if model is not None and pooler and dtype == FLOAT32:
         # Our forward pass is faster. Whether it is what the folder describes, vectors tell.
         ours = TransformerEncoder(model.to(device), library.tokenizer, pooler)
-        texts = [*QUESTIONS, " ".join(QUESTIONS) * LONG]
+        texts = [*PROBES, " ".join(PROBES) * LONG]
         expected, found = modular.encode(texts), ours.encode(texts)
         if expected.shape == found.shape and np.allclose(
             found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
@@ -300,8 +301,9 @@ class ModularEncoder:
         self._prompt, self._library, self._blank = prompt, library, blank
         modes = [str(module.pooling_mode) for module in library if hasattr(module, "pooling_mode")]
         self.loaded = {"pooler": ", ".join(modes), "max_length": library.max_seq_length}
-        kind = "" if dtype == FLOAT32 else f"\n{dtype}"
-        described = f"{encoder_sum(folder)}\n{prompt}{kind}"
+        described = f"{encoder_sum(folder)}\n{prompt}"
+        if dtype != FLOAT32:
+            described += f"\n{dtype}"
         self.identity = f"{self.kind}-{sha256_text(described)[:16]}"
 
     @torch_defaults()
@@ -358,7 +360,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "normalize": lambda value: value.strip().lower() != "false",
     "template": str,  # spaces at its ends are part of it
 }
-NEXT_OPTION = re.compile(r",(?=\s*\w+\s*(?:[=,]|\Z))")
 
 
 @dataclass(frozen=True)
@@ -382,18 +383,14 @@ class Model:
         if not match:
             return model
         options: dict[str, Any] = {}
-        if match["options"].count("[") != match["options"].count("]"):
-            raise UserError(
-                f"'{word}' has an unpaired bracket; pair it, or give the template outside"
-            )
-        for item in NEXT_OPTION.split(match["options"]):
+        for item in items(split(match["options"], ","), r"\s*\w+\s*(=|\Z)"):
             name, _, value = item.partition("=")
             key = name.strip()
             if key not in KEYS:
                 raise UserError(
                     f"'{word}' has an unknown option '{key}'{did_you_mean(key, KEYS)}; "
                     "write pooler=avg, prompt=query or normalize, and a template with a comma "
-                    "before one word outside the brackets"
+                    "before one word outside brackets"
                 )
             if key in options:
                 raise UserError(f"'{word}' gives '{key}' twice; give it once")
@@ -416,6 +413,10 @@ class Model:
         return model
 
     @property
+    def _given(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in KEYS}
+
+    @property
     def is_function(self) -> bool:
         return not isinstance(self.source, str) or bool(FUNCTION.fullmatch(self.source))
 
@@ -431,10 +432,12 @@ class Model:
 
     @property
     def options(self) -> list[str]:
-        given = {key: getattr(self, key) for key in KEYS if key != "normalize"}
-        given["dtype"] = None if self.dtype == FLOAT32 else self.dtype
-        options = [f"{key}={value}" for key, value in given.items() if value is not None]
-        return options + ["normalize"] * self.normalize
+        usual = {"normalize": self.normalize, "dtype": FLOAT32}
+        given = {key: value for key, value in self._given.items() if value != usual.get(key)}
+        options = [f"{key}={value}" for key, value in given.items()]
+        if self.normalize:
+            options.append("normalize")
+        return options
 
     @property
     def label(self) -> str:
@@ -442,8 +445,7 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """The model for files of results, as JSON; `stored` reads it back."""
-        options = {key: getattr(self, key) for key in KEYS}
-        return {"model": self.name, **options, "function": self.is_function}
+        return {"model": self.name, **self._given, "function": self.is_function}
 
     def check(self) -> None:
         """Refuse mistakes that are visible before anything is loaded."""
@@ -479,8 +481,7 @@ class Model:
 
     def load(self, device: str) -> Encoder:
         if not self.is_function:
-            options = {key: getattr(self, key) for key in KEYS}
-            return load_encoder(str(self.source), **options, device=device)
+            return load_encoder(str(self.source), **self._given, device=device)
         others = replace(self, dims=None, normalize=False).options
         if others:
             raise UserError(

@@ -273,8 +273,8 @@ class Dropout:
         threshold = min(round(rate * 65536), 65535)
         bits = self._bits.random_raw(-(-values.numel() // 4)).view(np.uint16)[: values.numel()]
         # The mask includes the scale, so that each pass is a single product.
-        kind = np.float64 if values.dtype == torch.float64 else np.float32
-        mask = np.multiply(bits >= threshold, kind(65536 / (65536 - threshold)), dtype=kind)
+        dtype = np.float64 if values.dtype == torch.float64 else np.float32
+        mask = np.multiply(bits >= threshold, dtype(65536 / (65536 - threshold)), dtype=dtype)
         return (values * torch.from_numpy(mask).view_as(values)).to(values.dtype)
 
 
@@ -322,7 +322,7 @@ def forward(
 
 
 def _padding(batch: Batch) -> Tensor | None:
-    """What is added to the logits of attention, (n, 1, 1, length): -inf at padding."""
+    """Summands of the logits of attention, (n, 1, 1, length): -inf at padding."""
     if not batch.ragged:
         return None
     (rows, length), device = batch.mask.shape, batch.mask.device
@@ -347,15 +347,21 @@ def token_positions(mask: Tensor) -> Tensor:
     return torch.arange(1, mask.shape[1] + 1, device=mask.device)
 
 
+# Poolers that average two layers: indices of the hidden states, embeddings first.
+LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (-1, 1), "avg_embedding_last": (-1, 0)}
+
+
+def _two_layers(first: int, second: int) -> Callable[[States, Tensor], Tensor]:
+    return lambda states, mask: masked_mean((states[first] + states[second]) / 2, mask)
+
+
 # Functions of all hidden states (embeddings first) and the attention mask, (n, length) -> (n, d).
 # The pooler "cls" is not among them: it is the output of the model's own pooling layer.
 POOLERS: dict[str, Callable[[States, Tensor], Tensor]] = {
     "cls_before_pooler": lambda states, mask: states.first(-1),
     "avg": lambda states, mask: masked_mean(states[-1], mask),
-    "avg_top2": lambda states, mask: masked_mean((states[-1] + states[-2]) / 2, mask),
-    "avg_first_last": lambda states, mask: masked_mean((states[-1] + states[1]) / 2, mask),
+    **{pooler: _two_layers(*layers) for pooler, layers in LAYERS.items()},
     "avg_first_last_64": lambda states, mask: ((states[-1] + states[1]) / 2).mean(1),
-    "avg_embedding_last": lambda states, mask: masked_mean((states[-1] + states[0]) / 2, mask),
     "last": lambda states, mask: masked_mean(
         states[-1], token_positions(mask) == mask.sum(1, keepdim=True)
     ),
@@ -380,10 +386,6 @@ def check_pooler(name: str) -> None:
     if name not in POOLER_NAMES:
         hint = did_you_mean(SYNONYMS.get(name.lower(), name), POOLER_NAMES)
         raise UserError(f"unknown pooler '{name}'{hint}")
-
-
-# Poolers that average two layers: indices of the hidden states, embeddings first.
-LAYERS = {"avg_top2": (-1, -2), "avg_first_last": (1, -1), "avg_embedding_last": (0, -1)}
 
 
 def layer_weights(pooler: str, depth: int) -> Tensor:

@@ -6,7 +6,7 @@ own lose no more than the core that is taken.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Event
 from typing import TypeVar
 
@@ -31,38 +31,25 @@ def side_by_side(
             `torch.no_grad`.
         items: begun in this order.
         most: items at once.
-        then: called with each result in the order of items, in the calling thread.
+        then: called with each result, in the calling thread.
         each: torch's threads of an item; by default the items at work divide all of them.
     """
     threads, stopped = torch.get_num_threads(), Event()
-    workers, errors = min(most, threads, len(items)), list[BaseException]()
+    workers = min(most, threads, len(items))
     each = each or threads // max(1, workers)
-
-    def run(item: Item) -> Result:
-        if stopped.is_set():  # before the calling thread could cancel this item
-            raise CancelledError
-        try:
-            return work(item, stopped.is_set)
-        except BaseException as error:
-            errors.append(error)
-            stopped.set()
-            raise
-
     try:
         if workers < 2:
             torch.set_num_threads(each)
             for item in items:
-                then(run(item))
+                then(work(item, stopped.is_set))
             return
         with ThreadPoolExecutor(workers, "", torch.set_num_threads, (each,)) as pool:
             try:
-                for done in [pool.submit(run, item) for item in items]:
-                    wait([done])
-                    if errors:  # of any item: what the others return then is not whole
-                        raise errors[0]
-                    then(done.result())
-            finally:
-                stopped.set()  # an interrupt arrives here, in the main thread
+                jobs = [pool.submit(work, item, stopped.is_set) for item in items]
+                for job in as_completed(jobs):
+                    then(job.result())
+            finally:  # an interrupt arrives here, in the main thread
                 pool.shutdown(wait=False, cancel_futures=True)
+                stopped.set()
     finally:
         torch.set_num_threads(threads)

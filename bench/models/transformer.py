@@ -50,7 +50,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 FLOAT32 = "float32"
 SENTENCE = "<sentence>"  # the place of a sentence in a template
 # Letters of both cases, an accent, digits, punctuation, a tab, Chinese; and one that is longer.
-QUESTIONS = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
+PROBES = ("A Café's 2 CATS\t(了)", "The 1,000 cats of the café aren't re-read by XÆ-12, 不了。")
 LONGEST = 2**31 - 1  # tokens; of models and tokenizers without a limit
 
 
@@ -117,19 +117,14 @@ def load_backbone(
     with library_errors(f"cannot load the model in {adapted}", remedy):
         config = _read_config(folder)
         if dropout is not None:
-            names = [name for name in DROPOUTS if hasattr(config, name)]
-            if not names:
-                raise UserError(
-                    f"the {config.model_type} in {folder} has no dropout that could be set; "
-                    "leave out 'dropout'"
-                )
-            for name in names:
-                setattr(config, name, dropout)
+            _set_dropout(config, dropout, folder)
         # Of T5 and its relatives only the encoder is loaded.
         encoder = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
         loader: Any = transformers.AutoModelForTextEncoding if encoder else transformers.AutoModel
         model_class = encoder or transformers.MODEL_MAPPING.get(type(config), None)
-        options: dict[str, Any] = {} if pooling_layer else {**without_pooler(model_class)}
+        options: dict[str, Any] = {}
+        if not pooling_layer:
+            options |= without_pooler(model_class)
         source: Any = folder
         if has_adapter:  # else transformers would read one beside the weights, too, and not merge
             loader, source = model_class, None
@@ -138,16 +133,9 @@ def load_backbone(
                 for file in _weights(folder)
                 for name, tensor in load_file(folder / file).items()
             }
-        model, loading = loader.from_pretrained(
-            source,
-            output_loading_info=True,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # `_check_fit` rejects them by name
-            **options,
+        # `_check_fit` rejects other sizes by name.
+        model, loading = _pretrained(
+            loader, source, config, ignore_mismatched_sizes=True, **options
         )
         tokenizer = load_tokenizer(words)
     if pooling_layer and not (stored_pooler(folder) and getattr(model, "pooler", None)):
@@ -159,7 +147,7 @@ def load_backbone(
     if has_adapter:
         with library_errors(f"cannot merge the adapter in {adapted}", MERGE):
             model = merged(model, adapted).eval()
-    _ask(words, model, tokenizer, first_token)
+    _probe(words, model, tokenizer, first_token)
     for weights in (*model.parameters(), *model.buffers()):
         # A memory-mapped file's alignment would affect the last bits of products.
         weights.data = weights.data.clone()
@@ -169,6 +157,31 @@ def load_backbone(
         if not any(part in name for part in exact):
             weight.data = weight.data.to(DTYPES[dtype])
     return model, tokenizer
+
+
+def _set_dropout(config: Any, rate: float, folder: Path) -> None:
+    names = [name for name in DROPOUTS if hasattr(config, name)]
+    if not names:
+        raise UserError(
+            f"the {config.model_type} in {folder} has no dropout that could be set; "
+            "leave out 'dropout'"
+        )
+    for name in names:
+        setattr(config, name, rate)
+
+
+def _pretrained(loader: Any, source: Any, config: Any, **options: Any) -> tuple[Any, Any]:
+    """A model in float32, and what its weights lack or have too many."""
+    return loader.from_pretrained(
+        source,
+        config=config,
+        output_loading_info=True,
+        dtype=torch.float32,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        **options,
+    )
 
 
 def check_adapter(folder: Path) -> None:
@@ -184,10 +197,10 @@ def check_adapter(folder: Path) -> None:
             "safetensors, or download it again"
         )
     described = read_json(folder / ADAPTER)
-    kind = described.get("peft_type")
-    if kind != "LORA":
+    if described.get("peft_type") != "LORA":
         raise UserError(
-            f"{folder} holds an adapter of the type {kind}, and only LORA is read; {MERGE}"
+            f"{folder} holds an adapter of the type {described.get('peft_type')}, and only LORA is "
+            f"read; {MERGE}"
         )
     from peft import LoraConfig
 
@@ -212,8 +225,8 @@ def merged(model: Any, folder: Path) -> Any:
     trained = described.get("auto_mapping") or {}
     name = trained.get("base_model_class", type(model).__name__)
     is_ours = trained.get("parent_library", "transformers.").startswith("transformers.")
-    trained_class = getattr(transformers, name, None) if is_ours else None
-    if getattr(trained_class, "config_class", None) is not type(model.config):
+    config_class = getattr(getattr(transformers, name, None), "config_class", None)
+    if not is_ours or config_class is not type(model.config):
         raise UserError(
             f"{folder} holds an adapter that was trained on the class {name}, and "
             f"{type(model).__name__} is loaded; {MERGE}. An adapter on top of another one needs "
@@ -274,8 +287,10 @@ def _read_config(folder: Path) -> Any:
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
     """The option by which a class of models leaves out its pooler; empty if it has none."""
-    names = inspect.signature(model_class).parameters if callable(model_class) else ()
-    return {"add_pooling_layer": False} if "add_pooling_layer" in names else {}
+    option = "add_pooling_layer"
+    if callable(model_class) and option in inspect.signature(model_class).parameters:
+        return {option: False}
+    return {}
 
 
 def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]) -> None:
@@ -312,17 +327,17 @@ def _check_fit(folder: Path, model: Any, tokenizer: Any, loading: dict[str, Any]
 
 
 @torch.no_grad()
-def _ask(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
+def _probe(folder: Path, model: Any, tokenizer: Any, first_token: bool) -> None:
     """Refuse a model whose token ids are not tokenizer.json's, whose states depend on the rest of a
     batch, or whose first token, where it is the vector, is not [CLS] or sees no other token."""
     subject = f"the {model.config.model_type} in {folder}"
-    short, long = tokenizer(list(QUESTIONS))["input_ids"]
+    short, long = tokenizer(list(PROBES))["input_ids"]
     file = folder / "tokenizer.json"
     if file.is_file():
         plain = Tokenizer.from_file(str(file))
         plain.no_truncation()
         plain.no_padding()
-        if [plain.encode(text).ids for text in QUESTIONS] != [short, long]:
+        if [plain.encode(text).ids for text in PROBES] != [short, long]:
             raise UserError(
                 f"{folder} has a tokenizer.json with other token ids than those of the class that "
                 "tokenizer_config.json names; to take the file as it is, name tokenizer_class "
@@ -446,7 +461,8 @@ def templated_ids(
 def longest_input(model: Any, tokenizer: Any) -> int:
     """Maximum number of tokens, special ones included."""
     positions = getattr(model.config, "max_position_embeddings", None)
-    positions = positions if positions and positions > 0 else LONGEST  # XLNet says -1
+    if not positions or positions < 0:  # XLNet says -1
+        positions = LONGEST
     table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     if padding is not None:  # RoBERTa and MPNet: positions start behind that of padding
@@ -469,15 +485,8 @@ def load_masked_language_model(folder: Path) -> Any:
     problem = f"{folder} stores no masked-language head, which would be random"
     remedy = "choose a checkpoint with one"
     with library_errors(problem, remedy):
-        model, loading = transformers.AutoModelForMaskedLM.from_pretrained(
-            folder,
-            config=_read_config(folder),
-            output_loading_info=True,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-        )
+        loader = transformers.AutoModelForMaskedLM
+        model, loading = _pretrained(loader, folder, _read_config(folder))
     if loading["missing_keys"]:
         raise UserError(f"{problem}; {remedy}")
     return model

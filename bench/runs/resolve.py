@@ -41,6 +41,7 @@ from bench.registry.methods import (
     method_origin,
 )
 from bench.runs.run import Recipe, Run, converted, cut_shape, identified, model_fields
+from bench.utils.brackets import items, split
 from bench.utils.errors import UserError, did_you_mean
 from bench.utils.files import stem
 from bench.utils.validation import explain
@@ -176,33 +177,17 @@ def parse(text: str) -> tuple[list[tuple[str, Keys]], str | None]:
     >>> parse("gs-infonce[multiple=1]+is-cse@paper")
     ([('gs-infonce', {'multiple': '1'}), ('is-cse', {})], 'paper')
     """
-    body, *rest = _split(text.strip(), "@")
+    body, *rest = split(text.strip(), "@")
     setting = "@".join(rest) if rest else None
     if setting not in (None, *SETTINGS):
         raise UserError(f"unknown setting '{setting}' in '{text}'{did_you_mean(setting, SETTINGS)}")
-    return [_parse_part(part, text) for part in _split(body, "+")], setting
+    return [_parse_part(part, text) for part in split(body, "+")], setting
 
 
 def spell(name: str, keys: Mapping[str, Any]) -> str:
     """The text of a part, with its keys sorted."""
     texts = [f"{key}={format_value(value) or EMPTY}" for key, value in sorted(keys.items())]
     return f"{name}[{','.join(texts)}]" if texts else name
-
-
-def _split(text: str, mark: str) -> list[str]:
-    """The pieces of a text between a mark outside brackets."""
-    pieces, depth = [""], 0
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if depth < 0:
-            break
-        if letter == mark and depth == 0:
-            pieces.append("")
-        else:
-            pieces[-1] += letter
-    if depth != 0:
-        raise UserError(f"'{text}' has an unmatched bracket; write method[key=value,...]")
-    return pieces
 
 
 def _parse_part(part: str, text: str) -> tuple[str, Keys]:
@@ -212,13 +197,7 @@ def _parse_part(part: str, text: str) -> tuple[str, Keys]:
         form = "; write method[key=value,...]+method@paper|official"
         raise UserError(f"cannot read '{part}'{context}{_meant(text) or _meant(part) or form}")
     keys: Keys = {}
-    items: list[str] = []
-    for piece in filter(None, _split(match[2] or "", ",")):
-        if items and not re.match(r"\s*\w+\s*=", piece):  # a comma of the value
-            items[-1] += f",{piece}"
-        else:
-            items.append(piece)
-    for item in items:
+    for item in items(filter(None, split(match[2] or "", ",")), r"\s*\w+\s*="):
         key, equals, value = (word.strip() for word in item.partition("="))
         if not equals or not key or not value:
             raise UserError(f"cannot read '{item}' in '{text}'; write key=value")

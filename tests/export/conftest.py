@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench.__main__ import main
-from bench.export.runs import export
+from bench.export.suite import export
 from tests.support.no_fsync import no_fsync
 from tests.support.tiny_suite import job_words
 

@@ -1,14 +1,14 @@
-"""Scores read by mteb, tables, and the folder that an export replaces."""
+"""Scores read by mteb, and the folder that an export replaces."""
 
-import pandas as pd
 import pytest
 
 from bench.__main__ import main
-from bench.export.runs import export, read_runs
-from bench.results.records import COLUMNS, read_scores, write_scores
+from bench.export.runs import read_runs
+from bench.export.suite import export
+from bench.results.records import read_scores, write_scores
 from bench.runs import paths
 from bench.utils.errors import UserError
-from bench.utils.files import read_json, write_json
+from bench.utils.files import read_json
 from tests.export.conftest import exported
 
 
@@ -17,10 +17,6 @@ def scores(trained):
     """The values of the trained run, in shares of 1."""
     records = read_scores(paths.result_file(*trained, "score")).records
     return {(r.task, r.split, r.aggregation): r.value / 100 for r in records}
-
-
-def table(out, name):
-    return pd.read_csv(out / f"{name}.csv", keep_default_na=False, dtype=str)
 
 
 # mteb
@@ -108,69 +104,35 @@ def test_a_run_with_a_long_text_has_a_short_name(suite, trained, tmp_path, capsy
     assert max(len(path.parent.name) for path in folders) < 140
 
 
-# Tables
-
-
-def test_every_record_is_a_row_with_its_provenance(suite, trained, tmp_path):
-    analysis = {"STS-B": {"all": {"uniformity": -1.5, "pairs": 12}}, "layers": [0.25, None]}
-    content = {"analyses": {"alignment": analysis}, "provenance": {}}
-    write_json(paths.result_file(suite, trained[1], "analyse"), content)
-    out = exported(suite, tmp_path / "out", "table")
-    provenance, records = read_json(paths.result_file(suite, trained[1], "score")).values()
-    rows = table(out, "records")
-    assert [float(value) for value in rows.pop("value")] == [r["value"] for r in records]
-    for column in set(COLUMNS) - {"value"}:
-        assert list(rows[column]) == [str(record[column]) for record in records]
-    named = {"run": trained[1], "commit": provenance["code"]["commit"]}
-    named |= {"torch": provenance["versions"]["torch"], "encoder": provenance["encoder"]}
-    named |= {"device_name": provenance["device"]["name"]}
-    named |= {"data_sha256": provenance["data"]["sha256"]}
-    for column, value in named.items():
-        assert set(rows[column]) == {value}, column
-    (run,) = table(out, "runs").to_dict("records")
-    assert (run["status"], run["seed"]) == ("finished", "1")
-    assert run["best_step"] == str(provenance["outcome"]["best_step"])
-    assert run["recipe_changes"] == "batch_size=8 select_every=2"
-    numbers = table(out, "analyses").set_index("path")["value"].map(float).to_dict()
-    stem = "STS-B/all"
-    assert numbers == {f"{stem}/uniformity": -1.5, f"{stem}/pairs": 12.0, "layers/0": 0.25}
-
-
-def test_runs_without_scores_are_rows_too(tmp_path):
-    entry = {"id": "x", "method": "m", "setting": "paper", "label": "M", "backbone": "b"}
-    entry |= {"seed": 4, "trained": True}
-    write_json(tmp_path / "suite" / "plan.json", {"suite": "s", "data": "d", "runs": [entry]})
-    export(tmp_path / "suite", "table", tmp_path / "out")
-    (run,) = table(tmp_path / "out", "runs").to_dict("records")
-    assert (run["run"], run["status"], run["seed"], run["commit"]) == ("x", "missing", "4", "")
-    assert list(table(tmp_path / "out", "records"))[: len(COLUMNS)] == list(COLUMNS)
-
-
 # The folder
 
 
 def test_an_export_replaces_itself_and_nothing_else(suite, tmp_path):
     out = tmp_path / "out"
-    export(suite, "table", out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-    export(suite, "table", out)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+    def files():
+        return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    export(suite, "mteb", out)
+    before = files()
+    export(suite, "mteb", out)
+    assert files() == before
     with pytest.raises(UserError, match="would be deleted"):
-        export(suite, "mteb", out)
+        export(suite, "sentence-transformers", out)
     (out / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match=r"notes\.txt was not written by this command and would be"):
-        export(suite, "table", out)
-    assert {path.name for path in out.iterdir()} == {*before, "notes.txt"}
+        export(suite, "mteb", out)
+    assert files() == before | {out / "notes.txt": b"mine"}
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_folders_that_cannot_be_read_or_written(suite, trained, tmp_path, capsys):
     scores = paths.result_file(suite, trained[1], "score")
-    words = ["export", "--suite", str(suite), "--what", "table", "--out", str(scores)]
+    words = ["export", "--suite", str(suite), "--what", "mteb", "--out", str(scores)]
     assert main(words) == 2
     assert "is a file" in capsys.readouterr().err
     with pytest.raises(UserError, match="has no runs; pass the folder of a suite"):
-        export(tmp_path / "nothing", "table", tmp_path / "out")
+        export(tmp_path / "nothing", "mteb", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     scores.unlink()
     assert read_runs(suite)[0].status == "finished"  # from its training

@@ -8,7 +8,8 @@ from sentence_transformers import SentenceTransformer
 
 from bench.__main__ import main
 from bench.export.folders import PROBES, card
-from bench.export.runs import ExportedRun, export
+from bench.export.runs import ExportedRun
+from bench.export.suite import export
 from bench.models.encoder import TransformerEncoder
 from bench.models.load import Normalised, load_encoder, save_encoder
 from bench.models.packed_forward import POOLER_NAMES, POSITIONS

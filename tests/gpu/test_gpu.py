@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench.models.float32 import SELECTION, float32_products
-from bench.models.fused_forward import attend, attend_padded
+from bench.models.fused_forward import attend
 from bench.models.load import load_encoder
 from bench.models.transformer import load_backbone
 from bench.runs.resolve import resolve
@@ -19,6 +19,7 @@ from bench.training import context as training_context
 from bench.training.context import RunContext, nearest_rows
 from bench.training.loop import Training, train
 from tests.conftest import CLOSE, make_sentences
+from tests.oracles.padded_attention import attend_padded
 from tests.support.tiny_suite import SMALL, tiny_run
 from tests.training import test_context
 from tests.training.test_loop import log_of
@@ -111,7 +112,7 @@ def test_a_training_of_each_kind(text, run_of, tmp_path):
 
 
 @pytest.mark.parametrize("first_only", [False, True])
-def test_the_kernel_of_attention_equals_its_fallback(first_only):
+def test_the_kernel_of_attention_equals_padded_attention(first_only):
     """Vectors and gradients in half precision."""
     draw = torch.Generator().manual_seed(0)
     key_ends = torch.tensor([0, 3, 4, 9], dtype=torch.int32, device=DEVICE)
@@ -127,8 +128,8 @@ def test_the_kernel_of_attention_equals_its_fallback(first_only):
         mixed = attention(*parts)
         mixed.float().square().sum().backward()
         results.append([mixed, *(part.grad for part in parts)])
-    for kernel, fallback in zip(*results, strict=True):
-        torch.testing.assert_close(kernel, fallback, rtol=1e-2, atol=1e-2)
+    for kernel, padded in zip(*results, strict=True):
+        torch.testing.assert_close(kernel, padded, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("kind", ["random", "cone", "copies"])

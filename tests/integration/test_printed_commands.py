@@ -48,7 +48,7 @@ PLACES = {"N": "1"} | dict.fromkeys(
 PLACES |= {"my-profile": "profiles/slurm", "X": "examples/suite.yaml"}
 # Programs that are not the project's, and why their commands are not tried.
 OTHERS = {
-    **dict.fromkeys(["cd", "cp", "export", "source", "tail"], "every shell has them"),
+    **dict.fromkeys(["cd", "cp", "export", "grep", "source", "tail"], "every shell has them"),
     "jupyter": "not part of the environment, as its line says",
     "pre-commit": "not part of the environment, and fetches its hooks",
     **dict.fromkeys(["pgrep", "pkill"], "they are about processes that are not there"),

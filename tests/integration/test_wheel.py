@@ -136,7 +136,7 @@ def test_it_scores_as_the_checkout_does(programs, tiny_bert, tiny_data, tmp_path
 def test_it_checks_a_method_and_knows_the_printed_numbers_and_the_suites(programs, tmp_path):
     shutil.copy(ROOT / "examples" / "spread_out.py", tmp_path)
     said = done(programs / "sentbench", "check-method", "spread_out.py", cwd=tmp_path)
-    assert said.splitlines()[-1] == "all hold"
+    assert " 12 passed in " in said
     shown = done(programs / "sentbench", "show", "gs-infonce-v2", "Table 2", cwd=tmp_path)
     assert "GS-InfoNCE" in shown
     done(programs / "sentbench", "plan", "--suite", "smoke", "--out", "p.json", cwd=tmp_path)

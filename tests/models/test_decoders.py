@@ -136,7 +136,7 @@ def test_template_and_type_are_part_of_the_identity_and_kept(folders, tmp_path):
         np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
         seen.add(encoder.identity)
     assert len(seen) == len(options)
-    refused(lambda: load_encoder(tmp_path / "0", dtype="bfloat16"), "omit 'template' and 'dtype'")
+    refused(lambda: load_encoder(tmp_path / "0", dtype="bfloat16"), "omit template and dtype")
 
 
 def test_a_template_in_brackets_may_have_commas_and_brackets():
@@ -147,7 +147,7 @@ def test_a_template_in_brackets_may_have_commas_and_brackets():
     for options, words in (
         ("template=Well, then, <sentence>", "unknown option 'then"),
         ("template=x=1, y=<sentence>", "unknown option 'y'"),
-        ("template=[INST] <sentence> [/INST", "an unpaired bracket"),
+        ("template=[INST] <sentence> [/INST", "an unmatched bracket"),
         ("dims=few", "dims 'few'"),
         ("dims=4,dims=5", "'dims' twice"),
     ):

@@ -21,7 +21,7 @@ CHECKS = {
         "check_adapter",
         "merged",
         "_check_fit",
-        "_ask",
+        "_probe",
     ],
     backbones: ["folder_kind", "refuse_unread", "refuse_adapter", "adapter_base"],
     load: ["read_modules"],

@@ -12,10 +12,21 @@ from bench.models.fused_forward import FusedLayers, is_fused
 from bench.models.packed_forward import Batch, forward
 from bench.models.transformer import load_backbone
 from methods.base import seed_torch
+from tests.oracles.padded_attention import attend_padded
 
 TOKENS = [[2, *range(5, 5 + length), 3] for length in (1, 6, 3, 9, 2)]
 # Of states (up to 3) and gradients (up to 20), relative to the largest: measured 1.1e-6 and 2e-3.
 CLOSE = {torch.float32: 5e-6, torch.bfloat16: 5e-2}
+
+
+@pytest.fixture(autouse=True)
+def padded(monkeypatch):
+    """A processor lacks the kernel."""
+
+    def attend(queries, keys, values, ends, key_ends, longest, longest_keys, rate):
+        return attend_padded(queries, keys, values, ends, key_ends, rate)
+
+    monkeypatch.setattr(fused_forward, "attend", attend)
 
 
 def states(model, fused, kind, first_only=True):

@@ -122,7 +122,7 @@ def test_a_single_file_of_weights_goes_before_an_index(copy):
 def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
     write(copy, pooling())
     (copy / "config_sentence_transformers.json").write_text(json.dumps({"model_type": kind}))
-    refused(lambda: load_encoder(copy), f"is a {kind}, not an encoder of sentences; choose a")
+    refused(lambda: load_encoder(copy), f"is a {kind}, not an encoder of sentences; name a")
     assert load_encoder(copy, pooler="avg").loaded["pooler"] == "avg"
 
 
@@ -132,13 +132,17 @@ def test_another_kind_of_model_is_no_encoder_of_sentences(copy, kind):
         (None, {"pooler": "avg_frist_last"}, "did you mean 'avg_first_last'?"),
         (None, {"pooler": "cls_mlp"}, "unknown pooler 'cls_mlp'"),
         (None, {"pooler": "cls"}, "stores no pooler weights, and pooler 'cls' would be random"),
-        (None, {}, "stores no pooler; choose a 'pooler' (cls, "),
+        (None, {}, "stores no pooler; name one of cls, "),
         (None, {"pooler": "avg", "template": "none"}, "the template 'none' lacks <sentence>"),
         (None, {"pooler": "avg_first_last_64", "template": "<sentence>"}, "takes no template"),
         (None, {"template": "<sentence>"}, "a template needs a pooler"),
         (None, {"pooler": "avg", "dtype": "float8"}, "unknown dtype 'float8'"),
         (None, {"pooler": "avg", "dims": 33}, "have 32 dimensions; choose dims from 1 to 32"),
-        (None, {"pooler": "avg", "prompt": "query"}, "or 'pooler' leaves them out; omit 'prompt'"),
+        (
+            None,
+            {"pooler": "avg", "prompt": "query"},
+            "or the pooler leaves them out; omit the prompt",
+        ),
         ("", {}, "holds no config.json"),
         ("./nowhere", {}, "model folder ./nowhere does not exist; give a Hugging Face folder or"),
         ("simcse", {}, "'simcse' is neither a folder, a model of the hub nor run:METHOD"),
@@ -176,7 +180,7 @@ def other_width(folder):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; choo"),
+        (own_module, "needs 'modeling_evil.Evil', code of the model's own, which is not run; name"),
         (own_activation, "needs 'os.system', code of the model's own"),
         (pickled_dense, "2_Dense holds only pickled weights (pytorch_model.bin)"),
         (other_width, "are damaged or do not fit ("),
@@ -194,7 +198,7 @@ def test_spoilt_folders_of_sentence_transformers(copy, spoil, words):
 def test_saved_encoders_that_do_not_fit(tiny_bert, tmp_path):
     base, saved, parts = load_encoder(tiny_bert, pooler="avg"), tmp_path / "a", tmp_path / "b"
     save_encoder(base, saved)
-    words = "was saved with pooler 'avg', not with pooler 'avg_top2'; omit 'pooler'"
+    words = "was saved with pooler 'avg', not with pooler 'avg_top2'; omit the pooler"
     refused(lambda: load_encoder(saved, pooler="avg_top2"), words)
     refused(lambda: load_encoder(saved, prompt="query"), "has no prompts")
     change(saved / "encoder.json", kind="mine")

@@ -31,7 +31,8 @@ def test_items_at_once_divide_the_threads(threads, items, most, at_once):
 
     side_by_side(work, range(items), most, then)
     assert shares == {threads // at_once}
-    assert results == [(item, threading.current_thread()) for item in range(items)]
+    assert sorted(item for item, _ in results) == [*range(items)]
+    assert {thread for _, thread in results} == {threading.current_thread()}
     assert torch.get_num_threads() == threads
 
 

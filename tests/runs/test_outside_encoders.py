@@ -126,9 +126,9 @@ def test_the_folder_of_a_run_is_that_of_its_encoder(model, tmp_path):
         ([{"model": "{model}", "pooler": "avg", "label": "SimCSE"}],
          "'SimCSE' has the name of a method; give it another 'label'"),
         ([{"model": "{model}", "pooler": "avg", "prompt": "q"}],
-         "has no prompts, or 'pooler' leaves them out; omit 'prompt'"),
+         "has no prompts, or the pooler leaves them out; omit the prompt"),
         ([{"model": "{model}", "prompt": "quary"}],
-         "has no prompt 'quary'; did you mean 'query'? (known: query); an empty 'prompt' uses"),
+         "has no prompt 'quary'; did you mean 'query'? (known: query); an empty one uses"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(content, model, encoders, message):
